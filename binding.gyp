@@ -1,8 +1,8 @@
 {
   "variables": {
-    # rdma-core's headers are wanted at build time only; the libraries are opened at run time.
+    # rdma-core's headers are required at build time only; the libraries are opened at run time.
     "have_verbs%": "<!(pkg-config --exists libibverbs 2>/dev/null && echo 1 || echo 0)",
-    # Raw requests of mlx5 came with rdma-core 36.
+    # rdma-core supports raw mlx5 requests since release 36.
     "have_mlx5dv%": "<!(pkg-config --exists libibverbs && pkg-config --atleast-version=1.20.36 libmlx5 2>/dev/null && echo 1 || echo 0)",
     "have_rdmacm%": "<!(pkg-config --exists libibverbs librdmacm 2>/dev/null && echo 1 || echo 0)"
   },
@@ -66,7 +66,7 @@
       ]
     },
     {
-      # Wants no headers of rdma-core: the daemon's programs can do without devices.
+      # Requires no rdma-core headers, because the daemon's programs work without devices.
       "target_name": "isoverbs_ipc",
       "sources": [
         "native/base-args.cc",

@@ -15,7 +15,8 @@ export default defineConfig({
     setupFiles: ['test/support/assertions.ts'],
     // Tests of a real device check its object counts and drop its packets, so only one file may run at a time.
     maxWorkers: isEmulated ? 1 : '100%',
-    // In the emulated machine each process and each load of the sources takes seconds: the files of the verbs share both.
+    // In the emulated machine each process and each load of the sources takes seconds, so the test files of the verbs
+    // share both.
     projects: isEmulated
       ? [
           { extends: true, test: { name: 'verbs', include: [VERBS], isolate: false } },

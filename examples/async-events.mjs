@@ -14,7 +14,8 @@ peer.connectTo(qp.endpoint());
 // A listener does not keep the process alive. An event without a listener is not an error.
 srq.on('srqLimitReached', ({ type }) => console.log(`at the queue: ${type}`));
 
-// As an async iterator: awaiting an event keeps the process alive. The iterator ends when the context is closed.
+// The same as an async iterator: awaiting an event keeps the process alive. The iterator ends when the context is
+// closed.
 async function first(context, type) {
   for await (const event of context.events()) if (event.type === type) return event;
 }

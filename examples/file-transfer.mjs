@@ -15,7 +15,7 @@ const LIMIT_BYTES = 2 ** 31;
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest();
 
-/** Receives files; each sender announces the size of its own. Calls `onFile(bytes, whole)`. Returns the listener. */
+/** Receives files; each sender announces the size of its file. Calls `onFile(bytes, whole)`. Returns the listener. */
 export async function server(context, { port = 0, host, onFile = () => {} } = {}) {
   const pd = context.allocPd();
   const transfers = new Map();
@@ -65,7 +65,7 @@ export async function server(context, { port = 0, host, onFile = () => {} } = {}
 
 /**
  * Sends `data`, repeatedly if `seconds` is given, until that time has passed or `isOver` returns true. `outstanding` is
- * the number of WRITEs in flight. `onSample` gets each WRITE's time from post to completion. Returns bytes sent,
+ * the number of WRITEs in flight. `onSample` receives each WRITE's time from post to completion. Returns bytes sent,
  * elapsed time, and all samples.
  */
 export async function client(context, options) {

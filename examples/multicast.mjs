@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { expectSuccess, GRH_BYTES } from 'isoverbs';
 import { openEnds, put, text } from './ends.mjs';
 
-// On RoCE the group 239.7.7.7 has this GID. (On InfiniBand the subnet manager must know the group: join by rdma_cm.)
+// On RoCE the group 239.7.7.7 has this GID. (On InfiniBand the subnet manager must know the group, so join by rdma_cm.)
 const GROUP = '::ffff:239.7.7.7';
 const QKEY = 0x1234;
 const TO_ALL = 0xffffff; // the queue pair number of a group

@@ -47,8 +47,9 @@ async function readAddresses(read, count) {
 }
 
 /**
- * Sends the peer the list of endpoints `mine`, and returns as many of its own. `connectQps(theirs)` runs when they are
- * known. With `host` this end is the client. Without it, it is the server, and `listening(port)` runs when it listens.
+ * Sends the peer the list of endpoints `mine`, and returns as many of the peer's. `connectQps(theirs)` runs when they
+ * are known. With `host` this end is the client. Without it, it is the server, and `listening(port)` runs when it
+ * listens.
  */
 export async function exchange({ host, port, mine, connectQps, listening = (_port) => {} }) {
   const addresses = Buffer.concat(mine.map(encode));

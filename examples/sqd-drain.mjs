@@ -13,7 +13,7 @@ write(1);
 await client.qp.toSqd();
 console.log(`paused: ${client.qp.state}`);
 
-write(2); // posted but not started; attributes may be changed meanwhile
+write(2); // posted but not started; attributes may be changed in the meantime
 client.qp.resume();
 write(3);
 const done = await client.cq.drain(3);

@@ -19,8 +19,8 @@ namespace isoverbs {
 namespace {
 
 /**
- * detachBuffer(buffer): for runtimes whose ArrayBuffers have no transfer(). Never on others: there a buffer
- * may carry a detach key (markAsUntransferable), and napi_detach_arraybuffer ends the process.
+ * detachBuffer(buffer): for runtimes whose ArrayBuffers have no transfer(). Never used on other runtimes: there a
+ * buffer may carry a detach key (markAsUntransferable), and napi_detach_arraybuffer ends the process.
  */
 napi_value detachBuffer(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "detachBuffer");
@@ -29,7 +29,7 @@ napi_value detachBuffer(napi_env napi, napi_callback_info info) {
   return undefined(napi);
 }
 
-/** init(makeError, allocShared, detach): functions that the addon needs from TypeScript. */
+/** init(makeError, allocShared, detach): functions that the addon requires from TypeScript. */
 napi_value init(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "init");
   Env& env = args.env();
@@ -47,7 +47,7 @@ napi_value init(napi_env napi, napi_callback_info info) {
   return undefined(napi);
 }
 
-/** Which libraries can be opened here: null for those that can, otherwise the reason. */
+/** Which libraries can be opened: null for those that can, otherwise the reason why not. */
 napi_value status(napi_env napi, napi_callback_info) {
   const Napi::Env env(napi);
   Napi::Object result = Napi::Object::New(env);
@@ -88,15 +88,15 @@ napi_value pinThread(napi_env napi, napi_callback_info info) {
   CPU_FREE(set);
   if (errnum == 0) return undefined(napi);
   if (errnum != EINVAL) return failErrno(env, args.verb(), errnum);
-  // The kernel reports the same error for a CPU that does not exist and one this process may not use.
+  // The kernel reports the same error for a CPU that does not exist and for one that this process may not use.
   const std::string path = "/sys/devices/system/cpu/cpu" + std::to_string(cpu);
   if (access(path.c_str(), F_OK) != 0) return fail(env, Err::Argument, args.verb(), errnum, "there is no CPU %u", cpu);
   return fail(env, Err::Argument, args.verb(), errnum, "CPU %u is offline, or not in this process's cpuset", cpu);
 }
 
 /**
- * Grows whenever what TypeScript must find here changes: a build of another version must not be used. It can do
- * without pinThread.
+ * Incremented whenever the interface to TypeScript changes: a build of another version must not be used. TypeScript can
+ * work without pinThread.
  */
 constexpr uint32_t kInterfaceVersion = 3;
 
@@ -222,7 +222,7 @@ static Napi::Object InitModule(Napi::Env env, Napi::Object exports) {
   if (state == nullptr) return exports;
   for (const auto& [name, callback] : isoverbs::kFunctions) {
     napi_value function = nullptr;
-    // The state travels with each function: no look-up per call.
+    // Each function carries the state, which saves a look-up per call.
     if (napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, state, &function) != napi_ok) break;
     exports.Set(name, function);
   }

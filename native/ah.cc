@@ -32,7 +32,7 @@ napi_value failAddress(Args& args, int errnum) {
 
 }  // namespace
 
-/** createAh(pd, words): the address is at the same words as in modifyQp. */
+/** createAh(pd, words): the address is in the same words as in modifyQp. */
 napi_value createAh(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "createAh");
   const uint32_t* words = args.words(1, QPW_COUNT);

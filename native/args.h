@@ -13,20 +13,20 @@ class Args : public BaseArgs {
 
   Env& env() const { return static_cast<Env&>(*env_); }
 
-  /** 0, which is no handle, if the argument is not a number. */
+  /** Returns 0, which is not a handle, if the argument is not a number. */
   uint32_t handle(size_t i) const {
     uint32_t value = 0;
     napi_get_value_uint32(env_->env, argv_[i], &value);
     return value;
   }
 
-  /** The live object of a handle argument, or null with an exception pending. */
+  /** The live object behind a handle argument, or null with an exception pending. */
   template <class T>
   T* object(size_t i) {
     return objectOf<T>(handle(i));
   }
 
-  /** The live object of a handle that was passed in words. */
+  /** The live object behind a handle that was passed in words. */
   template <class T>
   T* objectOf(uint32_t handle) {
     if (!ok_) return nullptr;

@@ -8,7 +8,7 @@ namespace isoverbs {
 
 namespace {
 
-/** For handles that the addon stored in the context pointers of libibverbs' objects; 0 if closed. */
+/** Converts the context pointer of a libibverbs object, in which the addon stored a handle; 0 if closed. */
 uint32_t liveHandle(const void* context) {
   const auto handle = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(context));
   return lookupAny(handle) != nullptr ? handle : 0;
@@ -46,13 +46,13 @@ struct Event {
 bool fetchEvent(Watchable* object, Env&, void* out) {
   ibv_async_event event = {};
   if (verbs()->getAsyncEvent(static_cast<Context*>(object)->ctx, &event) != 0) return false;
-  // Before the acknowledgement, because destroying the element blocks until then.
+  // Read before the acknowledgement, because destroying the element blocks until then.
   *static_cast<Event*>(out) = {static_cast<uint32_t>(event.event_type), elementOf(event)};
   verbs()->ackAsyncEvent(&event);
   return true;
 }
 
-/** (event, element). */
+/** Listener arguments: (event, element). */
 size_t describeEvent(Env& env, const void* out, napi_value* argv) {
   const auto& [type, element] = *static_cast<const Event*>(out);
   // A device failure concerns no particular element.

@@ -8,7 +8,7 @@ namespace isoverbs {
 BaseArgs::BaseArgs(napi_env napi, napi_callback_info info, const char* verb) : verb_(verb) {
   size_t argc = kMax;
   void* data = nullptr;
-  // Arguments that the caller omitted are filled with undefined, which every reader rejects.
+  // Arguments that the caller omitted are set to undefined, which every reader rejects.
   napi_get_cb_info(napi, info, &argc, argv_, nullptr, &data);
   env_ = static_cast<BaseEnv*>(data);
 }
@@ -140,7 +140,7 @@ napi_value copyOfBytes(napi_env env, const void* data, size_t length) {
   napi_value buffer = nullptr;
   napi_value array = nullptr;
   if (napi_create_arraybuffer(env, length, &memory, &buffer) != napi_ok) return nullptr;
-  // Of nothing there may be no address.
+  // Empty data may have no address.
   if (length != 0) std::memcpy(memory, data, length);
   napi_create_typedarray(env, napi_uint8_array, length, buffer, 0, &array);
   return array;

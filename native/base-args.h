@@ -12,9 +12,9 @@
 namespace isoverbs {
 
 /**
- * The arguments of one function. TypeScript has checked what a person may get wrong, with exact
- * messages. These checks are the second line: no argument may cause a read out of bounds.
- * After a failed read an exception is pending and ok() is false.
+ * The arguments of one function. TypeScript has already checked for users' mistakes, with exact messages. These checks
+ * are the second line of defense: no argument may cause an out-of-bounds read. After a failed read an exception is
+ * pending and ok() is false.
  */
 class BaseArgs {
  public:
@@ -31,7 +31,7 @@ class BaseArgs {
   uint32_t uint32(size_t i);
   /** A whole number from 0 to 2^53. */
   uint64_t size(size_t i);
-  /** A whole number in this range, without any rounding or wrapping. */
+  /** A whole number in this range, without rounding or wrapping. */
   uint64_t whole(size_t i, const char* name, uint64_t least, uint64_t most);
   bool boolean(size_t i);
   std::string string(size_t i);
@@ -41,8 +41,8 @@ class BaseArgs {
   uint32_t* words(size_t i, size_t length);
 
   /**
-   * Whether a word is from `least` to `most`, the numbers of an enumeration of libibverbs: only those may become
-   * one. False with an exception pending.
+   * Whether a word is from `least` to `most`, the numbers of an enumeration of libibverbs: only those may be cast to
+   * it. Otherwise returns false with an exception pending.
    */
   bool within(const char* name, uint32_t word, uint32_t least, uint32_t most);
 

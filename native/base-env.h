@@ -1,4 +1,4 @@
-// What every addon of this package stores for an env (the main thread or a worker).
+// The state that every addon of this package has for an env (the main thread or a worker).
 #pragma once
 
 #include <node_api.h>
@@ -7,7 +7,7 @@ namespace isoverbs {
 
 struct BaseEnv {
   napi_env env = nullptr;
-  /** (code, message, details) -> Error; handed over by TypeScript once. */
+  /** (code, message, details) -> Error; passed in once by TypeScript. */
   napi_ref makeError = nullptr;
 };
 

@@ -20,7 +20,7 @@ bool fetchEvent(Watchable* object, Env&, void* event) {
   return true;
 }
 
-/** (cq). Late events of a closed CQ are dropped. */
+/** Listener arguments: (cq). Late events of a closed CQ are dropped. */
 size_t describeEvent(Env& env, const void* event, napi_value* argv) {
   const uint32_t cq = *static_cast<const uint32_t*>(event);
   if (lookup<Cq>(cq) == nullptr) return 0;

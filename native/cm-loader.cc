@@ -46,7 +46,7 @@ struct Library {
 };
 
 const Library& library() {
-  // Never destroyed: workers may outlive static destructors.
+  // Never destroyed, because workers may outlive static destructors.
   static const auto* one = new Library;
   return *one;
 }

@@ -46,7 +46,7 @@ napi_value failCm(Args& args, const char* call, int errnum) {
 
 namespace {
 
-/** Limits of private data, see rdma_connect(3), rdma_accept(3) and rdma_reject(3): stream, datagram. */
+/** Limits of private data for streams and datagrams; see rdma_connect(3), rdma_accept(3) and rdma_reject(3). */
 struct PrivateLimit {
   size_t stream;
   size_t datagram;
@@ -73,7 +73,7 @@ bool parseAddress(const std::string& text, uint32_t port, sockaddr_storage* to) 
   return percent == std::string::npos || v6->sin6_scope_id != 0;
 }
 
-/** Arguments i and i + 1. */
+/** Reads arguments i and i + 1. */
 bool addressOf(Args& args, size_t i, sockaddr_storage* to) {
   const std::string text = args.string(i);
   const uint32_t port = args.uint32(i + 1);
@@ -111,7 +111,7 @@ bool isBound(Args& args, const CmId* id) {
   return false;
 }
 
-/** Private data of argument i; null with an exception pending when it is too long. */
+/** The private data in argument i; null with an exception pending if it is too long. */
 const void* privateDataOf(Args& args, size_t i, const CmId* id, const PrivateLimit& limit, uint8_t* length) {
   size_t bytes = 0;
   const void* data = args.bytes(i, napi_uint8_array, &bytes);
@@ -123,10 +123,10 @@ const void* privateDataOf(Args& args, size_t i, const CmId* id, const PrivateLim
 }
 
 constexpr size_t kConnWords = 7;
-/** The qpNum of a caller that gave none. */
+/** The qpNum that stands for a missing one. */
 constexpr uint32_t kNoQp = 0xffffffff;
 
-/** (id, words of rdma_conn_param, privateData); false with an exception pending. */
+/** Reads the arguments (id, words of rdma_conn_param, privateData); returns false with an exception pending. */
 bool connParamOf(Args& args, const CmId* id, const PrivateLimit& limit, rdma_conn_param* param) {
   const uint32_t* words = args.words(1, kConnWords);
   *param = {};
@@ -152,8 +152,7 @@ napi_value failNoQp(Args& args) {
 }
 
 /**
- * Cases that librdmacm rejects before asking the kernel: a device that supports less than the parameters ask
- * for.
+ * Cases that librdmacm rejects before asking the kernel: a device that supports less than the parameters request.
  */
 napi_value failParam(Args& args, const char* call, int errnum, const CmId* id, const rdma_conn_param& param) {
   ibv_device_attr attr = {};
@@ -309,17 +308,20 @@ napi_value notify(napi_env napi, napi_callback_info info) {
 
 namespace {
 
-/** The masks of rdma_init_qp_attr(3) that ibv_modify_qp(3) knows: the kernel adds bits of its own for RoCE. */
+/** The mask bits of rdma_init_qp_attr(3) that ibv_modify_qp(3) knows: the kernel adds further bits for RoCE. */
 constexpr int kKnownMask = ((1 << 21) - 1) & ~IBV_QP_ALT_PATH;
 
-/** The kernel answers for INIT whatever a datagram queue pair asks for; librdmacm itself does as we do here. */
+/**
+ * For a datagram queue pair the kernel always answers with the attributes for INIT; librdmacm handles that in the same
+ * way.
+ */
 int datagramAttr(ibv_qp_attr* attr) {
   if (attr->qp_state == IBV_QPS_RTR) return IBV_QP_STATE;
   attr->sq_psn = 0;
   return IBV_QP_STATE | IBV_QP_SQ_PSN;
 }
 
-/** No more READs and atomics than this device supports, although the peer may support more. */
+/** Limits READs and atomics to what this device supports, because the peer may support more. */
 void clampDepths(const CmId* id, ibv_qp_attr* attr) {
   ibv_device_attr device = {};
   if (verbs()->queryDevice(id->id->verbs, &device) != 0) return;
@@ -355,7 +357,10 @@ napi_value initQpAttr(napi_env napi, napi_callback_info info) {
 
 namespace {
 
-/** The group of arguments 1 and 2; the port is cleared, because it must not distinguish two addresses of one group. */
+/**
+ * The group named by arguments 1 and 2. The port is cleared, because it must not distinguish two addresses of one
+ * group.
+ */
 bool groupOf(Args& args, sockaddr_storage* group) {
   if (!addressOf(args, 1, group)) return false;
   // The port is at the same offset in both families.

@@ -35,7 +35,7 @@ uint32_t handleOf(const rdma_cm_id* id) {
   return id == nullptr ? 0 : static_cast<uint32_t>(reinterpret_cast<uintptr_t>(id->context));
 }
 
-/** The identifier's context is its handle. Null if no handles are left. */
+/** The identifier's context pointer is its handle; null if no handles are left. */
 CmId* adopt(Env& env, CmChannel* channel, rdma_cm_id* id) {
   auto object = std::make_unique<CmId>();
   object->owner = &env;
@@ -90,7 +90,7 @@ bool fetchEvent(Watchable* object, Env& env, void* event) {
   } else {
     copied->id = handleOf(got->id);
   }
-  // rdma_destroy_id(3) blocks until the events of an identifier are acknowledged, so this comes before any
+  // rdma_destroy_id(3) blocks until the events of an identifier are acknowledged, so this happens before any
   // JavaScript.
   cm()->ackEvent(got);
   if (requested != nullptr) {
@@ -115,7 +115,7 @@ napi_value wordsOf(napi_env env, const uint32_t* words, size_t count) {
   return array;
 }
 
-/** (event, id, listenId, status, privateData, conn words?, ud words?): late events are dropped. */
+/** Listener arguments: (event, id, listenId, status, privateData, conn words?, ud words?). Late events are dropped. */
 size_t describeEvent(Env& env, const void* event, napi_value* argv) {
   const auto& copied = *static_cast<const Copied*>(event);
   if (lookup<CmId>(copied.id) == nullptr) return 0;
@@ -153,7 +153,7 @@ bool hasTaken(CmChannel* channel) {
   return search.second;
 }
 
-/** Closes connection requests that no verb has named. */
+/** Closes connection requests that no verb has named yet. */
 void closeUntaken(CmChannel* channel) {
   forEach(
       Kind::CmId,

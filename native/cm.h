@@ -63,18 +63,18 @@ struct CmId : Object {
    * may not know it.
    */
   bool untaken = false;
-  /** Joined groups: librdmacm forgets, but does not free, those that were never left. */
+  /** Joined groups: librdmacm loses track of groups that were never left, and does not free them. */
   std::vector<sockaddr_storage> groups;
 };
 
-// As in objects.h: with the control mutex held; the errno of librdmacm, or 0.
+// As in objects.h: called with the control mutex held; returns the errno of librdmacm, or 0.
 int closeCmId(CmId* id);
 int closeCmChannel(CmChannel* channel);
 
-/** The live identifier of a handle argument, marked as taken; null with an exception pending. */
+/** The live identifier behind a handle argument, marked as taken; null with an exception pending. */
 CmId* cmIdOf(Args& args, size_t i);
 
-/** Throws what fits an errno of `call`, a function of librdmacm. */
+/** Throws the error that matches an errno of `call`, a function of librdmacm. */
 napi_value failCm(Args& args, const char* call, int errnum);
 
 // Functions that JavaScript sees (src/providers/rdma-core/cm.ts types them).

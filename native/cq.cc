@@ -10,7 +10,7 @@ namespace isoverbs {
 
 namespace {
 
-/** Fields that an extended queue must report to replace a plain one. */
+/** Fields that an extended queue must report in order to replace a plain one. */
 constexpr uint64_t kPlainFlags = IBV_WC_STANDARD_FLAGS;
 
 struct Wanted {
@@ -54,7 +54,7 @@ napi_value failCreate(Args& args, const Wanted& want, int errnum) {
   return failErrno(args.env(), args.verb(), errnum);
 }
 
-/** Checks that need no device; false with an exception pending. */
+/** Checks that require no device; returns false with an exception pending. */
 bool check(Args& args, const Context* context, const Wanted& want) {
   if (want.cqe < 1) {
     fail(args.env(), Err::Argument, args.verb(), EINVAL, "cqe must be at least 1, got %d", want.cqe);
@@ -94,7 +94,7 @@ napi_value createCq(napi_env napi, napi_callback_info info) {
   cq->owner = &args.env();
   cq->context = context;
   cq->channel = channel;
-  // Some drivers refuse without an errno.
+  // Some drivers fail without setting errno.
   errno = EINVAL;
   if (!(want.wcFlags == 0 ? createPlain(cq.get(), want) : createExtended(cq.get(), want))) {
     return failCreate(args, want, errno);
@@ -111,14 +111,14 @@ napi_value createCq(napi_env napi, napi_callback_info info) {
   return Result(napi).number("handle", cq.release()->handle).number("cqe", granted);
 }
 
-/** resizeCq(cq, cqe): the entries granted. */
+/** resizeCq(cq, cqe): returns the number of entries granted. */
 napi_value resizeCq(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "resizeCq");
   const int cqe = args.int32(1);
   const std::lock_guard lock(controlMutex());
   auto* cq = args.object<Cq>(0);
   if (cq == nullptr || !check(args, cq->context, {cqe, 0, 0})) return nullptr;
-  // The driver moves the ring, so nothing may poll meanwhile.
+  // The driver moves the ring, so no thread may poll in the meantime.
   cq->lock.lock();
   const int rc = verbs()->resizeCq(cq->cq, cqe);
   cq->lock.unlock();

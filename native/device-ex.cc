@@ -1,4 +1,4 @@
-// What a device reports beyond ibv_query_device(3): extended attributes, its clock, the P_Key table.
+// Queries beyond ibv_query_device(3): extended attributes, the clock, the P_Key table.
 #include <arpa/inet.h>
 
 #include <cerrno>
@@ -12,7 +12,7 @@ namespace isoverbs {
 
 namespace {
 
-/** ibv_query_device_ex(3) without its inline function; zeros where a device has no such verb. */
+/** ibv_query_device_ex(3) without its inline function; all zeros if the device has no such verb. */
 int queryDeviceExOf(ibv_context* ctx, ibv_device_attr_ex* attr) {
   *attr = {};
   verbs_context* vctx = verbs_get_ctx_op(ctx, query_device_ex);
@@ -111,7 +111,7 @@ napi_value queryRtValues(napi_env napi, napi_callback_info info) {
     }
     if (rc != 0) return failErrno(args.env(), args.verb(), rc > 0 ? rc : errno);
   }
-  // Drivers leave the ticks, as they are, in a timespec.
+  // Drivers return raw ticks in a timespec.
   const uint64_t ticks = static_cast<uint64_t>(values.raw_clock.tv_sec) * 1000000000u +
                          static_cast<uint64_t>(values.raw_clock.tv_nsec);
   return Result(napi).value("ticks", big(napi, ticks));

@@ -81,7 +81,7 @@ napi_value getDeviceList(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "getDeviceList");
   napi_value array = nullptr;
   napi_create_array(napi, &array);
-  // A kernel without RDMA answers ENOSYS: that is a machine with no devices.
+  // A kernel without RDMA answers ENOSYS, which means that the machine has no devices.
   const DeviceList list;
   for (int i = 0; i < list.count(); i++) {
     napi_set_element(napi, array, static_cast<uint32_t>(i),
@@ -232,7 +232,7 @@ napi_value queryPort(napi_env napi, napi_callback_info info) {
 
 namespace {
 
-/** One line about a GID from sysfs: for rdma-core before 33, which has no ibv_query_gid_ex(3). */
+/** Reads one line about a GID from sysfs, for rdma-core before 33, which has no ibv_query_gid_ex(3). */
 std::string gidAttribute(const Context* context, uint32_t port, uint32_t index, const char* which) {
   char path[256];
   char text[64] = {};

@@ -1,4 +1,4 @@
-// What device.cc and device-ex.cc share.
+// Functions that device.cc and device-ex.cc share.
 #pragma once
 
 #include "args.h"
@@ -9,7 +9,7 @@ namespace isoverbs {
 /** ibv_query_port(3) without its inline function, which requires a symbol that we do not link. */
 int queryPortOf(ibv_context* ctx, uint8_t port, ibv_port_attr* attr);
 
-/** Whether the device has such a port; otherwise an exception is pending. */
+/** Whether the device has this port; if not, an exception is pending. */
 bool checkPort(Args& args, const Context* context, uint32_t port);
 
 }  // namespace isoverbs

@@ -14,7 +14,7 @@ Table g_tables[kKinds];
 
 namespace {
 
-/** Minimum time before a freed slot is reused, so that a stale handle stays stale for long. */
+/** Minimum time before a freed slot is reused, so that a stale handle stays stale for a long time. */
 constexpr size_t kResting = 64;
 
 struct Allocator {
@@ -22,7 +22,7 @@ struct Allocator {
   std::deque<uint32_t> free;
 };
 
-/** Never destroyed: see controlMutex(). */
+/** Never destroyed; see controlMutex(). */
 Allocator& allocatorOf(uint32_t kind) {
   static auto* all = new Allocator[kKinds];
   return all[kind];
@@ -57,7 +57,7 @@ Slot& slotAt(uint32_t kind, uint32_t index) {
 }  // namespace
 
 std::recursive_mutex& controlMutex() {
-  // Never destroyed: workers may still be closing their handles while the process exits.
+  // Never destroyed, because workers may still be closing their handles while the process exits.
   static auto* mutex = new std::recursive_mutex;
   return *mutex;
 }
@@ -135,7 +135,7 @@ napi_value failBusy(Env& env, const char* verb, const Object& object) {
     if (!list.empty()) list += ", ";
     list += std::to_string(n) + " " + kindName(kind) + (n > 1 ? "s" : "");
   }
-  // Stop listening first, where this thread may; what is left then belongs to another thread.
+  // Stops this thread's listeners first, if any; a remaining listener belongs to another thread.
   if (list.empty()) list = "a listener in another thread";
   return fail(env, Err::Busy, verb, EBUSY, "the %s still has %s", kindName(object.handle >> kKindShift), list.c_str());
 }

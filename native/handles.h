@@ -40,22 +40,25 @@ constexpr uint32_t kIndexBits = 18;
 constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
 constexpr uint32_t kGenerationMask = 0x1ff;
 constexpr uint32_t kKindShift = 27;
-/** A handle without its kind: fits the 31 bits that a wr_id has for it. */
+/** A handle without its kind, which fits into the 31 bits that a wr_id has for it. */
 constexpr uint32_t kLocalMask = (1u << kKindShift) - 1;
 
 /** The base of every object behind a handle. */
 struct Object {
   uint32_t handle = 0;
-  /** The env that created it; the object is closed when that env ends. */
+  /** The env that created the object, and whose end closes it. */
   Env* owner = nullptr;
   /** Live children by kind, and watches; an object with children cannot be closed. */
   uint32_t children[kKinds] = {};
-  /** Its env has ended while children of other envs were alive; the end of the last child closes it. */
+  /**
+   * True if the object's env ended while children in other envs were alive; closing the last child then closes the
+   * object.
+   */
   bool orphan = false;
 
   bool childless() const { return children[kWatches] == 0 && onlyWatched(); }
 
-  /** Whether nothing but a listener keeps it from being closed. */
+  /** Whether a listener is all that keeps the object from being closed. */
   bool onlyWatched() const {
     for (uint32_t kind = 1; kind < kKinds; kind++) {
       if (children[kind] != 0) return false;
@@ -83,7 +86,7 @@ extern Table g_tables[kKinds];
 
 std::recursive_mutex& controlMutex();
 
-/** The live object of a handle, or null for anything else. */
+/** The live object behind a handle, or null for any other number. */
 template <class T>
 inline T* lookup(uint32_t handle) {
   if ((handle >> kKindShift) != static_cast<uint32_t>(T::kKind)) return nullptr;
@@ -95,10 +98,10 @@ inline T* lookup(uint32_t handle) {
   return static_cast<T*>(slot.object);
 }
 
-/** The live object of a handle of any kind, or null. */
+/** The live object behind a handle of any kind, or null. */
 Object* lookupAny(uint32_t handle);
 
-/** Gives the object a handle; false when all handles of its kind are in use. */
+/** Gives the object a handle; returns false if all handles of its kind are in use. */
 bool publish(Kind kind, Object* object);
 
 /** Makes the handle stale and waits until no other env can still be using the object. */
@@ -107,13 +110,13 @@ void retire(Object* object);
 /** Calls `fn` for each live object of a kind. The control mutex must be held; fn may retire the object. */
 void forEach(Kind kind, void (*fn)(Object*, void*), void* arg);
 
-/** 'protection domain' for Kind::Pd; for messages. */
+/** The kind's name in messages, such as 'protection domain' for Kind::Pd. */
 const char* kindName(uint32_t kind);
 
-/** Throws for a handle that is not a live one of this kind, naming what it is instead. */
+/** Throws for a handle that does not name a live object of this kind; the error says what the handle is instead. */
 napi_value failHandle(Env& env, const char* verb, Kind wanted, uint32_t handle);
 
-/** Throws BusyError naming what is still alive below the object. */
+/** Throws a BusyError that names the live children of the object. */
 napi_value failBusy(Env& env, const char* verb, const Object& object);
 
 }  // namespace isoverbs

@@ -77,15 +77,15 @@ constexpr uint32_t REASON_AH = 14;
 constexpr uint32_t REASON_WINDOW = 15;
 constexpr uint32_t REASON_SRQ = 16;
 
-// Opcodes and flags that libibverbs does not know (src/verbs/constants.ts).
+// Opcodes and flags that libibverbs does not have (src/verbs/constants.ts).
 constexpr uint32_t ISO_WR_WAIT = 64;
 constexpr uint32_t ISO_WR_ENABLE = 65;
 constexpr uint32_t ISO_SEND_INTERNAL = 128;
 
-/** SGEs that are in the slot itself; the others are in the extension. */
+/** SGEs stored in the slot itself; further SGEs are in the extension. */
 constexpr uint32_t kSlotSges = 2;
 
-/** Extension bytes for this many SGEs and inline bytes, a multiple of 64. */
+/** The size of an extension for this many SGEs and inline bytes, a multiple of 64. */
 constexpr uint64_t extBytesFor(uint64_t sges, uint64_t inlineBytes) {
   const uint64_t sgeBytes = sges > kSlotSges ? (sges - kSlotSges) * 16 : 0;
   const uint64_t bytes = sgeBytes > inlineBytes ? sgeBytes : inlineBytes;

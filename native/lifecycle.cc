@@ -78,7 +78,7 @@ void leave(Object* object) {
 
 int closeContext(Context* context) {
   retire(context);
-  // Nothing can be done about a failure: the handle stays closed.
+  // Failures are ignored, because the handle stays closed anyway.
   const int rc = verbs()->closeDevice(context->ctx);
   delete context;
   return rc < 0 ? EIO : rc;
@@ -98,7 +98,7 @@ int closeMr(Mr* mr, Env* caller) {
   leave(mr);
   if (mr->foreign != nullptr) mr->foreign->live.store(false, std::memory_order_release);
   const Dropped dropped{.ref = mr->ref, .detach = mr->memory != nullptr, .foreign = mr->foreign};
-  // An owner that has ended could not close it (a window was bound): its references have ended with it.
+  // A null owner has ended without closing the region, because a window was bound; its references ended with it.
   if (mr->owner != nullptr) dropReference(*mr->owner, caller, dropped);
   if (mr->memory != nullptr) mr->memory->release();
   delete mr;
@@ -114,8 +114,8 @@ int closeChannel(Channel* channel) {
 }
 
 int closeCq(Cq* cq) {
-  // Stale first: libibverbs frees the CQ, and another thread may be polling it. It has no queue pairs, so
-  // a refusal would be the device's own failure: the handle is closed all the same.
+  // The handle is retired first, because libibverbs frees the CQ, and another thread may be polling it. The CQ has no
+  // queue pairs, so a refusal would be a device failure; the handle is closed regardless.
   retire(cq);
   const int rc = verbs()->destroyCq(cq->cq);
   leave(cq);
@@ -146,7 +146,7 @@ int closeXrcd(Xrcd* xrcd) {
 }
 
 int closeSrq(Srq* srq) {
-  // Stale first, as a CQ: another thread may be posting to it.
+  // Retired first, like a CQ: another thread may be posting to it.
   retire(srq);
   const int rc = verbs()->destroySrq(srq->srq);
   leave(srq);
@@ -216,20 +216,20 @@ void reap(Object* parent, Env* caller) {
   if (!parent->orphan || !parent->childless()) return;
   Parents above = parentsOf(parent);
   closeObject(parent, caller);
-  // If it could not be closed, it is still their child.
+  // An object that could not be closed is still a child of its parents.
   for (Object* next : above) reap(next, caller);
 }
 
 namespace {
 
-/** Closes one object of an ending env, or leaves it to its children of other envs. */
+/** Closes one object of an ending env, or leaves that to the object's children in other envs. */
 void closeAtEnd(Object* object, Env& env) {
   Parents above = parentsOf(object);
   const Kind kind = static_cast<Kind>(object->handle >> kKindShift);
   bool stays = !object->childless();
   if (!stays) {
     const bool refused = closeObject(object, &env) != 0;
-    // Close the others even if the device failed.
+    // Continues with the other objects even if the device failed.
     stays = refused && (kind == Kind::Pd || kind == Kind::Mr || kind == Kind::Channel || kind == Kind::Xrcd ||
                         kind == Kind::CmId);
   }
@@ -243,7 +243,7 @@ void closeAtEnd(Object* object, Env& env) {
 }  // namespace
 
 void closeAllOf(Env& env) {
-  // Windows before queue pairs: soft-RoCE (Linux 6.1) waits 50 s for those that are bound to a queue pair.
+  // Windows before queue pairs: soft-RoCE (Linux 6.1) waits 50 s for windows that are bound to a queue pair.
   constexpr Kind kOrder[] = {Kind::CmId, Kind::CmChannel, Kind::Mw,      Kind::Qp,      Kind::Ah,
                              Kind::Srq,  Kind::Cq,        Kind::Mr,      Kind::Pd,      Kind::Xrcd,
                              Kind::Channel, Kind::Context, Kind::WrRing, Kind::WcRing};

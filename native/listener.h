@@ -9,14 +9,17 @@ namespace isoverbs {
 
 class Listener {
  public:
-  /** `resourceName`: of the asynchronous resource, as async_hooks shows it. */
+  /** `resourceName` names the asynchronous resource, as async_hooks shows it. */
   Listener(napi_env env, const char* resourceName, napi_value function);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
   void change(napi_value function);
-  /** The caller opens the handle scope. An exception becomes an uncaughtException, as from any event handler. */
+  /**
+   * The caller opens the handle scope. An exception in the function becomes an uncaughtException, as from any event
+   * handler.
+   */
   void call(size_t argc, const napi_value* argv);
 
  private:

@@ -43,7 +43,7 @@ struct Library {
     loadQueues(handle);
     loadDatagrams(handle);
     loadNewer(handle);
-    // Registered memory must survive the fork of a child process. Newer kernels need no help and report that.
+    // Registered memory must survive the fork of a child process. Newer kernels ensure this themselves and report so.
     if (error.empty()) verbs.forkInit();
   }
 
@@ -79,7 +79,7 @@ struct Library {
     need(h, verbs.reregMr, "ibv_rereg_mr");
   }
 
-  /** Functions that older releases lack; null there. */
+  /** Functions that older releases lack, where they stay null. */
   void loadNewer(void* h) {
     want(h, verbs.queryGidEx, "_ibv_query_gid_ex");
     want(h, verbs.regMrIova2, "ibv_reg_mr_iova2");
@@ -117,7 +117,7 @@ struct Library {
 };
 
 const Library& library() {
-  // Never destroyed: providers' threads and workers may outlive static destructors.
+  // Never destroyed, because providers' threads and workers may outlive static destructors.
   static const auto* one = new Library;
   return *one;
 }

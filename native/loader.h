@@ -5,7 +5,7 @@
 
 #ifdef ISOVERBS_HAVE_VERBS
 #include <infiniband/verbs.h>
-// These are macros over inline functions that call symbols we do not link.
+// These names are macros for inline functions that call symbols we do not link.
 #undef ibv_query_port
 #undef ibv_reg_mr
 #endif
@@ -13,15 +13,15 @@
 namespace isoverbs {
 
 /**
- * The soname of libibverbs, or what ISOVERBS_LIBIBVERBS names: another library with the same functions, such as
+ * The soname of libibverbs, or the library that ISOVERBS_LIBIBVERBS names instead: one with the same functions, such as
  * a recorder, or the null device of the benchmarks.
  */
 const char* verbsLibraryName();
 
-/** The soname of librdmacm (cm.h), or what ISOVERBS_LIBRDMACM names. */
+/** The soname of librdmacm (cm.h), or the library that ISOVERBS_LIBRDMACM names instead. */
 const char* cmLibraryName();
 
-/** Opens a library by its soname and closes nothing; the reason why not, or empty. */
+/** Opens a library by its soname and never closes it; returns the reason for a failure, or an empty string. */
 std::string probeLibrary(const char* soname, void** handle);
 
 #ifdef ISOVERBS_HAVE_VERBS
@@ -81,7 +81,7 @@ struct Verbs {
 /** The library, opened at the first call; null if it is unavailable. */
 const Verbs* verbs();
 
-/** Why verbs() is null. */
+/** The reason why verbs() is null. */
 const std::string& verbsError();
 
 #endif

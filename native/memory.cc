@@ -18,7 +18,7 @@ size_t pageBytes() {
   return bytes;
 }
 
-/** The fallback: JavaScript allocates a SharedArrayBuffer, which nothing can detach, and we keep it. */
+/** The fallback: JavaScript allocates a SharedArrayBuffer, which cannot be detached, and we keep a reference. */
 bool exposeShared(Env& env, size_t bytes, Exposed* out) {
   napi_value alloc = nullptr;
   napi_value self = nullptr;
@@ -88,12 +88,12 @@ void detachArrayBuffer(Env& env, napi_ref ref) {
   napi_value self = nullptr;
   napi_value ignored = nullptr;
   bool is = false;
-  // Without an ArrayBuffer there is nothing to detach: it was collected, or it is the fallback's view.
+  // Without an ArrayBuffer there is nothing to detach: the buffer was collected, or is a view from the fallback.
   if (napi_get_reference_value(env.env, ref, &buffer) != napi_ok || buffer == nullptr) return;
   if (napi_is_arraybuffer(env.env, buffer, &is) != napi_ok || !is) return;
   if (env.detach == nullptr || napi_get_reference_value(env.env, env.detach, &detach) != napi_ok) return;
   napi_get_undefined(env.env, &self);
-  // Not detached is not fatal: the bytes live until the finalizer has run.
+  // A failed detach is harmless, because the bytes live until the finalizer has run.
   if (napi_call_function(env.env, self, detach, 1, &buffer, &ignored) == napi_pending_exception) {
     napi_get_and_clear_last_exception(env.env, &ignored);
   }

@@ -12,15 +12,18 @@
 namespace isoverbs {
 
 /**
- * Pages that live until both owners have released them: the object that the device or the addon uses them through, and
- * the finalizer of the ArrayBuffer. An ArrayBuffer can be detached (transfer()) and its bytes live on in
- * another one, so only the finalizer knows when no JavaScript can reach them any more.
+ * Pages that live until both owners have released them: the object through which the device or the addon uses them, and
+ * the finalizer of the ArrayBuffer. If an ArrayBuffer is detached by transfer(), its bytes live on in another one, so
+ * only the finalizer knows when JavaScript can no longer reach them.
  */
 struct Memory {
   uint8_t* data = nullptr;
   size_t bytes = 0;
   std::atomic<int> owners{1};
-  /** Where external ArrayBuffers are not allowed, the bytes belong to a SharedArrayBuffer. */
+  /**
+   * Whether the bytes are our own mapping; where external ArrayBuffers are not allowed, they belong to a
+   * SharedArrayBuffer.
+   */
   bool mapped = false;
 
   void release();
@@ -32,14 +35,14 @@ struct Exposed {
   /** The ArrayBuffer, or a SharedArrayBuffer in the fallback. */
   napi_value buffer = nullptr;
   size_t byteOffset = 0;
-  /** Keeps the SharedArrayBuffer of the fallback alive; else weak, for detaching. */
+  /** Keeps the SharedArrayBuffer of the fallback alive; otherwise a weak reference, for detaching. */
   napi_ref ref = nullptr;
 };
 
-/** Zeroed, page-aligned memory. False with an exception pending when there is none. */
+/** Allocates zeroed, page-aligned memory. Returns false with an exception pending on failure. */
 bool allocExposed(Env& env, const char* verb, size_t bytes, Exposed* out);
 
-/** Detaches what a weak reference of allocExposed points to, if it still does. */
+/** Detaches the ArrayBuffer behind a weak reference from allocExposed, if it still exists. */
 void detachArrayBuffer(Env& env, napi_ref ref);
 
 }  // namespace isoverbs

@@ -1,4 +1,5 @@
-// WAIT and SEND_EN, mlx5's cross-channel requests, as bytes of its send queue. Pure: no dependency, no allocation.
+// WAIT and SEND_EN, mlx5's cross-channel requests, as bytes of its send queue. This header has no dependencies and
+// allocates nothing.
 //
 // Layout from mlx5dv.h (struct mlx5_wqe_ctrl_seg) and the experimental verbs' driver; all fields are big-endian:
 //   control segment, 16 bytes: be32 opmod << 24 | index << 8 | opcode, be32 qpn << 8 | ds, signature, 2 reserved,
@@ -15,12 +16,12 @@ constexpr uint8_t kOpcodeWait = 0x0f;
 constexpr uint8_t kOpcodeSendEnable = 0x17;
 /** WAIT compares with the CQ's producer index. */
 constexpr uint8_t kOpmodProducerIndex = 0;
-/** fm_ce_se: a completion is written. */
+/** fm_ce_se: write a completion. */
 constexpr uint8_t kSignaled = 0x08;
 /** Both segments, in units of 16 bytes. */
 constexpr uint32_t kDs = 2;
 constexpr uint32_t kWqeBytes = kDs * 16;
-/** Numbers of queue pairs and completion queues have 24 bits. */
+/** Queue pair and completion queue numbers have 24 bits. */
 constexpr uint32_t kNumberMask = 0xffffff;
 
 struct CrossChannelWqe {
@@ -35,8 +36,9 @@ inline void putBe32(uint8_t* to, uint32_t value) {
 }
 
 /**
- * `wqeIndex` is the place in the send queue, of which 16 bits count (mlx5dv_wr_raw_wqe writes its own over it);
- * `qpn` the queue pair that the request is posted on; `target` the CQ or QP that it names, `maxIndex` the index there.
+ * `wqeIndex` is the index in the send queue, of which 16 bits are used (mlx5dv_wr_raw_wqe overwrites it); `qpn` is the
+ * queue pair on which the request is posted; `target` is the CQ or QP that the request names, and `maxIndex` the index
+ * in that queue.
  */
 inline CrossChannelWqe encode(uint8_t opcode, uint32_t wqeIndex, uint32_t qpn, uint32_t target, uint32_t maxIndex,
                               bool signaled) {
@@ -55,16 +57,16 @@ inline CrossChannelWqe encodeWait(uint32_t wqeIndex, uint32_t qpn, uint32_t cqn,
   return encode(kOpcodeWait, wqeIndex, qpn, cqn, maxIndex, signaled);
 }
 
-/** Lets the managed queue pair `managedQpn` be fetched up to `maxIndex`. */
+/** Lets the device fetch requests of the managed queue pair `managedQpn` up to `maxIndex`. */
 inline CrossChannelWqe encodeSendEnable(uint32_t wqeIndex, uint32_t qpn, uint32_t managedQpn, uint32_t maxIndex,
                                         bool signaled) {
   return encode(kOpcodeSendEnable, wqeIndex, qpn, managedQpn, maxIndex, signaled);
 }
 
 /**
- * What WAITs on one CQ aim at. The producer index is the number of completions written minus 1, so -1 on a fresh
- * queue, and so is this. A WAIT for n > 0 aims n beyond and moves it there; one for 0 must never wait, so it aims at
- * what has been seen for sure: `polled` completions.
+ * The index for which WAITs on one CQ wait. The producer index is the number of completions written minus 1, so it
+ * begins at -1, as does this index. A WAIT for n > 0 advances the index by n and waits for it. A WAIT for 0 must never
+ * wait, so it uses the index of the last polled completion, which is certain to have been written.
  */
 class WaitIndex {
  public:
@@ -78,17 +80,23 @@ class WaitIndex {
   uint32_t index_ = 0xffffffff;
 };
 
-/** Whether a WAIT is satisfied, in arithmetic that wraps. */
+/** Whether a WAIT is satisfied; indices wrap. */
 inline bool isReached(uint32_t producerIndex, uint32_t maxIndex) {
   return static_cast<int32_t>(producerIndex - maxIndex) >= 0;
 }
 
-/** What ENABLEs of one managed queue pair raise: requests posted and released, both from 0 on. */
+/**
+ * The index that ENABLEs of one managed queue pair raise, computed from the numbers of posted and released requests,
+ * which begin at 0.
+ */
 class EnableIndex {
  public:
   void posted(uint32_t count) { posted_ += count; }
 
-  /** The index of `count` more (0: of all); false when fewer are posted: EINVAL. */
+  /**
+   * Computes the index after `count` more requests (0: after all). Returns false, which means EINVAL, if fewer are
+   * posted.
+   */
   bool next(uint32_t count, uint32_t* maxIndex) {
     if (count > posted_ - head_) return false;
     head_ = count == 0 ? posted_ : head_ + count;

@@ -28,7 +28,7 @@ namespace {
 constexpr uint32_t kMellanox = 0x02c9;
 constexpr auto kPatience = std::chrono::milliseconds(100);
 
-/** libmlx5's functions, and why they are unavailable. */
+/** libmlx5's functions, or the reason why they are unavailable. */
 struct Library {
   decltype(&::mlx5dv_is_supported) isSupported = nullptr;
   decltype(&::mlx5dv_create_qp) createQp = nullptr;
@@ -55,7 +55,7 @@ struct Library {
 
 std::string because(const char* step, int errnum) { return std::string(step) + ": " + std::strerror(errnum); }
 
-/** A queue pair that is connected to itself, for raw requests; everything goes with it. */
+/** A queue pair that is connected to itself, for raw requests. Its destructor frees everything that it uses. */
 class Loopback {
  public:
   Loopback(const Library& library, ibv_context* ctx) : library_(library), ctx_(ctx) {}
@@ -160,7 +160,7 @@ class Loopback {
 }  // namespace
 
 std::string probeWait(ibv_context* ctx, const ibv_device_attr& attr) {
-  // Checked first: libmlx5 casts any ibv_device to its own type.
+  // Checked first, because libmlx5 casts any ibv_device to its own type.
   if (attr.vendor_id != kMellanox) return "not an mlx5 device";
   static const auto* const library = new Library;
   if (!library->error.empty()) return "libmlx5 cannot be used: " + library->error;

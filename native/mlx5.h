@@ -8,8 +8,8 @@
 namespace isoverbs {
 
 /**
- * Posts a WAIT that need not wait on a looped-back queue pair of the device and looks for its completion. Empty: it
- * was executed; otherwise the step that failed, and why.
+ * Posts a WAIT whose condition already holds on a looped-back queue pair of the device, and polls for its completion.
+ * Returns an empty string if the WAIT was executed, otherwise the step that failed and the reason.
  */
 std::string probeWait(ibv_context* ctx, const ibv_device_attr& attr);
 

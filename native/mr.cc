@@ -1,4 +1,4 @@
-// Memory regions: over memory of our own, and over the application's.
+// Memory regions: over the addon's own memory, and over the application's.
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -12,7 +12,7 @@ namespace isoverbs {
 
 namespace {
 
-/** Flags that a driver or kernel may leave out: IBV_ACCESS_OPTIONAL_RANGE, relaxed ordering among them. */
+/** Flags that a driver or kernel may ignore: IBV_ACCESS_OPTIONAL_RANGE, which includes relaxed ordering. */
 constexpr unsigned kOptional = IBV_ACCESS_OPTIONAL_RANGE;
 
 bool hasOnDemandPaging(const Context& context) {
@@ -43,7 +43,7 @@ napi_value failRegister(Env& env, const char* verb, int errnum, uint64_t bytes, 
   }
 }
 
-/** ibv_reg_mr(3) as its macro: optional flags and caller-chosen addresses need the newer symbol. */
+/** ibv_reg_mr(3) in the way of its macro: optional flags and caller-chosen addresses require the newer symbol. */
 ibv_mr* registerMemory(const Pd& pd, void* data, uint64_t bytes, uint64_t iova, unsigned access) {
   const bool plain = (access & kOptional) == 0 && iova == reinterpret_cast<uintptr_t>(data);
   if (!plain && verbs()->regMrIova2 != nullptr) return verbs()->regMrIova2(pd.pd, data, bytes, iova, access);
@@ -54,7 +54,7 @@ ibv_mr* registerMemory(const Pd& pd, void* data, uint64_t bytes, uint64_t iova, 
   return nullptr;
 }
 
-/** Publishes what was registered, as a child of `pd`; on failure throws and deregisters. */
+/** Publishes a registered region as a child of `pd`; on failure throws and deregisters it. */
 bool publishRegion(Args& args, Pd* pd, Mr* mr) {
   mr->pd = pd;
   mr->owner = &args.env();
@@ -67,7 +67,7 @@ bool publishRegion(Args& args, Pd* pd, Mr* mr) {
   return true;
 }
 
-/** Registers and publishes; on failure throws and gives `mr` back to the caller to clean up. */
+/** Registers and publishes a region; on failure throws, and the caller must clean up `mr`. */
 bool registerRegion(Args& args, Pd* pd, Mr* mr, void* data, uint64_t bytes, int access) {
   constexpr uintptr_t kPage = 4096;
   const bool zeroBased = (access & IBV_ACCESS_ZERO_BASED) != 0;
@@ -99,7 +99,7 @@ void rememberForeign(Env& env, Mr* mr) {
   if (mr->foreign == nullptr) mr->foreign = new ForeignBuffer;
   mr->foreign->key = static_cast<uint64_t>(mr->pd->context->handle) << 32 | mr->mr->lkey;
   mr->foreign->buffer = mr->ref;
-  // A stale one may be left if another env closed it: its references are in env.dropped.
+  // A stale entry may remain if another env closed the region: its references are in env.dropped.
   env.foreign[mr->foreign->key] = mr->foreign;
 }
 
@@ -127,7 +127,7 @@ napi_value allocMr(napi_env napi, napi_callback_info info) {
       .number("byteOffset", static_cast<double>(exposed.byteOffset));
 }
 
-/** regMr(pd, view: Uint8Array, access): the view says which bytes, TypeScript has refused resizable ones. */
+/** regMr(pd, view: Uint8Array, access): the view selects the bytes; TypeScript has refused resizable buffers. */
 napi_value regMr(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "regMr");
   size_t bytes = 0;
@@ -138,7 +138,7 @@ napi_value regMr(napi_env napi, napi_callback_info info) {
   if (bytes == 0 || data == nullptr) {
     return fail(args.env(), Err::Memory, args.verb(), EINVAL, "the buffer is empty or detached");
   }
-  // A SharedArrayBuffer is not an ArrayBuffer, and cannot be detached.
+  // A SharedArrayBuffer is not an ArrayBuffer and cannot be detached.
   bool detachable = false;
   napi_is_arraybuffer(napi, buffer, &detachable);
   const std::lock_guard lock(controlMutex());
@@ -192,7 +192,7 @@ napi_value regDmabufMr(napi_env napi, napi_callback_info info) {
     if (errno == EOPNOTSUPP || errno == ENOSYS || errno == ENOTTY) {
       return fail(args.env(), Err::Unsupported, args.verb(), errno, "this device does not support dmabuf memory");
     }
-    if (errno == EBADF) return fail(args.env(), Err::Argument, args.verb(), errno, "fd %d is no dmabuf", fd);
+    if (errno == EBADF) return fail(args.env(), Err::Argument, args.verb(), errno, "fd %d is not a dma-buf", fd);
     return failRegister(args.env(), args.verb(), errno, bytes, *pd->context, static_cast<unsigned>(access));
   }
   if (!publishRegion(args, pd, mr.get())) return nullptr;

@@ -1,4 +1,4 @@
-// Shared by the files of memory regions.
+// Functions that the files of memory regions share.
 #pragma once
 
 #include "args.h"
@@ -9,7 +9,7 @@ namespace isoverbs {
 /** The description of a region for JavaScript. */
 Result describeMr(napi_env napi, const Mr& mr);
 
-/** Enters the application's ArrayBuffer under the region's key, so that posts see when it is detached. */
+/** Records the application's ArrayBuffer under the region's key, so that posts notice when it is detached. */
 void rememberForeign(Env& env, Mr* mr);
 
 }  // namespace isoverbs

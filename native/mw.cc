@@ -41,7 +41,7 @@ napi_value allocMw(napi_env napi, napi_callback_info info) {
     }
     return failErrno(args.env(), args.verb(), errno);
   }
-  // Drivers leave out what libibverbs' own verbs fill in.
+  // Fields that libibverbs' own verb sets, and drivers do not.
   mw->mw->context = pd->context->ctx;
   mw->mw->pd = pd->pd;
   mw->mw->type = static_cast<ibv_mw_type>(type);

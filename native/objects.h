@@ -34,7 +34,7 @@ struct WcRing : Ring {
 
 #ifdef ISOVERBS_HAVE_VERBS
 
-/** Held for a few hundred nanoseconds; yields, because JavaScript threads may outnumber the CPUs. */
+/** A lock that is held for a few hundred nanoseconds. It yields, because JavaScript threads may outnumber the CPUs. */
 class SpinLock {
  public:
   void lock();
@@ -51,11 +51,11 @@ struct Context : Watchable {
   /** Largest message of each port; index 0 is unused. */
   std::vector<uint32_t> maxMessageBytes;
 
-  /** Soft-RoCE, some of whose behavior needs workarounds (its vendor_id is unassigned). */
+  /** Whether the device is soft-RoCE, which requires workarounds and has no assigned vendor_id. */
   bool isSoftRoce() const { return attr.vendor_id == 0xffffff; }
 };
 
-/** Whether it is soft-RoCE (RXE_VENDOR_ID), whose driver in rdma-core has errors of its own. */
+/** Whether the device is soft-RoCE (RXE_VENDOR_ID), for whose rdma-core driver the addon has workarounds. */
 inline bool isSoftRoce(const Context& context) { return context.attr.vendor_id == 0xffffff; }
 
 struct Pd : Object {
@@ -68,14 +68,14 @@ struct Mr : Object {
   static constexpr Kind kKind = Kind::Mr;
   Pd* pd = nullptr;
   ibv_mr* mr = nullptr;
-  /** The address that its first byte has for the device: 0 if IBV_ACCESS_ZERO_BASED. */
+  /** The device's address of the first byte: 0 if IBV_ACCESS_ZERO_BASED. */
   uint64_t iova = 0;
   uint64_t bytes = 0;
   /** The addon's own memory; null over a foreign buffer. */
   Memory* memory = nullptr;
-  /** Belongs to the owner env: what keeps a foreign buffer alive, or what finds our own to detach it. */
+  /** Belongs to the owner env: a strong reference to a foreign buffer, or a weak one to our own, for detaching it. */
   napi_ref ref = nullptr;
-  /** Only over an ArrayBuffer of the application's: it can be detached. */
+  /** Set only over an ArrayBuffer of the application, which can be detached. */
   ForeignBuffer* foreign = nullptr;
 };
 
@@ -87,12 +87,12 @@ struct Channel : Watchable {
 
 struct Qp;
 
-/** Queue pairs by their numbers: a completion of a shared receive queue names no other. */
+/** Queue pairs by their numbers: a completion of a shared receive queue has no other identification. */
 class QpIndex {
  public:
   /** Looked up without a lock, in a hot section: a queue pair is retired before it is freed. */
   Qp* find(uint32_t qpNum) const;
-  // With the control mutex held.
+  // Called with the control mutex held.
   void insert(Qp* qp);
   void remove(Qp* qp);
 
@@ -118,7 +118,7 @@ struct Ah : Object {
 struct Mw : Object {
   static constexpr Kind kKind = Kind::Mw;
   Pd* pd = nullptr;
-  /** Its rkey is the window's key of now, for both types: post.cc sets it when a bind was posted. */
+  /** Its rkey is the window's current key, for both types; post.cc sets it when a bind was posted. */
   ibv_mw* mw = nullptr;
 };
 
@@ -127,25 +127,27 @@ struct Cq : Object {
   Context* context = nullptr;
   Channel* channel = nullptr;
   ibv_cq* cq = nullptr;
-  /** The same queue, if it was created as an extended one: it is polled by its readers. */
+  /** The same queue if it was created as an extended one, which is polled through its read functions. */
   ibv_cq_ex* ex = nullptr;
-  /** IBV_WC_EX_WITH_*, of an extended one. */
+  /** IBV_WC_EX_WITH_* of an extended queue. */
   uint64_t wcFlags = 0;
-  /** Two threads may poll one CQ; a completion's id must be read before the next one frees it. */
+  /**
+   * Held while polling, because two threads may poll one CQ, and a completion's id must be read before the next
+   * completion frees its place.
+   */
   SpinLock lock;
 };
 
 /**
- * One direction of a queue pair. The device's wr_id carries direction, queue pair and running number; the
- * application's wr_id, all 64 bits of it, waits here under the running number.
+ * One direction of a queue pair. The device's wr_id carries direction, queue pair and running number; the application's
+ * 64-bit wr_id is stored here under the running number.
  *
- * An id may be overwritten only when its completion can no longer arrive. `done` is a running number below
- * which that is so: completions of one direction come in order, so every one that is polled moves it. The
- * capacity is a power of two, at least four times what the device granted, so the device reports ENOMEM first
- * for every program that polls what it signals; a program that posts without end and polls nothing gets our
- * ENOMEM instead of a wrong wr_id. One case needs more care: soft-RoCE frees the slots of unsignaled
- * requests without any completion, so a program that never signals would stop here after `capacity`
- * requests. See reclaim() in post.cc.
+ * An id may be overwritten only when its completion can no longer arrive. This holds for running numbers below `done`:
+ * completions of one direction arrive in order, so every polled completion advances `done`. The capacity is a power of
+ * two, at least four times what the device granted, so the device reports ENOMEM first for every program that polls its
+ * signaled requests. A program that keeps posting and never polls gets our ENOMEM instead of a wrong wr_id. One case
+ * requires more care: soft-RoCE frees the slots of unsignaled requests without any completion, so a program that never
+ * signals would stop here after `capacity` requests. See reclaim() in post.cc.
  */
 struct Queue {
   uint64_t* ids = nullptr;
@@ -156,7 +158,7 @@ struct Queue {
   uint32_t lastSignaled = 0;
   bool anySignaled = false;
   std::atomic<uint32_t> done{0};
-  /** Completions below this are of a time before a RESET, which purged them. */
+  /** Completions with lower numbers are from before a RESET, which purged them. */
   std::atomic<uint32_t> base{0};
   SpinLock lock;
   uint32_t maxSge = 0;
@@ -165,25 +167,24 @@ struct Queue {
 };
 
 /**
- * The 64-bit wr_ids of a shared receive queue. Its receives complete in any order and on any queue pair, so
- * each has a numbered place of its own, which the device's wr_id names, until its completion was polled.
- * Grows when it is full: the device's ENOMEM comes first, except for the places of receives that a destroyed
- * queue pair took with it.
+ * The 64-bit wr_ids of a shared receive queue. Its receives complete in any order and on any queue pair, so each has a
+ * numbered place, which the device's wr_id names, until its completion is polled. The table grows when it is full: the
+ * device reports ENOMEM first, except when a destroyed queue pair took receives with it.
  */
 class SharedIds {
  public:
   ~SharedIds();
   bool init(uint32_t capacity);
-  // With the lock held. False: no memory for more.
+  // Called with the lock held. Returns false if there is no memory for more places.
   bool put(uint64_t id, uint32_t* number);
-  /** Frees the place; false for one that is not in use. */
+  /** Frees the place; returns false if it is not in use. */
   bool take(uint32_t number, uint64_t* id);
   SpinLock lock;
 
  private:
   struct Place {
     uint64_t id;
-    /** Of a free place: the next free one. */
+    /** For a free place: the next free one. */
     uint32_t next;
     bool used;
   };
@@ -197,19 +198,19 @@ struct Srq : Object {
   static constexpr Kind kKind = Kind::Srq;
   Pd* pd = nullptr;
   ibv_srq* srq = nullptr;
-  /** IBV_SRQT_XRC has these. */
+  /** Present only for IBV_SRQT_XRC. */
   Xrcd* xrcd = nullptr;
   Cq* cq = nullptr;
   uint32_t maxSge = 0;
   SharedIds ids;
-  /** The queue pairs that were created on it. */
+  /** The queue pairs that use this queue. */
   QpIndex qps;
 
-  /** Which queue pairs its completions are of. */
+  /** The queue pairs whose completions this queue's receives cause. */
   const QpIndex& users() const { return xrcd != nullptr ? xrcd->qps : qps; }
 };
 
-/** What a UD queue pair is attached to. */
+/** A multicast group to which a UD queue pair is attached. */
 struct McastGroup {
   ibv_gid gid;
   uint16_t lid;
@@ -224,13 +225,16 @@ struct Qp : Object {
   Cq* sendCq = nullptr;
   Cq* recvCq = nullptr;
   Srq* srq = nullptr;
-  /** Chain of a QpIndex. */
+  /** The next queue pair in a chain of a QpIndex. */
   std::atomic<Qp*> nextInIndex{nullptr};
   std::vector<McastGroup> groups;
   ibv_qp* qp = nullptr;
-  /** The same queue pair, if it posts through ibv_wr_*(3). */
+  /** The same queue pair if it posts through ibv_wr_*(3). */
   ibv_qp_ex* ex = nullptr;
-  /** As last set; the device alone knows of its own moves to SQE and ERR, which take requests as RTS does. */
+  /**
+   * The state that was last set. The device moves queue pairs to SQE and ERR without notice; both accept requests as
+   * RTS does.
+   */
   std::atomic<uint32_t> state{0};
   uint32_t maxInlineBytes = 0;
   std::atomic<uint32_t> maxMessageBytes{0};
@@ -240,8 +244,8 @@ struct Qp : Object {
 };
 
 /**
- * wr_id of the device: direction << 63 | queue pair << 32 | running number. A receive of a shared receive
- * queue has that queue's handle and the number of its place, and kShared.
+ * wr_id of the device: direction << 63 | queue pair << 32 | running number. A receive of a shared receive queue has
+ * kShared, that queue's handle and the number of its place.
  */
 constexpr uint64_t kRecvDirection = uint64_t{1} << 63;
 constexpr uint64_t kShared = uint64_t{1} << 62;
@@ -254,8 +258,8 @@ inline uint64_t deviceId(const Qp& qp, bool recv, uint32_t seq) {
   return (recv ? kRecvDirection : 0) | static_cast<uint64_t>(qp.handle & kLocalMask) << 32 | seq;
 }
 
-// Each closes an object that has no children, with the control mutex held; the errno of libibverbs, or 0.
-// `caller` is the env that does it: references of other envs are left for those to drop.
+// Each function closes an object without children, with the control mutex held, and returns the errno of libibverbs, or
+// 0. `caller` is the calling env: references of other envs are left for those envs to drop.
 int closeContext(Context* context);
 int closePd(Pd* pd);
 int closeMr(Mr* mr, Env* caller);
@@ -267,7 +271,7 @@ int closeSrq(Srq* srq);
 int closeAh(Ah* ah);
 int closeMw(Mw* mw);
 
-/** What an object is a child of, each once. */
+/** The parents of an object, each once. */
 struct Parents {
   Object* all[5] = {};
   uint32_t count = 0;
@@ -284,11 +288,11 @@ struct Parents {
 
 Parents parentsOf(Object* object);
 
-/** Counts the object as a child of its parents, and no more. */
+/** enter() counts the object as a child of its parents; leave() undoes that. */
 void enter(Object* object);
 void leave(Object* object);
 
-/** After a close: a parent whose env has ended goes with its last child. */
+/** Called after a close: a parent whose env has ended is closed with its last child. */
 void reap(Object* parent, Env* caller);
 
 #endif

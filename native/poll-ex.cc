@@ -17,7 +17,7 @@ void read(const Cq& queue, ibv_wc* wc, Stamp* stamp) {
   if ((queue.wcFlags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0) {
     stamp->wallclockNs = cq->read_completion_wallclock_ns(cq);
   }
-  // Of a failed completion, only wr_id, status, qp_num and vendor_err are defined.
+  // In a failed completion, only wr_id, status, qp_num and vendor_err are defined.
   if (cq->status != IBV_WC_SUCCESS) {
     wc->vendor_err = cq->read_vendor_err(cq);
     return;
@@ -29,13 +29,13 @@ void read(const Cq& queue, ibv_wc* wc, Stamp* stamp) {
   wc->slid = static_cast<uint16_t>(cq->read_slid(cq));
   wc->sl = cq->read_sl(cq);
   wc->dlid_path_bits = cq->read_dlid_path_bits(cq);
-  // Or the invalidated key, as it is: ibv_wc has one word for both as well.
+  // The immediate, or the invalidated key unchanged: ibv_wc also has one word for both.
   wc->imm_data = cq->read_imm_data(cq);
 }
 
 /**
- * One completion at a time, without ibv_next_poll(3): soft-RoCE's driver, before rdma-core 55, goes beyond the
- * end of the queue when that finds nothing more.
+ * Polls one completion at a time, without ibv_next_poll(3): soft-RoCE's driver, before rdma-core 55, reads beyond the
+ * end of the queue if that call finds no further completion.
  */
 int pollSingly(Cq& cq, int count, ibv_wc* wcs, Stamp* stamps) {
   int n = 0;

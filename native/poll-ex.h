@@ -5,13 +5,13 @@
 
 namespace isoverbs {
 
-/** Fields of an extended completion that an ibv_wc lacks; 0 if not requested. */
+/** Fields of an extended completion that an ibv_wc does not have; 0 if not requested. */
 struct Stamp {
   uint64_t ticks;
   uint64_t wallclockNs;
 };
 
-/** As ibv_poll_cq(3). */
+/** Works like ibv_poll_cq(3). */
 int pollEx(Cq& cq, int count, ibv_wc* wcs, Stamp* stamps);
 
 }  // namespace isoverbs

@@ -21,10 +21,13 @@ namespace {
 /** Completions fetched at a time: 1.5 KiB of stack. */
 constexpr uint32_t kChunk = 32;
 
-/** How far the base of a queue may lag behind its completions; far below 2^31, where they would seem old. */
+/**
+ * How far the base of a queue may lag behind its completions: far less than 2^31, from where new completions would seem
+ * old.
+ */
 constexpr uint32_t kBaseLag = 1u << 30;
 
-/** The queue that a completion belongs to and its running number; null for one that no longer counts. */
+/** The queue that a completion belongs to and its running number; null for a stale completion. */
 struct Owner {
   Qp* qp = nullptr;
   Queue* queue = nullptr;
@@ -44,14 +47,14 @@ Owner ownerOf(uint64_t deviceId, Qp* hint) {
   const auto seq = static_cast<uint32_t>(deviceId);
   uint32_t base = queue.base.load(std::memory_order_relaxed);
   if (static_cast<int32_t>(seq - base) < 0) return {};
-  // Running numbers wrap: the base follows, unless a RESET in another thread has just moved it.
+  // Running numbers wrap, so the base follows them, unless a RESET in another thread has just moved it.
   if (seq - base >= kBaseLag) queue.base.compare_exchange_strong(base, seq, std::memory_order_relaxed);
   return {qp, &queue, seq};
 }
 
 /**
- * Flags and immediate of a completion that reports an invalidated key. Soft-RoCE sets the flag by the kernel's
- * own numbers. In ours that is IBV_WC_IP_CSUM_OK, which soft-RoCE does not support.
+ * Flags and immediate of a completion that reports an invalidated key. Soft-RoCE sets the flag with the kernel's
+ * number, which in libibverbs is IBV_WC_IP_CSUM_OK, a flag that soft-RoCE does not support.
  */
 [[gnu::noinline]] void packKey(const ibv_wc& wc, const Qp& qp, uint32_t* slot) {
   const bool kernelFlag = (wc.wc_flags & IBV_WC_IP_CSUM_OK) != 0 && qp.context->isSoftRoce();
@@ -60,7 +63,7 @@ Owner ownerOf(uint64_t deviceId, Qp* hint) {
   if (kernelFlag) slot[WC_OP] ^= (IBV_WC_IP_CSUM_OK | IBV_WC_WITH_INV) << 16;
 }
 
-/** What completions of both kinds of receive queue, and of sends, have in the same places. */
+/** The fields that completions of sends and of both kinds of receive queue have in common. */
 inline void packCommon(const ibv_wc& wc, const Qp& qp, uint64_t id, bool recv, uint32_t* slot) {
   slot[WC_ID_LO] = static_cast<uint32_t>(id);
   slot[WC_ID_HI] = static_cast<uint32_t>(id >> 32);
@@ -79,15 +82,15 @@ void pack(const ibv_wc& wc, const Owner& owner, uint32_t* slot) {
   packCommon(wc, *owner.qp, owner.queue->ids[owner.seq & owner.queue->mask], (wc.wr_id & kRecvDirection) != 0, slot);
   slot[WC_SEQ] = owner.seq;
   slot[WC_SRQ] = 0;
-  // The id has been read: now its place, and those before it, may be used again.
+  // The id has been read, so its place and those before it may be reused.
   if (static_cast<int32_t>(owner.seq + 1 - owner.queue->done.load(std::memory_order_relaxed)) > 0) {
     owner.queue->done.store(owner.seq + 1, std::memory_order_release);
   }
 }
 
 /**
- * A receive of a shared receive queue: false for one whose queue pair is gone. Its place is free again either
- * way, as the device has taken the receive off its queue.
+ * Packs a receive of a shared receive queue; returns false if its queue pair no longer exists. The place is freed in
+ * either case, because the device has removed the receive from its queue.
  */
 [[gnu::noinline]] bool packShared(const ibv_wc& wc, uint32_t* slot) {
   const auto local = static_cast<uint32_t>(wc.wr_id >> 32) & kLocalMask;
@@ -113,7 +116,7 @@ void packStamp(const Stamp& stamp, uint32_t* slot) {
   slot[WC_WALLCLOCK_HI] = static_cast<uint32_t>(stamp.wallclockNs >> 32);
 }
 
-/** How many completions were written, or -1 when the device failed. */
+/** Returns the number of completions written, or -1 if the device failed. */
 int poll(Cq& cq, const WcRing& ring, uint32_t start, uint32_t max) {
   uint32_t* slot = ring.words + HEADER_WORDS + size_t{start} * SLOT_WORDS;
   ibv_wc wcs[kChunk];

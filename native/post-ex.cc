@@ -10,7 +10,7 @@ constexpr uint64_t kUdOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 constexpr uint64_t kUcOps = kUdOps | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
 constexpr uint64_t kRcOps =
     kUcOps | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
-/** Memory windows, which not every device has. */
+/** Memory windows, which only some devices support. */
 constexpr uint64_t kUcWindowOps = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
 constexpr uint64_t kRcWindowOps = kUcWindowOps | IBV_QP_EX_WITH_LOCAL_INV;
 
@@ -24,7 +24,7 @@ uint64_t windowOps(ibv_qp_type type) {
   return type == IBV_QPT_UC ? kUcWindowOps : kRcWindowOps;
 }
 
-/** Begins one request. False for an opcode that the queue pair was not created for. */
+/** Begins one request. Returns false for an opcode for which the queue pair was not created. */
 bool begin(ibv_qp_ex* ex, const ibv_send_wr& wr) {
   ex->wr_id = wr.wr_id;
   // soft-RoCE's driver requires IBV_SEND_INLINE here; others set it in wr_set_inline_data.
@@ -76,7 +76,7 @@ bool begin(ibv_qp_ex* ex, const ibv_send_wr& wr) {
   }
 }
 
-/** The setters of the request that was begun: its data, and what its type of queue pair requires. */
+/** Sets the data of the request that was begun, and the fields that its type of queue pair requires. */
 void fill(ibv_qp_ex* ex, const ibv_send_wr& wr) {
   if (wr.opcode == IBV_WR_LOCAL_INV || wr.opcode == IBV_WR_BIND_MW) return;
   const ibv_qp_type type = ex->qp_base.qp_type;
@@ -103,11 +103,11 @@ int postWhole(ibv_qp_ex* ex, const ibv_send_wr* list) {
     fill(ex, *wr);
   }
   const int rc = ex->wr_complete(ex);
-  // Drivers return either errno when the queue has no room; lengths and counts have been checked.
+  // Drivers return either errno if the queue has no room; lengths and counts were checked before.
   return rc == ENOSPC ? ENOMEM : rc;
 }
 
-/** Whether a request has elements that soft-RoCE would add up wrongly. */
+/** Whether a request has elements whose lengths soft-RoCE would sum up wrongly. */
 bool hasUnequalElements(const ibv_send_wr* list) {
   for (const ibv_send_wr* wr = list; wr != nullptr; wr = wr->next) {
     for (int i = 1; i < wr->num_sge; i++) {
@@ -156,7 +156,7 @@ int postSendEx(Qp& qp, ibv_send_wr* list, ibv_send_wr** bad) {
   *bad = list;
   int rc = postWhole(qp.ex, list);
   if (rc == 0 || list->next == nullptr) return rc;
-  // Nothing was posted: post them one by one, up to the refused one.
+  // Nothing was posted, so the requests are posted one by one up to the refused one.
   for (ibv_send_wr* wr = list; wr != nullptr;) {
     ibv_send_wr* const next = wr->next;
     wr->next = nullptr;

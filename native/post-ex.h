@@ -5,10 +5,13 @@
 
 namespace isoverbs {
 
-/** ibv_create_qp(3) by ibv_create_qp_ex(3); null with errno EOPNOTSUPP where device or library have none. */
+/**
+ * Creates a queue pair with ibv_create_qp_ex(3); null with errno EOPNOTSUPP if the device or library does not support
+ * it.
+ */
 ibv_qp* createExtendedQp(ibv_pd* pd, ibv_qp_init_attr* attr, ibv_qp_ex** ex);
 
-/** As ibv_post_send(3): 0, or an errno and the request that was not taken; those before it were. */
+/** Works like ibv_post_send(3): returns 0, or an errno and the first request that was not posted. */
 int postSendEx(Qp& qp, ibv_send_wr* list, ibv_send_wr** bad);
 
 }  // namespace isoverbs

@@ -22,7 +22,7 @@ napi_value failHotHandles(Env& env, const char* verb, Kind kind, uint32_t object
 
 namespace {
 
-/** What differs between the directions. */
+/** The differences between the directions. */
 struct Send {
   using Wr = ibv_send_wr;
   static constexpr bool kRecv = false;
@@ -73,7 +73,7 @@ bool isDetached(Env& env, const ForeignBuffer& foreign) {
 
 namespace {
 
-/** The buffer moved away under the queue pair: none of its results can be trusted. */
+/** The buffer was detached while in use, so none of the queue pair's results can be trusted. */
 void moveToError(Qp& qp) {
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_ERR;
@@ -81,8 +81,8 @@ void moveToError(Qp& qp) {
 }
 
 /**
- * Called when the id table is full. If nothing in it was signaled, and the queue pair has not failed, the older
- * half has completed without completions: the device, which has at most half as many slots, took the newer half.
+ * Called when the id table is full. If no request in it was signaled, and the queue pair has not failed, the older half
+ * has completed silently: the device, which has at most half as many slots, has accepted the newer half.
  */
 bool reclaim(Qp& qp, Queue& queue) {
   const uint32_t done = queue.done.load(std::memory_order_acquire);
@@ -96,10 +96,10 @@ bool reclaim(Qp& qp, Queue& queue) {
   return true;
 }
 
-/** rxe reads the region of every bind; this one, with key 0, is a placeholder. */
+/** rxe reads the region of every bind; this placeholder has key 0. */
 ibv_mr* noRegion(const Qp& qp) {
   if (!qp.context->isSoftRoce()) return nullptr;
-  // Larger than any driver's own.
+  // Larger than any driver's own struct.
   static thread_local union {
     ibv_mr mr;
     char room[1024];
@@ -135,13 +135,13 @@ struct Poster {
 
   uint32_t room() const { return queue.mask + 1 - (queue.next - queue.done.load(std::memory_order_acquire)); }
 
-  /** How many of `count` requests may be built at once: the scratch's size, and free places for ids. */
+  /** How many of `count` requests may be built at once, given the size of the scratch and the free places for ids. */
   uint32_t limit(uint32_t count) const {
     if (queue.batchLimit == 0) [[unlikely]] queue.batchLimit = batchLimit(queue.maxSge);
     return std::min({count, queue.batchLimit, room()});
   }
 
-  /** Builds `count` requests from `start`; how many, and why not all. */
+  /** Builds `count` requests from `start`; returns how many were built, and in `refusal` why not all. */
   uint32_t build(uint32_t start, uint32_t count, Refusal* refusal) {
     const Rules rules = rulesOf(qp, queue, ring);
     const uint64_t qpId = deviceId(qp, D::kRecv, 0);
@@ -170,7 +170,7 @@ struct Poster {
     return count;
   }
 
-  /** How many of the built requests come before one that names a detached buffer. */
+  /** How many of the built requests come before the first one that names a detached buffer. */
   uint32_t cutDetached(uint32_t built, Refusal* refusal) {
     const typename D::Wr* wrs = D::wrs(scratch);
     for (uint32_t i = 0; i < built; i++) {
@@ -181,7 +181,7 @@ struct Poster {
     return built;
   }
 
-  /** Posts the first `count` requests that were built; how many were taken, and why not all. */
+  /** Posts the first `count` built requests; returns how many were accepted, and in `refusal` why not all. */
   uint32_t flush(uint32_t count, Refusal* refusal) {
     typename D::Wr* wrs = D::wrs(scratch);
     typename D::Wr* bad = wrs;
@@ -205,8 +205,8 @@ struct Poster {
   }
 
   /**
-   * Posts a BIND_MW that was built at place `at` of the scratch, everything before it having been posted.
-   * Alone, because drivers read the window's previous key, which each bind changes.
+   * Posts a BIND_MW that was built at index `at` of the scratch, after everything before it was posted. It is posted
+   * alone, because drivers read the window's previous key, which each bind changes.
    */
   bool bind(uint32_t at, const Entry& entry, Refusal* refusal) {
     ibv_send_wr& wr = scratch.sends[at];
@@ -261,7 +261,7 @@ struct Poster {
   }
 };
 
-/** Receives come from a shared receive queue, or there are none. */
+/** The queue pair uses a shared receive queue, or has no receives. */
 bool takesNoRecv(const Qp& qp) {
   return qp.srq != nullptr || qp.qp->qp_type == IBV_QPT_XRC_SEND || qp.qp->qp_type == IBV_QPT_XRC_RECV;
 }

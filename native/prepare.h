@@ -1,5 +1,5 @@
-// From a packed slot to an ibv_send_wr or ibv_recv_wr, or to the reason why not. What runs for each request is
-// one loop without calls; rare cases stay out of it.
+// Converts a packed slot to an ibv_send_wr or ibv_recv_wr, or reports why it cannot. The code for ordinary requests is
+// one loop without calls; rare cases are handled outside it.
 #pragma once
 
 #include <arpa/inet.h>
@@ -23,23 +23,23 @@ static_assert(IBV_SEND_FENCE == 1 && IBV_SEND_SIGNALED == 2 && IBV_SEND_SOLICITE
 /** Not an errno: the request is fine, but must be posted alone (BIND_MW). */
 constexpr int kAlone = -1;
 
-/** Why a slot is not posted; errnum 0: it may be. */
+/** Why a slot is not posted; with errnum 0 it may be posted. */
 struct Refusal {
   int errnum = 0;
   uint32_t reason = REASON_NONE;
 };
 
-/** What a queue pair takes from a ring: read once per batch. */
+/** The requests that a queue pair accepts from a ring; read once per batch. */
 struct Rules {
   /** One bit for each opcode that is allowed. */
   uint32_t opcodes;
-  /** One bit for each opcode that needs more than a remote address and a key. */
+  /** One bit for each opcode that requires more than a remote address and a key. */
   uint32_t special;
-  /** SGEs of one request: of the queue, and that the ring has room for. */
+  /** The most SGEs of one request that both the queue and the ring allow. */
   uint32_t maxSge;
   uint32_t maxInlineBytes;
   uint32_t maxMessageBytes;
-  /** IBV_SEND_SIGNALED if every request is signaled that is not a shim's own. */
+  /** IBV_SEND_SIGNALED if every request except a shim's internal ones is signaled. */
   uint32_t signalAll;
   const Qp* qp;
 };
@@ -91,7 +91,7 @@ inline Rules rulesOf(const Qp& qp, const Queue& queue, const WrRing& ring) {
   };
 }
 
-/** For receives, which have no other rules. */
+/** The only checks for receives. */
 inline Rules receiveRules(uint32_t maxSge, const WrRing& ring) {
   return {.opcodes = 0, .special = 0, .maxSge = sgesOf(maxSge, ring), .maxInlineBytes = 0, .maxMessageBytes = 0,
           .signalAll = 0, .qp = nullptr};
@@ -101,7 +101,7 @@ inline bool inRing(const WrRing& ring, uint32_t start, uint32_t count) {
   return start <= ring.capacity && count <= ring.capacity - start;
 }
 
-/** Writes to the ring's header why the last post took fewer requests. */
+/** Writes into the ring's header why the last post accepted fewer requests. */
 inline void answer(const WrRing& ring, const Refusal& refusal) {
   ring.words[HDR_ERRNO] = static_cast<uint32_t>(refusal.errnum);
   ring.words[HDR_REASON] = refusal.reason;
@@ -114,14 +114,14 @@ inline Entry entryAt(const WrRing& ring, uint32_t index) {
 }
 
 /**
- * Two 32-bit loads, on purpose: JavaScript wrote two words a moment ago, and one 64-bit load over both would
- * wait until they have left the store buffer.
+ * Two 32-bit loads, on purpose: JavaScript has just written two words, and one 64-bit load of both would stall until
+ * they have left the store buffer.
  */
 ISOVERBS_HOT uint64_t u64(const volatile uint32_t* words) {
   return words[0] | static_cast<uint64_t>(words[1]) << 32;
 }
 
-/** Copies the SGEs of a slot; the total length. The caller has checked the count. */
+/** Copies the SGEs of a slot and returns their total length. The caller has checked the count. */
 ISOVERBS_HOT uint64_t copySges(const Entry& entry, uint32_t count, ibv_sge* out) {
   uint64_t total = 0;
   const uint32_t* from = entry.slot + WR_SGE0;
@@ -192,7 +192,7 @@ inline Refusal prepareBind(const Qp& qp, const Entry& entry, ibv_send_wr& wr) {
   return {kAlone, REASON_NONE};
 }
 
-/** What an opcode in Rules::special needs in addition. */
+/** Sets the fields that an opcode in Rules::special requires in addition. */
 ISOVERBS_COLD Refusal prepareSpecial(const Rules& rules, const Entry& entry, ibv_send_wr& wr, const ibv_sge* sge) {
   const Qp& qp = *rules.qp;
   if (qp.qp->qp_type == IBV_QPT_UD) return prepareDatagram(qp, entry, wr);
@@ -215,8 +215,8 @@ ISOVERBS_COLD Refusal prepareSpecial(const Rules& rules, const Entry& entry, ibv
 }
 
 /**
- * Fills `wr` from a slot, or says why it cannot be posted (kAlone: not with others). `sge` has room for the
- * queue's maxSge, and one.
+ * Fills `wr` from a slot, or reports why it cannot be posted (kAlone: not with others). `sge` has room for the queue's
+ * maxSge, but at least one.
  */
 ISOVERBS_HOT Refusal prepareSend(const Rules& rules, const Entry& entry, ibv_send_wr& wr, ibv_sge* sge) {
   constexpr uint32_t kDevice = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
@@ -232,7 +232,7 @@ ISOVERBS_HOT Refusal prepareSend(const Rules& rules, const Entry& entry, ibv_sen
   wr.send_flags = (flags & kDevice) | ((flags & ISO_SEND_INTERNAL) == 0 ? rules.signalAll : 0);
   wr.sg_list = sge;
   wr.imm_data = htonl(entry.slot[WR_IMM]);
-  // Opcodes without a remote address leave these unread.
+  // These fields are ignored for opcodes without a remote address.
   wr.wr.rdma.remote_addr = u64(entry.slot + WR_REMOTE_LO);
   wr.wr.rdma.rkey = entry.slot[WR_RKEY];
   if ((flags & IBV_SEND_INLINE) != 0) [[unlikely]] {

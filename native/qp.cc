@@ -1,4 +1,4 @@
-// Queue pairs: create, modify, query, destroy. Attributes cross as words (qp-words.ts says the same).
+// Queue pairs: create, modify, query, destroy. Attributes are passed as words (see qp-words.ts).
 #include "qp.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ uint32_t powerOfTwo(uint32_t n) {
 }
 
 bool initQueue(Queue& queue, uint32_t granted, uint32_t maxSge) {
-  // At least four times what was granted, and 64: soft-RoCE accepts 31 where it grants 16.
+  // At least four times the granted number, and at least 64: soft-RoCE grants 16 and accepts 31.
   const uint32_t size = powerOfTwo(granted < 16 ? 64 : granted > (1u << 28) ? 1u << 30 : granted * 4);
   queue.ids = static_cast<uint64_t*>(std::calloc(size, sizeof(uint64_t)));
   queue.mask = size - 1;
@@ -64,7 +64,7 @@ bool adoptQp(Qp* qp, const ibv_qp_cap& cap) {
 
 namespace {
 
-/** What a new queue pair is made from, looked up. */
+/** The objects from which a new queue pair is made. */
 bool readParents(Args& args, const uint32_t* words, Qp* qp) {
   const bool receiver = words[QPW_TYPE] == IBV_QPT_XRC_RECV;
   if (receiver) {
@@ -111,7 +111,8 @@ ibv_qp* createOnDevice(Qp& qp, const uint32_t* words, ibv_qp_init_attr* init) {
     init->cap = {};
     return createReceiver(qp);
   }
-  // Never sq_sig_all: a shim's internal requests must be able to stay silent. post.cc signals instead.
+  // sq_sig_all is never set, because a shim's internal requests must be able to stay silent. post.cc sets the signals
+  // instead.
   init->send_cq = qp.sendCq->cq;
   init->recv_cq = qp.recvCq == nullptr ? nullptr : qp.recvCq->cq;
   init->srq = qp.srq == nullptr ? nullptr : qp.srq->srq;
@@ -147,7 +148,7 @@ napi_value createQp(napi_env napi, napi_callback_info info) {
   qp->owner = &args.env();
   qp->sigAll = sigAll;
   qp->maxMessageBytes.store(qp->context->maxMessageBytes[1], std::memory_order_relaxed);
-  // Drivers write what they grant; what a shared receive queue has is not the queue pair's.
+  // Drivers write the capabilities they grant; those of a shared receive queue are not the queue pair's.
   if (qp->srq != nullptr) init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
   if (!adoptQp(qp.get(), init.cap)) {
     verbs()->destroyQp(qp->qp);
@@ -250,7 +251,7 @@ void writeAttr(const ibv_qp_attr& attr, uint32_t* words) {
 namespace {
 uint32_t handleOf(const Object* object) { return object == nullptr ? 0 : object->handle; }
 
-/** RESET drops what was posted: completions of before, where a device leaves them, no longer count. */
+/** RESET discards posted requests, so earlier completions that a device leaves in the queue no longer count. */
 void resetQueue(Queue& queue) {
   queue.lock.lock();
   queue.base.store(queue.next, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// Where each attribute of a queue pair is in the words that cross from and to TypeScript.
+// The index of each queue pair attribute in the words that are passed from and to TypeScript.
 // src/providers/rdma-core/qp-words.ts has the same numbers; a test checks that they match.
 #pragma once
 
@@ -29,7 +29,7 @@ constexpr uint32_t QPW_TIMEOUT = 20;
 constexpr uint32_t QPW_RETRY_CNT = 21;
 constexpr uint32_t QPW_RNR_RETRY = 22;
 constexpr uint32_t QPW_IS_GLOBAL = 23;
-/** Sixteen bytes as they are on the wire. */
+/** Sixteen bytes in wire order. */
 constexpr uint32_t QPW_DGID = 24;
 constexpr uint32_t QPW_SGID_INDEX = 28;
 constexpr uint32_t QPW_HOP_LIMIT = 29;
@@ -46,11 +46,11 @@ constexpr uint32_t QPW_SEND_CQ = 39;
 constexpr uint32_t QPW_RECV_CQ = 40;
 constexpr uint32_t QPW_SRQ = 41;
 constexpr uint32_t QPW_XRCD = 42;
-/** Whether it posts through ibv_wr_*(3). */
+/** Whether the queue pair posts through ibv_wr_*(3). */
 constexpr uint32_t QPW_EXTENDED = 43;
-/** Set only: no device reports it. */
+/** Write-only: no device reports it. */
 constexpr uint32_t QPW_RATE_LIMIT = 44;
-/** queryQp in SQD: whether requests are still in progress. */
+/** Reported by queryQp in SQD: whether requests are still in progress. */
 constexpr uint32_t QPW_SQ_DRAINING = 45;
 constexpr uint32_t QPW_COUNT = 46;
 
@@ -65,7 +65,7 @@ void writeAddress(const ibv_ah_attr& ah, uint32_t* words);
 /** The words of all attributes, address included. */
 void writeAttr(const ibv_qp_attr& attr, uint32_t* words);
 
-/** Gives a queue pair its id tables and its handle, and tells its parents. */
+/** Gives a queue pair its id tables and its handle, and registers it with its parents. */
 bool adoptQp(Qp* qp, const ibv_qp_cap& cap);
 
 }  // namespace isoverbs

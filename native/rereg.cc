@@ -10,7 +10,7 @@ namespace isoverbs {
 
 namespace {
 
-/** The memory that a region is to have in place of its own; without a reference: none. */
+/** The memory that replaces the memory of a region; unchanged if there is no reference. */
 struct Translation {
   void* data = nullptr;
   size_t bytes = 0;
@@ -51,7 +51,7 @@ bool liesIn(const Memory* memory, const void* data) {
   return memory != nullptr && at >= base && at < base + memory->bytes;
 }
 
-/** The region has other memory now: releases the old memory, unless it is the same memory of our own. */
+/** Releases the region's old memory after a change, unless the addon's own memory was kept. */
 void adopt(Env& env, Mr* mr, const Translation& to) {
   mr->iova = reinterpret_cast<uintptr_t>(to.data);
   mr->bytes = to.bytes;
@@ -68,7 +68,7 @@ void adopt(Env& env, Mr* mr, const Translation& to) {
   if (to.detachable) rememberForeign(env, mr);
 }
 
-/** The region's description with the buffer that it covers, as far as JavaScript still has it. */
+/** The region's description with the buffer that it covers, if JavaScript still has it. */
 napi_value describeWhole(Env& env, const Mr& mr) {
   napi_value value = nullptr;
   napi_value buffer = nullptr;
@@ -98,7 +98,7 @@ void moveTo(Mr* mr, Pd* pd) {
   enter(mr);
 }
 
-/** Does it; null with an exception pending, or the region's description. */
+/** Performs the change; returns the region's description, or null with an exception pending. */
 napi_value change(Args& args, Mr* mr, int flags, Pd* pd, const Translation& to, int access) {
   Env& env = args.env();
   if (mr->owner != &env) {
@@ -111,7 +111,7 @@ napi_value change(Args& args, Mr* mr, int flags, Pd* pd, const Translation& to, 
   if (rc != 0 && rc != IBV_REREG_MR_ERR_DO_FORK_OLD) return failRereg(args, rc);
   Pd* const before = mr->pd;
   if (pd != nullptr && pd != before) moveTo(mr, pd);
-  // The key may have changed, under which posts find the buffer.
+  // The key under which posts find the buffer may have changed.
   if (mr->foreign != nullptr) env.foreign.erase(mr->foreign->key);
   if (to.ref != nullptr) {
     adopt(env, mr, to);

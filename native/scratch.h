@@ -8,10 +8,13 @@
 
 namespace isoverbs {
 
-/** A batch longer than this goes down in several lists. */
+/** A batch longer than this is posted in several lists. */
 constexpr uint32_t kMaxWrs = 256;
 constexpr uint32_t kMaxSges = 4096;
-/** Elements that a request of any queue may have; no device grants anywhere near that. Several fit the scratch. */
+/**
+ * The most elements of a request on any queue, which is far more than any device grants. The scratch has room for
+ * several such requests.
+ */
 constexpr uint32_t kMaxQueueSges = 1000;
 
 struct Scratch {

@@ -50,7 +50,7 @@ bool SharedIds::grow(uint32_t capacity) {
 }
 
 bool SharedIds::put(uint64_t id, uint32_t* number) {
-  // The list of free places ends at the capacity, where new ones begin.
+  // The list of free places ends at the capacity, where new places begin.
   if (free_ == capacity_ && (capacity_ > (1u << 30) || !grow(capacity_ * 2))) return false;
   Place& place = places_[free_];
   *number = free_;
@@ -111,7 +111,7 @@ ibv_srq* createBasicSrq(const Srq& srq, ibv_srq_attr* attr) {
 }
 
 bool publishSrq(Srq* srq, const ibv_srq_attr& granted) {
-  // Places for what soft-RoCE accepts; more are added as needed.
+  // Enough places for what soft-RoCE accepts; more are added as needed.
   if (!srq->ids.init(2 * std::clamp(granted.max_wr, 16u, 1u << 20))) return false;
   srq->maxSge = std::min(granted.max_sge, kMaxQueueSges);
   if (!publish(Kind::Srq, srq)) return false;
@@ -204,7 +204,7 @@ napi_value destroySrq(napi_env napi, napi_callback_info info) {
 
 namespace {
 
-/** Posting to one shared receive queue, with its lock held. */
+/** Posts to one shared receive queue, with its lock held. */
 struct SharedPoster {
   Env& env;
   Srq& srq;
@@ -213,7 +213,7 @@ struct SharedPoster {
 
   uint32_t placeOf(uint32_t i) const { return static_cast<uint32_t>(scratch.recvs[i].wr_id); }
 
-  /** Builds as many of `count` receives from `start` as may be posted at once; why not more. */
+  /** Builds as many of `count` receives from `start` as may be posted at once; reports in `refusal` why not more. */
   uint32_t build(uint32_t start, uint32_t count, Refusal* refusal) {
     const Rules rules = receiveRules(srq.maxSge, ring);
     ibv_sge* sge = scratch.sges;
@@ -237,7 +237,7 @@ struct SharedPoster {
     return count;
   }
 
-  /** Posts the first `count` that were built, and frees the places of those that the device refused. */
+  /** Posts the first `count` built receives, and frees the places of those that the device refused. */
   uint32_t flush(uint32_t count, Refusal* refusal) {
     ibv_recv_wr* bad = scratch.recvs;
     scratch.recvs[count - 1].next = nullptr;

@@ -16,7 +16,7 @@ struct Watch {
   uv_poll_t poll = {};
   Env* env = nullptr;
   const WatchKind* kind = nullptr;
-  /** Null once stopped. */
+  /** Null after the watch was stopped. */
   Watchable* object = nullptr;
   std::unique_ptr<Listener> listener;
   napi_async_cleanup_hook_handle hook = nullptr;
@@ -24,7 +24,7 @@ struct Watch {
 
 namespace {
 
-/** Events delivered in one turn of the loop; the rest stays in the kernel, and the loop comes back for it. */
+/** Events delivered in one turn of the loop; the rest stays in the kernel, and the loop calls again for it. */
 constexpr int kMaxEvents = 64;
 
 /** Largest event of all kinds. */
@@ -37,7 +37,7 @@ void onClosed(uv_handle_t* handle) {
   delete watch;
 }
 
-/** The env ends: the loop runs on until onClosed has removed this hook. */
+/** The env ends; the loop keeps running until onClosed has removed this hook. */
 void onEnvEnding(napi_async_cleanup_hook_handle, void* data) {
   auto* watch = static_cast<Watch*>(data);
   const std::lock_guard lock(controlMutex());
@@ -64,9 +64,9 @@ void onReadable(uv_poll_t* poll, int status, int) {
     return;
   }
   alignas(std::max_align_t) unsigned char event[kScratchBytes];
-  // One at a time: a listener may close what the next event is about, the object, or everything, or stop
-  // listening, and what was not fetched yet stays in the kernel. Acknowledged before any JavaScript: the
-  // verbs that destroy things wait for that.
+  // Events are fetched one at a time, because a listener may close the next event's subject or the watched object, or
+  // stop listening; events not fetched yet then stay in the kernel. They are acknowledged before JavaScript runs,
+  // because verbs that destroy objects wait for that.
   for (int i = 0; i < kMaxEvents && watch->object != nullptr; i++) {
     if (!watch->kind->fetch(watch->object, *watch->env, event)) return;
     tell(watch, event);

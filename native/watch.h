@@ -11,26 +11,26 @@ namespace isoverbs {
 /** One env listening to one object. Freed when libuv has closed the handle, which may be after the object. */
 struct Watch;
 
-/** An object that has a descriptor with events. */
+/** An object with a file descriptor that delivers events. */
 struct Watchable : Object {
   Watch* watch = nullptr;
   /** Whether a watch keeps its event loop alive; kept here so that it can be set before watching. */
   bool keepAlive = false;
 };
 
-/** Most arguments that a listener is called with. */
+/** The maximum number of listener arguments. */
 constexpr size_t kMaxEventArgs = 8;
 
 struct WatchKind {
-  /** Of the asynchronous resource, as async_hooks shows it. */
+  /** The name of the asynchronous resource, as async_hooks shows it. */
   const char* resourceName;
   /**
-   * Fetches one event into eventBytes bytes and acknowledges it; false when none waits. The control mutex is
+   * Fetches one event into eventBytes bytes and acknowledges it; false if none is pending. The control mutex is
    * not held.
    */
   bool (*fetch)(Watchable* object, Env& env, void* event);
   size_t eventBytes;
-  /** Fills in the listener's arguments and returns how many; 0: this event is dropped. */
+  /** Fills in the listener's arguments and returns their number; 0 means that this event is dropped. */
   size_t (*describe)(Env& env, const void* event, napi_value* argv);
 };
 
@@ -40,10 +40,10 @@ napi_value watchObject(Args& args, Watchable* object, int fd, const WatchKind& k
 /** ref...(object, keepAlive). Under the control mutex. */
 napi_value refObject(Args& args, Watchable* object, bool keepAlive);
 
-/** Whether `env` is the one that listens. */
+/** Whether `env` is the listening one. */
 bool isWatchedBy(const Watchable* object, const Env& env);
 
-/** Ends a watch from its own env's thread. Under the control mutex. */
+/** Ends a watch; called on its own env's thread. Under the control mutex. */
 void stopWatch(Watchable* object);
 
 }  // namespace isoverbs

@@ -1,4 +1,4 @@
-// Adds up the steps of .ci/run and their tests, and lists the slowest test files. The last line is the result.
+// Sums up the steps of .ci/run and their tests, and lists the slowest test files. The last line is the result.
 //   node scripts/ci-report.mjs STEPS FOLDER     (STEPS: "passed NAME" or "failed NAME" a line; FOLDER: JSON reports)
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';

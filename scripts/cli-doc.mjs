@@ -2,7 +2,7 @@
 //   node scripts/cli-doc.mjs [--check]     (requires a build)
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 
-// What runs is the build; types come from its sources, so that the type check requires none.
+// The script runs the build, but its types come from the sources, so that type checking requires no build.
 const DIST = new URL('../dist/cli/', import.meta.url);
 /** @type {typeof import('../src/cli/manual.ts')} */
 const { INHERITED, pathOf, sectionsOf } = await import(new URL('manual.js', DIST).href);
@@ -68,7 +68,7 @@ function pages(command) {
 }
 
 const INTRO =
-  'This page is what `--help` says (`npm run docs:cli`). Inside a clone `isoverbs` is `node dist/cli/main.js`.';
+  '`npm run docs:cli` generates this page from `--help`. In a clone, run `node dist/cli/main.js` instead of `isoverbs`.';
 
 const [title, ...rest] = pages(await program());
 const text = `${[title, INTRO, ...rest].join('\n\n')}\n`;

@@ -1,4 +1,4 @@
-// Draws docs/compare.svg and renews the table of docs/compare.md with `isoverbs compare`. Requires a build.
+// Draws docs/compare.svg and updates the table of docs/compare.md with `isoverbs compare`. Requires a build.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 

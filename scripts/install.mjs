@@ -33,7 +33,7 @@ function nodeDir() {
   return existsSync(SYSTEM_HEADERS) ? '/usr' : undefined;
 }
 
-/** Why not to try at all; empty: try. */
+/** The reason for not building; empty if the addons should be built. */
 function obstacle() {
   if (process.env.ISOVERBS_NO_ADDON === '1') return 'ISOVERBS_NO_ADDON=1';
   if (process.platform !== 'linux') return `real devices need Linux, this is ${process.platform}`;
@@ -43,7 +43,7 @@ function obstacle() {
   return '';
 }
 
-/** The last lines that say something about an error. @param {string} output */
+/** The last lines that describe an error. @param {string} output */
 function gist(output) {
   const lines = output.split('\n').filter((line) => /error|not found|cannot|ENOTFOUND|EAI_AGAIN/i.test(line));
   return (lines[0] ?? 'node-gyp failed').trim().slice(0, 160);
@@ -63,7 +63,7 @@ function build() {
   if (status === 0) return;
   const log = join(mkdtempSync(join(tmpdir(), 'isoverbs-')), 'build.log');
   writeFileSync(log, `${stdout ?? ''}\n${stderr ?? ''}\n${error?.stack ?? ''}\n`);
-  // What is half built must not be found by a later load.
+  // A later load must not find half-built files.
   rmSync(join(ROOT, 'build'), { recursive: true, force: true });
   throw new Error(`${error?.message ?? gist(`${stderr}\n${stdout}`)}; log: ${log}`);
 }

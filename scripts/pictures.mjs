@@ -3,11 +3,11 @@
  *   node scripts/pictures.mjs [--check]
  * A text is a title, and then one line for each element:
  *   row: NAME | NOTE ; NAME | NOTE       boxes side by side (layers)
- *   link: DOWN | UP                      arrows between two rows, labelled with what goes each way (layers)
+ *   link: DOWN | UP                      arrows between two rows, with a label for each direction (layers)
  *   actors: NAME ; NAME                  (sequence)
  *   FROM -> TO: TEXT                     a call; `-->` is an answer (sequence)
  *   note NAME: TEXT                      `/` breaks the line (sequence)
- *   group: TEXT ... end                  a frame around what is repeated (sequence)
+ *   group: TEXT ... end                  a frame around repeated messages (sequence)
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
@@ -43,7 +43,7 @@ const arrow = (x1, y1, x2, y2, isAnswer = false) =>
   `<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" class="line${isAnswer ? ' answer' : ''}" marker-end="url(#head)"/>`;
 
 /**
- * Rows of boxes, the uppermost first.
+ * Rows of boxes, from top to bottom.
  * @param {string[]} lines
  */
 function layers(lines) {

@@ -47,8 +47,8 @@ function cell(key, result) {
 }
 
 /**
- * Cases (test methods) in rdma-core's tests/test_*.py, as of August 2026 (commit 691953d), of the groups that
- * soft-RoCE can run at least in part. Our suite must have as many, on each provider.
+ * Cases (test methods) in rdma-core's tests/test_*.py, as of August 2026 (commit 691953d), of the groups that soft-RoCE
+ * can run at least in part. Our suite must have at least as many on each provider.
  * @type {Record<string, number>}
  */
 const RDMA_CORE_CASES = {

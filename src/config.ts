@@ -4,9 +4,10 @@ import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
-import { CLASSES as DECLARED_CLASSES, type DeclaredClass } from './daemon/rules.ts';
 import { type Driver, driverOf } from './drivers/index.ts';
+import { type LabelRule, labelRulesSchema } from './label-rules.ts';
 import { ConfigError, shown } from './verbs/errors.ts';
+import { TRAFFIC_NAMES, type TrafficName } from './verbs/labels.ts';
 
 /** A policy by name, with its options. */
 export interface PolicyConfig {
@@ -29,24 +30,26 @@ export interface Config {
   replay?: string;
   device?: string;
   tenant?: string;
+  /** Labels for contexts and connections. */
+  labels?: readonly LabelRule[];
   /** Where the policies run. */
   driver: Driver;
   log: LogLevel;
   /** The host's daemon. If absent, policies see only this process. */
   daemon?: DaemonChoice;
-  /** Where the policies come from: 'ISOVERBS_POLICY', a file, or 'nothing'. */
+  /** The source of the policies: 'ISOVERBS_POLICY', a file, or 'nothing'. */
   source: string;
-  /** Where the interceptors come from. */
+  /** The source of the interceptors. */
   interceptorSource: string;
   /** The file that was read, if any. */
   file?: string;
 }
 
-/** The daemon that a process joins, and what the process declares to it. */
+/** The daemon that a process joins, and the process's declarations to it. */
 export interface DaemonChoice {
   socket: string;
   weight?: number;
-  class?: DeclaredClass;
+  traffic?: TrafficName;
   /** Rate limit of a context until a daemon first answers. Default: unlimited. */
   aloneGbps?: number;
 }
@@ -72,7 +75,7 @@ const entryOf = (kind: Kind) =>
 const daemonShape = {
   socket: z.string().min(1),
   weight: z.coerce.number().positive().max(1e6).optional(),
-  class: z.enum(DECLARED_CLASSES).optional(),
+  traffic: z.enum(TRAFFIC_NAMES).optional(),
   aloneGbps: z.coerce.number().positive().max(1e5).optional(),
 };
 const fileSchema = z.strictObject({
@@ -90,6 +93,7 @@ const fileSchema = z.strictObject({
   device: z.string().min(1).optional(),
   tenant: z.string().min(1).optional(),
   driver: z.unknown().optional(),
+  labels: labelRulesSchema.optional(),
   daemon: z
     .union(
       [
@@ -101,7 +105,7 @@ const fileSchema = z.strictObject({
       ],
       {
         error:
-          "must be the path of the daemon's socket, or an object with 'socket', 'weight', 'class', 'aloneGbps'",
+          "must be the path of the daemon's socket, or an object with 'socket', 'weight', 'traffic', 'aloneGbps'",
       },
     )
     .optional(),
@@ -123,9 +127,9 @@ export interface ConfigSources {
 }
 
 /**
- * Reads the file that ISOVERBS_CONFIG names, else the nearest isoverbs.config.* or "isoverbs" key of a package.json
- * from `cwd` upwards. The variables ISOVERBS_POLICY, _INTERCEPTORS, _REPLAY, _DEVICE, _TENANT, _DRIVER, _DAEMON (with
- * _WEIGHT and _CLASS) and _LOG override the file.
+ * Reads the file that ISOVERBS_CONFIG names, otherwise the nearest isoverbs.config.* or "isoverbs" key of a
+ * package.json from `cwd` upwards. The variables ISOVERBS_POLICY, _INTERCEPTORS, _REPLAY, _DEVICE, _TENANT, _DRIVER,
+ * _DAEMON (with _WEIGHT and _TRAFFIC) and _LOG override the file.
  * @throws ConfigError that names the file and the key
  */
 export function loadConfig(sources: ConfigSources = {}): Config {
@@ -151,15 +155,18 @@ export function loadConfig(sources: ConfigSources = {}): Config {
   return config;
 }
 
-/** The daemon of the variables. Null: 'none', which overrides a file. Undefined: not set. @throws ConfigError */
+/**
+ * The daemon named by the variables. Null for 'none', which overrides a file; undefined if they are not set. @throws
+ * ConfigError
+ */
 function daemonOf(env: Record<string, string | undefined>): DaemonChoice | null | undefined {
-  const { ISOVERBS_DAEMON: socket, ISOVERBS_WEIGHT: weight, ISOVERBS_CLASS: declared } = env;
+  const { ISOVERBS_DAEMON: socket, ISOVERBS_WEIGHT: weight, ISOVERBS_TRAFFIC: traffic } = env;
   if (!socket) return undefined;
   if (socket === 'none') return null;
   const checked = z.strictObject(daemonShape).safeParse({
     socket,
     weight: weight || undefined,
-    class: declared || undefined,
+    traffic: traffic || undefined,
   });
   if (checked.success) return checked.data;
   const { path, message } = checked.error.issues[0];
@@ -167,8 +174,8 @@ function daemonOf(env: Record<string, string | undefined>): DaemonChoice | null 
 }
 
 /**
- * Parses policies from one line of text: `perf` or `perf:subMsgSizeBytes=16384,emulation=false`. Several are joined
- * by `;`, outermost first. `none` means no policy.
+ * Parses policies from one line of text: `perf` or `perf:subMsgSizeBytes=16384,emulation=false`. Several policies are
+ * joined by `;`, outermost first. `none` means no policy.
  * @throws ConfigError
  */
 export function parsePolicies(text: string, source: string): PolicyConfig[] {
@@ -249,8 +256,9 @@ function hasOurKey(manifest: string): boolean {
 function fromFile(path: string): Config {
   const parsed = fileSchema.safeParse(readValue(path));
   if (!parsed.success) throw problem(path, parsed.error.issues[0], []);
-  const { policy, interceptors, replay, device, tenant, driver = 'inline', log = 'warn' } = parsed.data;
-  const config: Config = {
+  const { policy, interceptors, driver = 'inline', log = 'warn', ...rest } = parsed.data;
+  return {
+    ...rest,
     policies: fileEntries(policy, path, 'policy', 'policy').map(({ entry }) => entry),
     interceptors: fileEntries(interceptors, path, 'interceptors', 'interceptor').map(({ entry, where }) =>
       withPlacement(entry, `${path}: ${where}`),
@@ -261,10 +269,6 @@ function fromFile(path: string): Config {
     interceptorSource: path,
     file: path,
   };
-  if (replay !== undefined) config.replay = replay;
-  if (device !== undefined) config.device = device;
-  if (tenant !== undefined) config.tenant = tenant;
-  return config;
 }
 
 function readValue(path: string): unknown {
@@ -300,6 +304,8 @@ function problem(path: string, issue: z.core.$ZodIssue, prefix: PropertyKey[]): 
   const keys = issue.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
   const where = [...prefix, ...issue.path, ...keys].join('.');
   const what =
-    keys.length > 0 ? `unknown key; the keys are ${Object.keys(fileSchema.shape).join(', ')}` : issue.message;
+    keys.length > 0 && issue.path.length === 0
+      ? `unknown key; the keys are ${Object.keys(fileSchema.shape).join(', ')}`
+      : issue.message;
   return new ConfigError(`${path}: ${where === '' ? '' : `${where}: `}${what}`);
 }

@@ -2,7 +2,7 @@
  * isoverbs: RDMA verbs for Node.js. Open a device, allocate memory, connect queue pairs, post requests.
  * The flat verbs under their C names are in 'isoverbs/verbs', the simulated fabric in 'isoverbs/sim'.
  */
-export type { Driver, DriverChoice, DriverName } from './drivers/index.ts';
+export type { Driver, DriverChoice, DriverName, WorkerDriverOptions } from './drivers/index.ts';
 export * from './objects/index.ts';
 export {
   defaultProvider,

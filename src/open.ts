@@ -1,7 +1,7 @@
 /** Opens devices: chooses the provider, and puts the policies around it. */
 
 import { type Driver, type DriverChoice, driverOf, policyInterceptors } from './drivers/index.ts';
-import { Context } from './objects/index.ts';
+import { Context, type ContextLabels } from './objects/index.ts';
 import { composeOnce, processInterceptors, reportOnce } from './process-interceptors.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
 import { defaultSimProvider } from './providers/sim/index.ts';
@@ -27,8 +27,10 @@ export type PolicyChoice = string | { name: string; options?: Record<string, unk
 
 /** Options of openDevice(). */
 export interface OpenDeviceOptions {
-  /** Default: ISOVERBS_TENANT, else what `isoverbs/register` set, else a tenant of its own. */
+  /** Default: ISOVERBS_TENANT, otherwise the tenant that `isoverbs/register` set, otherwise a separate tenant. */
   tenant?: string;
+  /** What policies should know of the context and its queue pairs. */
+  labels?: ContextLabels;
   /** Default: the provider that has the device. */
   provider?: Provider | ProviderName;
   /**
@@ -37,8 +39,9 @@ export interface OpenDeviceOptions {
    */
   policy?: PolicyChoice | readonly PolicyChoice[] | null;
   /**
-   * Where the policies run: in the program's own calls ('inline') or in a worker thread ('worker'; 'worker:cpu=3' pins
-   * it to a CPU). Default: ISOVERBS_DRIVER, else what `isoverbs/register` set, else inline.
+   * Where the policies run: in the program's own calls ('inline') or in a worker thread ('worker'). 'worker:cpu=3,spin=1ms'
+   * pins the thread to a CPU, and sets how long it polls before it sleeps. Default: ISOVERBS_DRIVER, otherwise what
+   * `isoverbs/register` set, otherwise inline.
    */
   driver?: DriverChoice;
 }
@@ -67,7 +70,7 @@ interface Choice {
 
 const choiceOf = (provider: Provider): Choice => ({ provider, devices: provider.getDeviceList() });
 
-/** The providers of this process, real devices first. Under replay: only the recording. */
+/** The providers of this process, real devices first. Under replay, only the recording. */
 function choices(): Choice[] {
   const { replay } = processInterceptors();
   if (replay !== undefined) return [replay];
@@ -82,7 +85,8 @@ export function getDeviceList(): DeviceInfo[] {
 }
 
 /**
- * Opens a device. Default: ISOVERBS_DEVICE, else what `isoverbs/register` set, else the first real one, else sim0.
+ * Opens a device. Default: ISOVERBS_DEVICE, otherwise what `isoverbs/register` set, otherwise the first real device,
+ * otherwise sim0.
  * @throws NoDeviceError that names the available devices
  * @throws ConfigError for an unknown policy or option
  */
@@ -92,7 +96,7 @@ export function openDevice(name?: string, options: OpenDeviceOptions = {}): Cont
   const tenant = options.tenant ?? (process.env.ISOVERBS_TENANT || state.tenant);
   const chosen = chooseDevice(name ?? defaultDeviceName(), options.provider);
   const provider = underPolicies(chosen.provider, options.policy, options.driver);
-  const context = new Context(provider, chosen.name, { tenant });
+  const context = new Context(provider, chosen.name, { tenant, labels: options.labels });
   if (provider.wait === 'emulated') reportOnce(`WAIT and ENABLE are emulated on ${chosen.name}`);
   state.opened.push(chosen.name);
   state.providers.add(provider);
@@ -105,7 +109,7 @@ function checkArguments(name: unknown, options: object): void {
       `openDevice: the name must be a string, got ${typeof name} ${String(name)}`,
     );
   }
-  const known = ['tenant', 'provider', 'policy', 'driver'];
+  const known = ['tenant', 'labels', 'provider', 'policy', 'driver'];
   requireKnown('openDevice', options, known);
 }
 
@@ -115,7 +119,7 @@ export function defaultProvider(): Provider {
 }
 
 /**
- * Puts policies around a provider: these, or by default those of the process. The process's interceptors stay.
+ * Puts policies around a provider, by default those of the process. The process's interceptors stay.
  * @throws ConfigError
  */
 export function underPolicies(

@@ -5,7 +5,7 @@ import { compose, type Interceptor } from './shim/compose.ts';
 import { shimCounters, sumCounters } from './shim/counters.ts';
 import type { Provider, ShimCounters } from './verbs/provider.ts';
 
-/** All copies of this package in a process share the state; hence a global symbol, with a version. */
+/** All copies of this package in a process share the state, hence the global symbol with a version. */
 const KEY = Symbol.for('isoverbs.interceptors.1');
 
 export interface ProcessInterceptors {
@@ -13,12 +13,12 @@ export interface ProcessInterceptors {
   registeredBy?: string;
   /** The policies, outermost first. */
   interceptors: readonly Interceptor[];
-  /** Their names and options, and where they run. */
+  /** The policies' names and options, and where they run. */
   policies?: readonly { name: string; options: Record<string, unknown> }[];
   driver?: Driver;
-  /** Around the policies, outermost first, even those that a program names. */
+  /** Interceptors around the policies, even around those that a program names; outermost first. */
   outside: readonly Interceptor[];
-  /** Between the policies and the device, outermost first. */
+  /** Interceptors between the policies and the device, outermost first. */
   inside: readonly Interceptor[];
   /** A recording that answers in place of all devices. */
   replay?: Replay;

@@ -3,8 +3,8 @@
  * on simulated ones. It opens the device that an address resolves to. Queue pairs are created automatically or by the
  * program.
  *
- * The provider is that of option `provider`, else of ISOVERBS_DEVICE, else the real devices if there are any, else the
- * simulated fabric (its hosts are sim0, sim1 ...).
+ * The provider is taken from option `provider`, otherwise from ISOVERBS_DEVICE; otherwise it is that of the real
+ * devices if there are any, or else the simulated fabric (its hosts are sim0, sim1 ...).
  */
 import {
   type CmAcceptOptions,
@@ -54,8 +54,8 @@ export {
   type ServerEvents,
 } from './objects/rdma-cm/index.ts';
 
-/** Options of openDevice() for the devices that addresses resolve to. */
-export type CmDeviceOptions = OpenDeviceOptions;
+/** Options of openDevice() for the devices to which addresses resolve. `labels` are those of the queue pairs. */
+export type CmDeviceOptions = Omit<OpenDeviceOptions, 'labels'>;
 
 /**
  * Creates a server for reliable connections (rdma_listen(3)); listen() starts it. The options apply to every queue pair

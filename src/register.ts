@@ -5,17 +5,17 @@
 import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, type DaemonChoice, loadConfig, type PolicyConfig } from './config.ts';
 import joinDaemon, { type JoinOptions, writeStderr } from './daemon/client/join.ts';
-import { cpuOf, policyInterceptors, preloadWorkers } from './drivers/index.ts';
+import { policyInterceptors, preloadWorkers, workerOptionsOf } from './drivers/index.ts';
 import { count, createInterceptor, createReplay, interceptors, type Replay } from './interceptors/index.ts';
+import { labelRules } from './label-rules.ts';
 import { policies } from './policies/index.ts';
 import { muteRenamedOptions } from './policies/parse-options.ts';
 import { passThrough } from './policies/pass-through.ts';
+import { shares } from './policies/token-bucket/shares.ts';
 import { countersOfProcess, processInterceptors } from './process-interceptors.ts';
 import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { ConfigError } from './verbs/errors.ts';
-
-const UNLIMITED_GBPS = 1e5;
 
 /** Counts requests and completions for the line at exit. */
 const counting = count();
@@ -41,7 +41,12 @@ function register(config: Config): void {
   state.interceptors = chain.length === 0 && config.daemon !== undefined ? [passThrough()] : chain;
   state.policies = config.policies;
   state.driver = config.driver;
-  state.outside = verbose ? [counting, ...outside] : outside;
+  // A recording has the labels of the program that was recorded.
+  const labels =
+    config.labels === undefined || config.replay !== undefined
+      ? []
+      : [labelRules(config.labels, process.argv.join(' '))];
+  state.outside = [...(verbose ? [counting] : []), ...outside, ...labels];
   state.inside = inside;
   if (config.replay !== undefined) state.replay = replayOf(config.replay);
   if (config.daemon !== undefined) join(config.daemon, config);
@@ -52,14 +57,11 @@ function register(config: Config): void {
 }
 
 /** Joins the host's daemon, in this thread and in the worker threads that run policies. */
-function join(
-  { socket, weight, class: declared, aloneGbps = UNLIMITED_GBPS }: DaemonChoice,
-  { tenant, log }: Config,
-): void {
+function join({ socket, weight, traffic, aloneGbps }: DaemonChoice, { tenant, log }: Config): void {
   const joining: JoinOptions = {
     socket,
-    hello: { tenant, weight, class: declared },
-    standaloneGbps: aloneGbps,
+    hello: { tenant, weight, traffic },
+    standalone: aloneGbps === undefined ? {} : { [shares.name]: { rateGbps: aloneGbps } },
     log,
   };
   joinDaemon(joining);
@@ -114,7 +116,7 @@ function described({ name, files }: Interceptor & { files?: readonly string[] })
 
 function exitLine(config: Config, others: readonly Interceptor[]): string {
   const names = (list: PolicyConfig[]) => list.map((entry) => entry.name).join(', ');
-  const cpu = cpuOf(config.driver);
+  const { cpu } = workerOptionsOf(config.driver);
   const on = cpu === undefined ? '' : ` on CPU ${cpu}`;
   const where = config.driver === 'inline' ? '' : `, in a worker thread${on}`;
   const policy =

@@ -1,14 +1,13 @@
 /**
- * `isoverbs/verbs`: the flat verbs under their C names, for people who think in man pages. Handles are
- * integers. They are bound to one provider: that of openDevice() without arguments (ISOVERBS_DEVICE, else
- * real devices, else the simulated ones), with the policies of the process, or the one that
- * iso_use_provider() set.
+ * `isoverbs/verbs`: the flat verbs under their C names, for programmers who know the man pages. Handles are
+ * integers. They are bound to one provider: that of openDevice() without arguments (ISOVERBS_DEVICE, otherwise real
+ * devices, otherwise the simulated ones) with the policies of the process, or the provider that iso_use_provider() set.
  *
  * Errors are exceptions (docs/errors.md), not return values, except in ibv_post_send, ibv_post_recv and ibv_poll_cq, which
- * return counts. Requests and completions are in rings: make them with `new SendBatch(iso_provider(), { capacity })`,
- * RecvBatch or WcBatch, and pass `batch.ring`. Names with iso_ are isoverbs' own. Batches replace ibv_wr_start(3) and the
- * like, too: a queue pair created with `extended` posts them through ibv_wr_*. Unsupported verbs (ibv_create_flow ...)
- * throw an error that names an alternative.
+ * return counts. Requests and completions are in rings, which are created with `new SendBatch(iso_provider(), {
+ * capacity })`, RecvBatch or WcBatch; pass `batch.ring` to the functions. Names that begin with iso_ exist only in
+ * isoverbs. Batches also replace ibv_wr_start(3) and related functions: a queue pair created with `extended` posts them
+ * through ibv_wr_*. Unsupported verbs (ibv_create_flow ...) throw an error that names an alternative.
  */
 import { defaultProvider } from './open.ts';
 import { type DeviceInfo, type OpenOptions, type Provider, type Verbs, wcStatusName } from './verbs/index.ts';
@@ -24,7 +23,7 @@ export function iso_provider(): Provider {
   return bound;
 }
 
-/** Binds these functions to a provider; null: the next call chooses one. Handles stay bound to their provider. */
+/** Binds these functions to a provider; after null, the next call chooses one. Handles stay bound to their provider. */
 export function iso_use_provider(provider: Provider | null): void {
   bound = provider;
 }
@@ -48,6 +47,8 @@ export function ibv_get_device_name(device: DeviceInfo): string {
   return device.name;
 }
 
+/** Changes labels of a context; returns all of them. */
+export const iso_set_labels = verb('setLabels');
 /** ibv_close_device(3). */
 export const ibv_close_device = verb('closeDevice');
 /** ibv_query_device(3). */
@@ -86,7 +87,7 @@ export const iso_alloc_mr = verb('allocMr');
 export const ibv_dereg_mr = verb('deregMr');
 /** ibv_alloc_mw(3). */
 export const ibv_alloc_mw = verb('allocMw');
-/** The key that a memory window has now. */
+/** The current key of a memory window. */
 export const iso_query_mw = verb('queryMw');
 /** ibv_dealloc_mw(3). */
 export const ibv_dealloc_mw = verb('deallocMw');
@@ -149,7 +150,7 @@ export const iso_destroy_ring = verb('destroyRing');
 /** The errno with which ibv_post_send would refuse one slot, or 0; posts nothing. */
 export const iso_validate_send = verb('validateSend');
 
-/** ibv_post_send(3): how many of the slots were taken; the ring's header says why the next one was not. */
+/** ibv_post_send(3): returns how many of the slots were accepted; the ring's header says why the next one was not. */
 export function ibv_post_send(qp: number, ring: number, start: number, count: number): number {
   return iso_provider().postSend(qp, ring, start, count);
 }
@@ -164,7 +165,7 @@ export function ibv_post_srq_recv(srq: number, ring: number, start: number, coun
   return iso_provider().postSrqRecv(srq, ring, start, count);
 }
 
-/** ibv_poll_cq(3) into the slots start .. start + max - 1; how many. */
+/** ibv_poll_cq(3) into the slots start .. start + max - 1; returns the number of completions. */
 export function ibv_poll_cq(cq: number, ring: number, start: number, max: number): number {
   return iso_provider().pollCq(cq, ring, start, max);
 }

@@ -1,8 +1,8 @@
 /**
  * Measures the cost of the worker driver on the null device: the round trip of a shaped request (posted into the lane,
- * issued and polled by the worker, its completion taken from the queue) while both threads spin; the same inline; a
- * request that bypasses the worker; and the CPU time of an idle worker. Prints JSON.
- * The worker needs a core of its own: under other load the figures are noise.
+ * issued and polled by the worker, its completion taken from the queue) while both threads spin; the same round trip
+ * inline; a request that bypasses the worker; and the CPU time of an idle worker. Prints JSON. The worker requires a
+ * separate core: under other load the figures are noise.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { workerDriver } from '#src/drivers/worker/front.ts';

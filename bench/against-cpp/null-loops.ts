@@ -39,7 +39,7 @@ export function loop(bench: NullQp, total: number, size: number, poll: boolean):
   return sum;
 }
 
-/** Accepts all requests, also WAITs, which the null device does not support: measures the shim alone. */
+/** Accepts all requests, including WAITs, which the null device does not support, so that only the shim is measured. */
 export const nullSink: Interceptor = {
   name: 'null-sink',
   wrap(next) {

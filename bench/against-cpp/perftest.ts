@@ -1,6 +1,6 @@
 /**
  * Compares `isoverbs bench` with the C perftest on the same two devices, in alternation: both ends isoverbs, both ends
- * C, and for some tests an isoverbs client with a C server. Each end is a process of its own. Prints JSON.
+ * C, and for some tests an isoverbs client with a C server. Each end is a separate process. Prints JSON.
  *
  * Bandwidth tests run for a fixed time with unmeasured margins, in which memory, caches and Node.js's compiler warm up.
  * Latency tests run for a fixed number of iterations, and their medians are compared.
@@ -103,7 +103,7 @@ async function compare(one: Case): Promise<object> {
   return { ...one, ...met, unit: unitOf(one), pairs: summary };
 }
 
-/** The median, and the best run: other load on the machine only makes a run worse. */
+/** The median, and the best run, because other load on the machine only makes runs worse. */
 function summaryOf(one: Case, runs: number[], theirs: number[]) {
   const best = (values: number[]) => (isLatency(one) ? Math.min(...values) : Math.max(...values));
   return {

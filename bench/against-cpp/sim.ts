@@ -1,7 +1,7 @@
 /**
  * Measures the speed of the simulator relative to C++ on the same core: the hold model of native/bench/hold.cc shows
  * how fast the event queue of a simulator can be there. Every figure is a median of CPU time over rounds that alternate
- * with the hold model, in processes of their own on one core. Prints JSON.
+ * with the hold model, in separate processes on one core. Prints JSON.
  *
  * The floors are 0.6 of the fastest C++ network simulator, which models no NIC: 4.5 M packets per second, on a machine
  * where the hold model reaches 19 M operations per second. They scale with the hold model.

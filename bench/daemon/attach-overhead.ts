@@ -1,5 +1,5 @@
 /**
- * Measures how much a request costs more while a daemon is attached but there is nothing to isolate: post and poll over
+ * Measures how much more a request costs while a daemon is attached but has nothing to isolate: post and poll over
  * the null device (as in bench/against-cpp/shim.ts) under the same policy, alternately without and with a daemon. Both
  * chains run in one process and read their grants with the same code, from their own memory or the daemon's.
  */
@@ -27,7 +27,7 @@ const CHAINS: Record<string, () => Interceptor[]> = {
   perf: () => [createPolicy('perf', {}), hardware],
 };
 
-/** Opens the null device on a provider of its own, because each provider has its own coordinators. */
+/** Opens the null device on a separate provider, because each provider has its own coordinators. */
 const open = (name: string) => openNull(compose({ ...createRdmaCoreProvider() }, CHAINS[name]()));
 
 async function attach(name: string, socket: string): Promise<NullQp> {
@@ -35,7 +35,7 @@ async function attach(name: string, socket: string): Promise<NullQp> {
   const isJoined = new Promise<void>((resolve) => {
     joined = resolve;
   });
-  const client = new DaemonClient({ socket, hello: {}, standaloneGbps: UNLIMITED_GBPS, report: () => {} });
+  const client = new DaemonClient({ socket, hello: {}, report: () => {} });
   client.listen(() => client.isConnected && joined?.());
   setRemoteCoordinators((device) => client.coordinator(device));
   const bench = open(name);
@@ -43,7 +43,7 @@ async function attach(name: string, socket: string): Promise<NullQp> {
     isJoined,
     delay(JOIN_TIMEOUT_MS).then(() => Promise.reject(new Error('the daemon did not answer'))),
   ]);
-  // The daemon answers the join only after the connection.
+  // The daemon answers the join only after the connection is established.
   await delay(200);
   return bench;
 }

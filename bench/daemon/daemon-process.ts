@@ -1,4 +1,4 @@
-/** Runs a daemon in a process of its own, as `isoverbs daemon` does, and measures its CPU time and memory. */
+/** Runs a daemon in a separate process, as `isoverbs daemon` does, and measures its CPU time and memory. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -35,7 +35,7 @@ export class DaemonProcess {
     const words = [COMMAND, 'daemon', '--config', config, '--device', DEVICE, '--socket', this.socket];
     this.child = spawn(process.execPath, words, {
       stdio: ['ignore', 'ignore', 'pipe'],
-      // As in docs/isoverbs.service, not inherited from this benchmark.
+      // The environment of docs/isoverbs.service, without anything from this benchmark's.
       env: { PATH: process.env.PATH, NODE_OPTIONS: '--max-semi-space-size=1' },
     });
   }
@@ -57,14 +57,14 @@ export class DaemonProcess {
     return daemon;
   }
 
-  /** Percentage of one CPU that it uses during the next `milliseconds`. */
+  /** Percentage of one CPU that the daemon uses during the next `milliseconds`. */
   async cpuPercent(milliseconds: number): Promise<number> {
     const [startNs, cpuNs] = [nowNs(), this.cpuNs()];
     await delay(milliseconds);
     return ((this.cpuNs() - cpuNs) / (nowNs() - startNs)) * 100;
   }
 
-  /** CPU time of all its threads. */
+  /** CPU time of all threads of the daemon. */
   private cpuNs(): number {
     const tasks = `/proc/${this.child.pid}/task`;
     return readdirSync(tasks)

@@ -21,9 +21,11 @@ import {
   type SharedMemory,
   Wake,
 } from '#src/daemon/ipc/index.ts';
-import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES, type Pages } from '#src/daemon/pages.ts';
+import type { Pages, Row } from '#src/daemon/pages.ts';
+import { NO_LABELS } from '#src/daemon/rules.ts';
 import { nowNs } from '../timing.ts';
 import { DEVICE } from './daemon-process.ts';
+import { RATE_AT, RATED_AT, RULINGS, SHAPE, seatRow } from './layout.ts';
 
 const TRIPS = 20_000;
 const WARM_UP = 2000;
@@ -38,9 +40,7 @@ const [ANSWER, ANSWERED_NS] = [M.HEARTBEAT, M.LATENCY_NS];
 const highWord = ({ buffer, byteOffset }: Float64Array, column: number) =>
   new Int32Array(buffer, byteOffset + column * 8 + 4, 1);
 
-type Columns = Omit<M.MemberPage, 'row'>;
-
-/** The child: writes into its counters which rate it saw, and when. */
+/** The child: writes into its counters which rate it saw, and at what time. */
 function reader(path: string, isSpinning: boolean): void {
   const socket = connectUnix(path)!;
   socket.watch(() => {
@@ -49,14 +49,14 @@ function reader(path: string, isSpinning: boolean): void {
     socket.watch(null);
     const [counters, grants, far] = message.fds;
     const pages: Pages = {
-      counters: new Float64Array(openMemory(counters, COUNTERS_BYTES, { writable: true }).buffer),
-      grants: new Float64Array(openMemory(grants, GRANTS_BYTES).buffer),
+      counters: new Float64Array(openMemory(counters, SHAPE.reportsBytes, { writable: true }).buffer),
+      grants: new Float64Array(openMemory(grants, SHAPE.grantsBytes).buffer),
     };
     const wake = new Wake(far);
-    const columns = columnsAt(pages, 0);
+    const columns = seatRow(pages, 0);
     const answer = () => {
       columns.counters[ANSWERED_NS] = nowNs();
-      columns.counters[ANSWER] = columns.grants[M.RATE_GBPS];
+      columns.counters[ANSWER] = columns.grants[RATE_AT];
     };
     process.send?.('ready');
     if (isSpinning) spin(columns, answer);
@@ -65,8 +65,8 @@ function reader(path: string, isSpinning: boolean): void {
 }
 
 /** Answers each new rate until the parent ends the process. */
-function spin({ grants }: Columns, answer: () => void): void {
-  const rate = highWord(grants, M.RATE_GBPS);
+function spin({ grants }: Row, answer: () => void): void {
+  const rate = highWord(grants, RATE_AT);
   for (let last = Atomics.load(rate, 0); ; ) {
     const now = Atomics.load(rate, 0);
     if (now === last) continue;
@@ -75,15 +75,15 @@ function spin({ grants }: Columns, answer: () => void): void {
   }
 }
 
-/** A reader in a process of its own, and the daemon's side of it. */
+/** A reader in a separate process, and the daemon's side of the connection. */
 class GrantReader {
   readonly host = new Host({
-    rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
+    rulings: RULINGS,
     linkGbps: () => 100,
   });
   private readonly memories: SharedMemory[] = [];
   private readonly pages: Pages;
-  private readonly columns: Columns;
+  private readonly columns: Row;
   private readonly child: ChildProcess;
   private readonly wake: Wake;
   private rateGbps = 1;
@@ -97,12 +97,12 @@ class GrantReader {
       counters: new Float64Array(counters.buffer),
       grants: new Float64Array(grants.buffer),
     };
-    this.columns = columnsAt(this.pages, 0);
+    this.columns = seatRow(this.pages, 0);
     for (const [i, tenant] of ['reader', 'other'].entries()) {
-      const identity = { tenant, weight: 1, gbps: null, class: null, maxQps: 0 };
+      const identity = { tenant, weight: 1, gbps: null, labels: NO_LABELS, maxQps: 0 };
       const client = new Client({ ...identity, maxRequestsPerS: 0, hasTenants: false }, this.pages, i);
       this.host.join(client, i, DEVICE, 0);
-      columnsAt(this.pages, i).counters[M.RATED_QPS] = 1;
+      seatRow(this.pages, i).counters[RATED_AT] = 1;
     }
     this.host.fullPass(0);
   }
@@ -117,8 +117,8 @@ class GrantReader {
     listener.close();
     rmSync(folder, { recursive: true });
     const memories = [
-      createMemory('bench-counters', COUNTERS_BYTES),
-      createMemory('bench-grants', GRANTS_BYTES),
+      createMemory('bench-counters', SHAPE.reportsBytes),
+      createMemory('bench-grants', SHAPE.grantsBytes),
     ];
     memories[0].seal();
     memories[1].seal({ readOnlyForOthers: true });
@@ -147,11 +147,11 @@ class GrantReader {
   writeNs(): number {
     const rateGbps = ++this.rateGbps;
     const startNs = nowNs();
-    this.columns.grants[M.RATE_GBPS] = rateGbps;
+    this.columns.grants[RATE_AT] = rateGbps;
     return this.spinFor(rateGbps) - startNs;
   }
 
-  /** The same, from the start of the pass that writes it. */
+  /** The same, measured from the start of the pass that writes the grant. */
   passNs(): number {
     const rateGbps = ++this.rateGbps;
     const startNs = nowNs();
@@ -193,7 +193,7 @@ class GrantReader {
 }
 
 export interface GrantDeliveryTimes {
-  /** In nanoseconds. */
+  /** Times in nanoseconds. */
   readonly writeToSpinning: number[];
   readonly passToSpinning: number[];
   readonly passToSleeping: number[];

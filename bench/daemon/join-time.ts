@@ -5,8 +5,9 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import * as M from '#src/coordinator/member-table.ts';
+import type * as M from '#src/coordinator/member-table.ts';
 import { DaemonClient } from '#src/daemon/client/client.ts';
+import { RATE_GBPS, RATED_QPS, shares } from '#src/policies/token-bucket/shares.ts';
 import { nowNs } from '../timing.ts';
 import { DEVICE } from './daemon-process.ts';
 
@@ -14,15 +15,24 @@ import { DEVICE } from './daemon-process.ts';
 const ALONE_GBPS = 12_345;
 
 function child(socket: string): void {
-  const client = new DaemonClient({ socket, hello: {}, standaloneGbps: ALONE_GBPS, report: () => {} });
+  const client = new DaemonClient({
+    socket,
+    hello: {},
+    standalone: { shares: { rateGbps: ALONE_GBPS } },
+    report: () => {},
+  });
   const coordinator = client.coordinator(DEVICE);
   // The shim's connection does not keep a program alive.
   const program = setInterval(() => {}, 1000);
   const startNs = nowNs();
   const page = coordinator.join('') as M.MemberPage;
-  page.counters[M.RATED_QPS] = 1;
+  page.columns(shares).reports[RATED_QPS] = 1;
   const recordGrant = () => {
-    if (page.grants[M.RATE_GBPS] === ALONE_GBPS || !(page.grants[M.RATE_GBPS] > 0)) return;
+    if (
+      page.columns(shares).grants[RATE_GBPS] === ALONE_GBPS ||
+      !(page.columns(shares).grants[RATE_GBPS] > 0)
+    )
+      return;
     process.send?.(nowNs() - startNs);
     process.disconnect();
     clearInterval(program);
@@ -31,7 +41,7 @@ function child(socket: string): void {
   coordinator.listen(recordGrant, () => {});
 }
 
-/** Join times in milliseconds of `processes` processes, started one after the other. */
+/** Join times in milliseconds of `processes` processes, started one after another. */
 export async function joinTimesMs(socket: string, processes: number): Promise<number[]> {
   const timesMs: number[] = [];
   for (let i = 0; i < processes; i++) {

@@ -1,6 +1,6 @@
 /**
  * Measures the cost and the speed of the daemon (docs/daemon.md) against its goals. Prints JSON with medians over
- * rounds that run all measurements. `ISOVERBS_ROUNDS=1` for a quick run.
+ * rounds that run all measurements. `ISOVERBS_ROUNDS=1` makes a quick run.
  */
 import { p50, p99, rounded } from '../timing.ts';
 import { attachOverheadNs } from './attach-overhead.ts';

@@ -8,12 +8,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import * as M from '#src/coordinator/member-table.ts';
 import { type Connection, connect } from '#src/daemon/client/connection.ts';
-import { columnsAt } from '#src/daemon/pages.ts';
+import type { Row } from '#src/daemon/pages.ts';
+import * as C from '#src/policies/perf/columns.ts';
+import { master } from '#src/policies/perf/master.ts';
 import { clientUids, DEVICE } from './daemon-process.ts';
+import { columnsOf, RATED_AT } from './layout.ts';
 
 /** The daemon limits the clients of a user. */
 const MAX_CLIENTS_PER_USER = 1000;
-/** As in src/daemon/client/client.ts. */
+/** The same value as in src/daemon/client/client.ts. */
 const BEAT_MS = 20;
 const RETRY_MS = 10;
 const MAX_CONTEXTS_PER_CLIENT = 2;
@@ -29,11 +32,9 @@ interface ClientGroup {
   readonly contexts: number;
 }
 
-type Columns = Omit<M.MemberPage, 'row'>;
-
 class BenchClient {
   readonly tenant: string;
-  readonly columns: Columns[] = [];
+  readonly columns: Row[] = [];
   private connection: Connection | null = null;
 
   constructor(tenant: string) {
@@ -57,7 +58,7 @@ class BenchClient {
         connected: (connection: Connection) => {
           this.connection = connection;
           for (let slot = 0; slot < contexts; slot++) {
-            this.columns.push(columnsAt(connection.pages!, slot));
+            this.columns.push(connection.rowAt(slot)!);
             connection.send({ type: 'join', slot, device: DEVICE, tenant: '' });
           }
         },
@@ -72,13 +73,14 @@ class BenchClient {
     });
   }
 
-  /** Reports a queue pair that needs a rate and sends large messages, or none. */
+  /** Reports either a queue pair that requires a rate and sends large messages, or none. */
   setActive(isActive: boolean): void {
-    for (const { counters } of this.columns) {
-      counters[M.RATED_QPS] = isActive ? 1 : 0;
-      counters[M.ACTIVE_QPS] = isActive ? 1 : 0;
-      counters[M.CLASS] = isActive ? M.BANDWIDTH : M.IDLE;
-      counters[M.MEAN_BYTES] = 2 ** 20;
+    for (const row of this.columns) {
+      const { reports } = columnsOf(row, master);
+      row.counters[RATED_AT] = isActive ? 1 : 0;
+      reports[C.ACTIVE_QPS] = isActive ? 1 : 0;
+      reports[C.CLASS] = isActive ? C.BANDWIDTH : C.IDLE;
+      reports[C.MEAN_BYTES] = 2 ** 20;
     }
     this.connection?.signal();
   }
@@ -138,7 +140,7 @@ export class ManyClients {
     return new ManyClients(processes);
   }
 
-  /** From now on, so many clients of each process have an active queue pair. */
+  /** From now on, this many clients of each process have an active queue pair. */
   async setActive(clientsOfEach: number): Promise<void> {
     for (const one of this.processes) {
       const done = once(one, 'message');

@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import * as M from '#src/coordinator/member-table.ts';
 import { DaemonClient } from '#src/daemon/client/client.ts';
+import { RATE_GBPS, RATED_QPS, shares } from '#src/policies/token-bucket/shares.ts';
 import { nowNs } from '../timing.ts';
 import { DEVICE } from './daemon-process.ts';
 
@@ -17,14 +18,19 @@ const CHANGES = 200;
 const PAUSE_MS = 3;
 const JOIN_MS = 500;
 
-/** Reads of the grant between two checks whether the run is over. */
+/** Reads of the grant between two checks for the end of the run. */
 const SPINS = 1e6;
 
 function member(socket: string, tenant: string) {
-  const client = new DaemonClient({ socket, hello: { tenant }, standaloneGbps: 1, report: () => {} });
+  const client = new DaemonClient({
+    socket,
+    hello: { tenant },
+    standalone: { shares: { rateGbps: 1 } },
+    report: () => {},
+  });
   const coordinator = client.coordinator(DEVICE);
   const page = coordinator.join('') as M.MemberPage;
-  page.counters[M.RATED_QPS] = 1;
+  page.columns(shares).reports[RATED_QPS] = 1;
   return { client, coordinator, page };
 }
 
@@ -34,7 +40,7 @@ async function listener(socket: string, isSpinning: boolean): Promise<void> {
   const seenNs: number[] = [];
   let last = 0;
   const recordGrant = () => {
-    const rate = page.grants[M.RATE_GBPS];
+    const rate = page.columns(shares).grants[RATE_GBPS];
     if (rate === last) return;
     last = rate;
     seenNs.push(nowNs());
@@ -67,7 +73,7 @@ async function changesNs(socket: string, isSpinning: boolean): Promise<number[]>
   for (let i = 0; i < CHANGES; i++) {
     await delay(PAUSE_MS);
     saidNs.push(nowNs());
-    page.counters[M.RATED_QPS] = 1 - page.counters[M.RATED_QPS];
+    page.columns(shares).reports[RATED_QPS] = 1 - page.columns(shares).reports[RATED_QPS];
     client.signal();
   }
   await delay(JOIN_MS);
@@ -84,7 +90,7 @@ async function changesNs(socket: string, isSpinning: boolean): Promise<number[]>
 }
 
 export interface ReportToGrantTimes {
-  /** In nanoseconds. */
+  /** Times in nanoseconds. */
   readonly toSpinning: number[];
   readonly toSleeping: number[];
 }

@@ -1,7 +1,7 @@
 /**
- * Measures PeRF across processes: a bandwidth application (file-transfer.mjs) and a delay application (kv-store.mjs), each
- * a process of its own: alone, together, and together under `isoverbs run` with perf and one daemon. Conditions alternate,
- * because a machine's speed changes from minute to minute.
+ * Measures PeRF across processes: a bandwidth application (file-transfer.mjs) and a delay application (kv-store.mjs),
+ * each a separate process: alone, together, and together under `isoverbs run` with perf and one daemon. Conditions
+ * alternate, because a machine's speed changes from minute to minute.
  *   node bench/processes/perf.js [--json]
  * RXE_DEV, RXE_DEV2: the devices. ISOVERBS_ROUNDS: rounds (3). ISOVERBS_SECONDS: of each measurement (8).
  */
@@ -15,9 +15,9 @@ import { gbpsOf, TestBed } from './test-bed.ts';
 
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 3);
 const SECONDS = Number(process.env.ISOVERBS_SECONDS ?? 8);
-/** Longer than any run: the transfer is killed when the store has finished. */
+/** Longer than any run, because the transfer is killed when the store has finished. */
 const LONG_SECONDS = 3600;
-/** From the moment that the daemon has classified both until their state is read. */
+/** Time from when the daemon has classified both until their state is read. */
 const SETTLED_MS = 500;
 const STARTED_MS = 180_000;
 
@@ -31,7 +31,7 @@ interface Store {
 interface Measured extends Partial<Store> {
   readonly condition: string;
   readonly gbps?: number;
-  /** State of both at the daemon while both ran. */
+  /** The daemon's state of both while both ran. */
   readonly bulk?: TenantState;
   readonly store?: TenantState;
   /** Time from the end of the store until the transfer was no longer split. */
@@ -68,7 +68,7 @@ async function transferAlone(ground: TestBed): Promise<Measured> {
   return { condition: 'transfer alone', gbps };
 }
 
-/** Runs both, bare (null) or under a policy with the daemon. */
+/** Runs both, either bare (null) or under a policy with the daemon. */
 async function together(ground: TestBed, policy: string | null): Promise<Measured> {
   const as = (tenant: string): RunOptions | null => (policy === null ? null : { tenant, policy });
   const transfer = ground.transfer(as('bulk'), LONG_SECONDS);

@@ -40,7 +40,7 @@ export class Program {
     this.child = spawn(process.execPath, args, {
       cwd: ROOT,
       env: { ...Object.fromEntries(own), ...env },
-      // A process group of its own, so that a program under `isoverbs run` is killed with it.
+      // A separate process group, so that a program under `isoverbs run` is killed with it.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -84,7 +84,7 @@ export class Program {
     );
   }
 
-  /** Waits for its successful end. @throws Error when it fails or does not end in time */
+  /** Waits until the program ends successfully. @throws Error when it fails or does not end in time */
   async done(timeoutMs = START_TIMEOUT_MS): Promise<void> {
     const ending = await withTimeout(this.ended, timeoutMs, () => `the program does not end: ${this.output}`);
     if (ending.code !== 0) throw new Error(`${JSON.stringify(ending)}: ${this.output}`);

@@ -50,7 +50,7 @@ export class TestBed {
     return { transfers, store };
   }
 
-  /** Starts a client that sends random bytes for so long, and prints the completed WRITEs every half second. */
+  /** Starts a client that sends random bytes for the given time, and prints the completed WRITEs every half second. */
   transfer(run: RunOptions | null, seconds: number, fileBytes = 4 * CHUNK_BYTES): Program {
     const file = this.file(randomBytes(fileBytes));
     const args = ['--connect', `127.0.0.1:${this.ports.transfer}`, '--file', file, '--progress'];

@@ -23,7 +23,7 @@ async function setUp(options) {
 
 const record = (i, bytes) => new Uint8Array(bytes).fill(i);
 
-test('records arrive one after the other', async () => {
+test('records arrive one after another', async () => {
   const { log, writer } = await setUp();
   await writer.append(record(1, 3));
   await writer.append(record(2, 2));
@@ -46,7 +46,7 @@ test.each([1, 2, 3])('no record is lost when one packet in ten is, seed %i', asy
   expect(fabric.brokenInvariants()).toEqual([]);
 });
 
-test('a link that is down for a while only causes a delay', async () => {
+test('a link that is down for a while causes only a delay', async () => {
   const { fabric, log, writer } = await setUp();
   fabric.fault({ linkDown: 'sim1' });
   const appended = writer.append(record(7, 100));

@@ -1,5 +1,5 @@
 {
-  # Built by the benchmarks only; needs rdma-core's headers.
+  # Built by the benchmarks only; requires rdma-core's headers.
   'target_defaults': {
     'cflags_cc!': ['-std=gnu++17', '-std=gnu++20'],
     'cflags_cc': ['-std=c++20', '-Wall', '-Wextra', '-Werror', '-O2'],

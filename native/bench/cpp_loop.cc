@@ -80,7 +80,7 @@ napi_value run(napi_env env, napi_callback_info info) {
   std::vector<ibv_send_wr> wrs(static_cast<size_t>(batch));
   std::vector<ibv_sge> sges(wrs.size());
   std::vector<ibv_wc> wcs(wrs.size());
-  // Without polling nothing is signaled, with polling everything.
+  // Without polling no request is signaled; with polling, every request is.
   const uint64_t signalFrom = poll ? 0 : ~0ull;
   uint64_t sum = 0;
   const double start = threadNs();

@@ -1,5 +1,5 @@
 // Calls the addon's verbs from C++ over the null device, without Node.js: valid calls, invalid calls, and objects that
-// are closed or left to the end of the env. For valgrind (scripts/test-valgrind).
+// are closed or left open until the env ends. For valgrind (scripts/test-valgrind).
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -45,7 +45,7 @@ uint32_t handleOf(napi_value made) {
 
 uint32_t numberOf(napi_value made) { return static_cast<uint32_t>(fake::toNumber(made)); }
 
-/** A ring and its words. */
+/** A ring and a view of its words. */
 struct RingAt {
   uint32_t handle;
   uint32_t* words;
@@ -205,7 +205,7 @@ void close(const World& w) {
 
 }  // namespace
 
-/** driver [leave]: with `leave`, everything stays open until the end of the env closes it. */
+/** driver [leave]: with `leave`, everything stays open until the env ends. */
 int main(int argc, char** argv) {
   createEnv(fake::env());
   const World world = open();

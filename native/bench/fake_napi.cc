@@ -47,7 +47,7 @@ struct State {
   std::function<void()> instanceGone;
   std::vector<std::function<void()>> hooks;
   napi_value exception = nullptr;
-  /** Remaining ones are freed with the env, as in Node.js. */
+  /** Remaining references are freed with the env, as in Node.js. */
   std::set<napi_ref> references;
 };
 

@@ -1,5 +1,5 @@
-// The part of Node-API that the addon uses, without Node.js. Values are plain objects, so that a memory checker sees
-// only the addon. One thread, one env, no garbage collection: values live until the env ends.
+// An implementation, without Node.js, of the part of Node-API that the addon uses. Values are plain objects, so that a
+// memory checker sees only the addon. One thread, one env, no garbage collection: values live until the env ends.
 #pragma once
 
 #include <node_api.h>

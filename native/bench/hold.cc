@@ -1,4 +1,4 @@
-// The reference of bench:sim: the hold model, an upper bound for the event queue of a C++ simulator.
+// The baseline of bench:sim: the hold model, an upper bound for the event queue of a C++ simulator.
 //   hold EVENTS OPERATIONS        prints pop+push pairs per second of CPU time on std::priority_queue
 #include <cstdint>
 #include <cstdio>
@@ -25,7 +25,7 @@ double cpuSeconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
 }
 
-/** A delay from 0 to 1000 ns, by xorshift32. */
+/** A delay from 0 to 1000 ns, drawn by xorshift32. */
 double delayNs(std::uint32_t& state) {
   state ^= state << 13;
   state ^= state >> 17;

@@ -1,5 +1,5 @@
-// The null device: a libibverbs (and librdmacm) whose devices accept every request, complete signaled ones at once and
-// move no data. It reads each request as a driver would, and aborts the process where a driver would read invalid
+// The null device: a libibverbs (and librdmacm) whose devices accept every request, complete signaled requests at once
+// and move no data. It reads each request as a driver would, and aborts the process where a driver would read invalid
 // memory.
 #pragma once
 
@@ -17,13 +17,13 @@
 
 namespace null_device {
 
-/** Reports an error that no driver would survive, and aborts. */
+/** Reports an error that would crash a real driver, and aborts. */
 [[noreturn]] void broken(const char* what);
 inline void require(bool holds, const char* what) {
   if (!holds) [[unlikely]] broken(what);
 }
 
-/** ISOVERBS_NULL_FAULTS=PERMILLE:SEED makes so many calls in a thousand fail at random. */
+/** ISOVERBS_NULL_FAULTS=PERMILLE:SEED makes PERMILLE of a thousand calls fail, chosen at random. */
 extern uint32_t faultPermille;
 int drawFault();
 /** The errno with which this call must fail, or 0. */
@@ -44,7 +44,7 @@ class SpinLock {
   std::atomic<bool> flag_{false};
 };
 
-/** Events behind an eventfd. Fetched events that are not acknowledged are counted per element. */
+/** Events behind an eventfd. Events that were fetched but not acknowledged are counted per element. */
 struct Events {
   std::mutex mutex;
   std::deque<ibv_async_event> waiting;
@@ -53,7 +53,7 @@ struct Events {
 
 struct Context : verbs_context {
   Events events;
-  /** Objects created from it. */
+  /** The number of objects created from this one. */
   int users = 0;
 };
 
@@ -94,7 +94,7 @@ struct Cq : ibv_cq_ex {
   uint32_t tail = 0;
   std::atomic<bool> armed{false};
   bool overflown = false;
-  /** Between start_poll and end_poll. */
+  /** True between start_poll and end_poll. */
   bool polling = false;
   int users = 0;
 
@@ -126,7 +126,7 @@ struct Srq : ibv_srq {
 /** A request under construction by ibv_wr_*(3). */
 struct Building {
   bool open = false;
-  /** What the last request still lacks. */
+  /** The parts that the last request still lacks. */
   bool wantsData = false;
   bool wantsAddress = false;
   std::vector<ibv_send_wr> wrs;
@@ -161,7 +161,7 @@ int takeWhole(Qp& qp, ibv_send_wr* list);
 // null_events.cc
 void raise(ibv_context* context, ibv_async_event event);
 void raiseQp(Qp& qp, ibv_event_type type);
-/** Before an element is destroyed: drops its queued events, and waits until fetched ones are acknowledged. */
+/** Called before an element is destroyed: drops its queued events, and waits until fetched events are acknowledged. */
 void forget(ibv_context* context, const void* element);
 void notify(Cq& cq);
 void forgetCompletions(Cq& cq);

@@ -34,7 +34,7 @@ const void* elementOf(const ibv_async_event& event) {
   }
 }
 
-/** How long a destroy waits: only another thread can still acknowledge. */
+/** How long a destroy waits for the acknowledgement, which only another thread can make. */
 template <class Ready>
 void awaitAcknowledged(std::mutex& mutex, Ready ready) {
   for (int i = 0; i < 5000; i++) {
@@ -62,7 +62,7 @@ void signal(int fd) {
 void raise(ibv_context* context, ibv_async_event event) {
   Events& events = of(context)->events;
   const std::lock_guard lock(events.mutex);
-  // The number of events that a kernel would keep.
+  // The number of events that a kernel would queue.
   if (events.waiting.size() >= 256) return;
   events.waiting.push_back(event);
   signal(context->async_fd);

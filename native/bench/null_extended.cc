@@ -132,7 +132,7 @@ bool next(Cq& cq) {
   return true;
 }
 
-/** The completion polled last. */
+/** The most recently polled completion. */
 const ibv_wc& current(ibv_cq_ex* base) {
   const Cq& cq = *static_cast<Cq*>(base);
   require(cq.polling, "a completion was read outside of start_poll and end_poll");
@@ -202,7 +202,7 @@ int closeXrcd(ibv_xrcd* base) {
 
 ibv_srq* createSrqEx(ibv_context*, ibv_srq_init_attr_ex* init) {
   if (faultErrno()) return nullptr;
-  // More elements than any device supports, so that tests reach the addon's own limits.
+  // Reports more elements than any device supports, so that tests reach the addon's own limits.
   if (init->attr.max_wr > kMaxWr || init->attr.max_sge > 8192) {
     errno = EINVAL;
     return nullptr;

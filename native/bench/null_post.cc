@@ -8,7 +8,7 @@ namespace null_device {
 
 namespace {
 
-// Written to, so that the compiler cannot remove the reads of the requests.
+// A sink for values read from requests, so that the compiler cannot remove the reads.
 volatile uint64_t bytesPosted = 0;
 
 ibv_wc_opcode completionOpcode(ibv_wr_opcode opcode) {
@@ -33,7 +33,10 @@ ibv_wc_opcode completionOpcode(ibv_wr_opcode opcode) {
 
 constexpr uint32_t kSends = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM | 1u << IBV_WR_SEND_WITH_INV;
 
-/** Adds a completion; the caller holds the lock of the CQ. A full queue loses it, and raises its error event once. */
+/**
+ * Adds a completion; the caller holds the lock of the CQ. If the queue is full, the completion is lost, and the queue
+ * raises its error event once.
+ */
 void complete(Cq& cq, const ibv_wc& wc) {
   if (cq.tail - cq.head > cq.mask()) [[unlikely]] {
     if (cq.overflown) return;
@@ -100,7 +103,7 @@ void bindTo(Mw& mw, const ibv_mw_bind_info& info, uint32_t rkey) {
   mw.rkey = rkey;
 }
 
-/** Reads what a driver reads of requests other than plain transfers. */
+/** Reads the fields that a driver reads from requests other than plain transfers. */
 uint64_t readSpecial(const Qp& qp, const ibv_send_wr& wr) {
   uint64_t sum = 0;
   if (qp.qp_base.qp_type == IBV_QPT_UD) {

@@ -77,7 +77,10 @@ void freeId(Id* id) {
   delete id;
 }
 
-/** Drops events that were not fetched. A connection request that is dropped with its listener destroys its identifier. */
+/**
+ * Drops events that were not fetched. Dropping a connection request with its listener also destroys the request's
+ * identifier.
+ */
 void forgetEvents(Id* id) {
   auto& waiting = static_cast<Channel*>(id->channel)->waiting;
   std::vector<Id*> requests;
@@ -92,7 +95,7 @@ void forgetEvents(Id* id) {
     delete event;
   }
   for (Id* requested : requests) {
-    // A request whose other end has gone has a second event in the queue.
+    // A request whose other end has left has a second event in the queue.
     forgetEvents(requested);
     if (requested->peer != nullptr) requested->peer->peer = nullptr;
     freeId(requested);
@@ -308,7 +311,7 @@ int rdma_leave_multicast(rdma_cm_id* base, sockaddr* address) {
   });
   require(found != id->groups.end(), "a group was left that was not joined");
   id->groups.erase(found);
-  // The group is left in any case, as in librdmacm.
+  // Even after a failure the identifier leaves the group, as in librdmacm.
   return faultErrno() ? -1 : 0;
 }
 

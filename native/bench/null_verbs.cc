@@ -21,7 +21,7 @@ ibv_device* deviceList[3] = {&devices[0], &devices[1], nullptr};
 std::atomic<uint32_t> lastNumber{0};
 std::atomic<uint64_t> faultState{0};
 
-/** splitmix64: each draw advances the state by one step, in whichever thread. */
+/** splitmix64: each draw advances the state by one step, whichever thread draws. */
 uint64_t step() {
   uint64_t z = faultState.fetch_add(0x9e3779b97f4a7c15) + 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -41,7 +41,7 @@ struct Configuration {
 };
 const Configuration configuration;
 
-/** Asynchronous events that no verb here causes, and one of an unknown kind. */
+/** Asynchronous events that no verb of this device causes, and one of an unknown kind. */
 void raiseAny(ibv_context* context) {
   constexpr int kTypes[] = {IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR,     IBV_EVENT_LID_CHANGE, IBV_EVENT_SM_CHANGE,
                             IBV_EVENT_GID_CHANGE,  IBV_EVENT_DEVICE_FATAL, IBV_EVENT_WQ_FATAL,   31};
@@ -177,7 +177,7 @@ int ibv_close_device(ibv_context* base) {
   require(context->users == 0, "a context with objects was closed");
   close(base->async_fd);
   delete context;
-  // Only now, because the caller cannot keep a context whose close failed.
+  // Checked only now, because the caller cannot keep a context whose close failed.
   return fault() == 0 ? 0 : -1;
 }
 int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {

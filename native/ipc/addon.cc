@@ -83,7 +83,7 @@ napi_value detachBuffer(napi_env napi, napi_callback_info info) {
   return undefined(napi);
 }
 
-/** init(makeError): functions that this addon needs from TypeScript. */
+/** init(makeError): functions that this addon requires from TypeScript. */
 napi_value init(napi_env napi, napi_callback_info info) {
   const IpcArgs args(napi, info, "init");
   napi_valuetype type = napi_undefined;
@@ -106,7 +106,7 @@ napi_value closeFd(napi_env napi, napi_callback_info info) {
   return undefined(napi);
 }
 
-/** Grows whenever what TypeScript must find here changes: a build of another version must not be used. */
+/** Incremented whenever the interface to TypeScript changes: a build of another version must not be used. */
 constexpr uint32_t kInterfaceVersion = 1;
 
 struct Function {
@@ -150,7 +150,7 @@ NAPI_MODULE_INIT() {
   }
   for (const auto& [name, callback] : ipc::kFunctions) {
     napi_value function = nullptr;
-    // The state travels with each function: no look-up per call.
+    // Each function carries the state, which saves a look-up per call.
     if (napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, static_cast<BaseEnv*>(state), &function) !=
         napi_ok) {
       break;

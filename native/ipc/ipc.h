@@ -1,5 +1,5 @@
-// What processes of one host need to talk: memory that they share, Unix sockets that carry descriptors, wake-ups.
-// Requires no RDMA headers. Descriptors are numbers here; src/daemon/ipc owns them.
+// Communication between processes of one host: shared memory, Unix sockets that carry descriptors, wake-ups. Requires
+// no RDMA headers. Descriptors are plain numbers here; src/daemon/ipc owns them.
 #pragma once
 
 #include <node_api.h>
@@ -24,16 +24,22 @@ class IpcArgs : public BaseArgs {
 
   IpcEnv& env() const { return static_cast<IpcEnv&>(*env_); }
 
-  /** A descriptor: open, and none of the standard streams. */
+  /** An argument that is an open descriptor, other than the standard streams. */
   int fd(size_t i);
-  /** A connected or listening Unix stream socket. */
+  /** An argument that is a connected or listening Unix stream socket. */
   int unixSocket(size_t i);
 };
 
-/** Throws what fits an errno of a call on a descriptor; `doing` is a phrase: 'the socket cannot be read'. */
+/**
+ * Throws the error that matches an errno of a call on a descriptor; `doing` is a phrase such as 'the socket cannot be
+ * read'.
+ */
 napi_value failOn(BaseArgs& args, int errnum, const char* doing);
 
-/** The kernel refuses descriptors that are sent here, where it can (Linux 6.16): closing what comes may block. */
+/**
+ * Makes the kernel refuse descriptors that are sent to this socket, where it can (Linux 6.16), because closing received
+ * ones may block.
+ */
 void refuseFds(int socket);
 
 /** Ends the watch of a descriptor, if this env has one. */

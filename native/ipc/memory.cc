@@ -1,4 +1,4 @@
-// Memory that processes share: memfds, sealed so that no process can shrink it under another.
+// Memory that processes share: memfds, sealed so that no process can shrink them while another uses them.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 
 #include "ipc.h"
 
-// Since Linux 5.1 and 6.3.
+// Available since Linux 5.1 and 6.3.
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -28,12 +28,15 @@ constexpr int kFixedSize = F_SEAL_SHRINK | F_SEAL_GROW;
 
 void onArrayBufferGone(napi_env, void* data, void* bytes) { munmap(data, reinterpret_cast<size_t>(bytes)); }
 
-/** Maps and wraps; null with an exception pending when it cannot. The bytes live until no JavaScript reaches them. */
+/**
+ * Maps memory and wraps it in an ArrayBuffer; null with an exception pending on failure. The bytes live until no
+ * JavaScript can reach them.
+ */
 napi_value expose(IpcArgs& args, int fd, size_t bytes, int flags) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
   if (data == MAP_FAILED) {
     if (errno != EPERM && errno != EACCES) return failOn(args, errno, "the memory cannot be mapped");
-    return fail(args.env(), Err::Memory, args.verb(), errno, "this memory may only be read: open it so");
+    return fail(args.env(), Err::Memory, args.verb(), errno, "this memory may only be read: open it for reading");
   }
   napi_value buffer = nullptr;
   const napi_status status = napi_create_external_arraybuffer(args.env().env, data, bytes, onArrayBufferGone,
@@ -64,7 +67,7 @@ napi_value createMemory(napi_env napi, napi_callback_info info) {
   }
   const int fd = createFd(name.c_str());
   if (fd < 0) return failOn(args, errno, "the memory cannot be made");
-  // Pages now: a write into one that the system cannot find later would end the process.
+  // Allocates the pages now, because a later write to a page that the system cannot allocate would kill the process.
   int errnum = posix_fallocate(fd, 0, static_cast<off_t>(reserved));
   if (errnum == 0 && ftruncate(fd, static_cast<off_t>(bytes)) != 0) errnum = errno;
   napi_value buffer = nullptr;
@@ -106,7 +109,7 @@ napi_value mapMemory(napi_env napi, napi_callback_info info) {
   const uint64_t bytes = args.whole(1, "bytes", 1, kMaxMemoryBytes);
   const bool writable = args.boolean(2);
   if (!args.ok()) return nullptr;
-  // Seals before size: what is sealed keeps the size that is read after.
+  // The seals are checked before the size, because only sealed memory keeps the size that is read next.
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return fail(args.env(), Err::Memory, args.verb(), errno, "descriptor %d is no shared memory", fd);
   if ((seals & kFixedSize) != kFixedSize) {
@@ -118,8 +121,8 @@ napi_value mapMemory(napi_env napi, napi_callback_info info) {
     return fail(args.env(), Err::Memory, args.verb(), EINVAL, "the memory has %lld bytes, not %llu",
                 static_cast<long long>(stat.st_size), static_cast<unsigned long long>(bytes));
   }
-  // To read, a private mapping: it shows what the others write, and a stray write of our own goes to a copy of that
-  // page, where a shared one would end the process.
+  // For reading, a private mapping: it shows what other processes write, and a stray write by this process changes a
+  // copy of the page, whereas in a shared mapping it would kill the process.
   return expose(args, fd, bytes, writable ? MAP_SHARED : MAP_PRIVATE);
 }
 

@@ -11,7 +11,7 @@ namespace isoverbs::ipc {
 
 namespace {
 
-/** More than any message of ours needs; the kernel takes 253. */
+/** More than any of our messages carries; the kernel accepts 253. */
 constexpr size_t kMaxFds = 64;
 
 struct Control {
@@ -37,7 +37,7 @@ bool readFds(IpcArgs& args, size_t i, int* fds, size_t* count) {
   return true;
 }
 
-/** Copies what came out of the control messages; descriptors are in this process from recvmsg(2) on. */
+/** Copies the descriptors out of the control messages; they have been open in this process since recvmsg(2). */
 size_t takeFds(msghdr* message, int* fds) {
   size_t count = 0;
   for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = CMSG_NXTHDR(message, header)) {
@@ -58,7 +58,10 @@ napi_value describe(napi_env napi, size_t bytes, const int* fds, size_t count) {
 
 }  // namespace
 
-/** sendFds(fd, bytes, fds): the number of bytes sent, the descriptors with the first one; 0: the socket is full. */
+/**
+ * sendFds(fd, bytes, fds): returns the number of bytes sent, the first of which carries the descriptors; 0 if the
+ * socket is full.
+ */
 napi_value sendFds(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "sendFds");
   const int fd = args.unixSocket(0);
@@ -95,8 +98,9 @@ napi_value sendFds(napi_env napi, napi_callback_info info) {
 }
 
 /**
- * receiveFds(fd, buffer, maxFds): { bytes, fds }, with 0 bytes at the end of the stream; undefined: nothing is there
- * yet. Unexpected descriptors are closed, and throw: their bytes are lost, and the connection with them.
+ * receiveFds(fd, buffer, maxFds): returns { bytes, fds }, with 0 bytes at the end of the stream, or undefined if
+ * nothing has arrived yet. Unexpected descriptors are closed and cause an exception; their bytes are lost, so the
+ * connection is unusable.
  */
 napi_value receiveFds(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "receiveFds");
@@ -113,7 +117,7 @@ napi_value receiveFds(napi_env napi, napi_callback_info info) {
   msghdr message = {};
   message.msg_iov = &vector;
   message.msg_iovlen = 1;
-  // Room for so many and no more: the kernel opens none of the others here.
+  // Room for exactly this many: the kernel does not open any others in this process.
   message.msg_control = maxFds > 0 ? control.bytes : nullptr;
   message.msg_controllen = maxFds > 0 ? CMSG_LEN(maxFds * sizeof(int)) : 0;
   ssize_t got = 0;

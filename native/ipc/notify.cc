@@ -1,4 +1,4 @@
-// One datagram to a Unix socket: how a service tells systemd its state (man sd_notify).
+// One datagram to a Unix socket: how a service reports its state to systemd (man sd_notify).
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 namespace isoverbs::ipc {
 
 /**
- * sendDatagram(address, bytes): whether it was sent; false while the receiver's queue is full. An address that begins
- * with @ is in the abstract namespace.
+ * sendDatagram(address, bytes): returns whether it was sent, which is false while the receiver's queue is full. An
+ * address that begins with @ is in the abstract namespace.
  */
 napi_value sendDatagram(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "sendDatagram");
@@ -31,7 +31,7 @@ napi_value sendDatagram(napi_env napi, napi_callback_info info) {
   if (path[0] == '@') address.sun_path[0] = '\0';
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return failOn(args, errno, "cannot create a socket");
-  // The length counts: an abstract name has no zero at its end.
+  // The length is significant, because an abstract name has no terminating zero.
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
   ssize_t sent = 0;
   do {

@@ -1,4 +1,4 @@
-// Unix stream sockets before they are a net.Socket: nothing here blocks.
+// Unix stream sockets before they become a net.Socket; no function here blocks.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -13,7 +13,7 @@
 
 #include "ipc.h"
 
-// Since Linux 6.16.
+// Available since Linux 6.16.
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
@@ -27,7 +27,7 @@ constexpr int kLockTries = 100;
 constexpr long kLockPauseNs = 10'000'000;
 constexpr int kMaxBacklog = 65535;
 
-/** A descriptor that is closed unless it is released. */
+/** A descriptor that is closed at the end of the scope unless it was released. */
 class Fd {
  public:
   explicit Fd(int fd) : fd_(fd) {}
@@ -49,7 +49,7 @@ class Fd {
 
 int newSocket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
 
-/** False with an exception pending if this cannot be the path of a socket. */
+/** Returns false with an exception pending if this cannot be the path of a socket. */
 bool toAddress(IpcArgs& args, const std::string& path, sockaddr_un* address) {
   if (path.empty() || path.find('\0') != std::string::npos) {
     fail(args.env(), Err::Argument, args.verb(), EINVAL, "the path of a socket must be that of a file");
@@ -70,8 +70,8 @@ int connectTo(int fd, const sockaddr_un& address) {
 }
 
 /**
- * A process that is about to listen in a folder holds its lock, so that no other takes its socket for one
- * that was left behind. Null (-1) with an exception pending.
+ * The lock of a folder, held by a process that is about to listen there, so that no other process mistakes its socket
+ * for a stale one. On failure -1 with an exception pending.
  */
 int lockFolderOf(IpcArgs& args, const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -93,7 +93,7 @@ int lockFolderOf(IpcArgs& args, const std::string& path) {
   return -1;
 }
 
-/** Removes a socket that no process listens on. False with an exception pending: the path is taken. */
+/** Removes a socket on which no process listens. Returns false with an exception pending if the path is taken. */
 bool clearPath(IpcArgs& args, const sockaddr_un& address) {
   const char* path = address.sun_path;
   struct stat stat = {};
@@ -123,7 +123,7 @@ void refuseFds(int socket) {
   setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof no);
 }
 
-/** listenUnix(path, mode, backlog, takesFds): a listening descriptor. */
+/** listenUnix(path, mode, backlog, takesFds): returns a listening descriptor. */
 napi_value listenUnix(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "listenUnix");
   const std::string path = args.string(0);
@@ -136,9 +136,9 @@ napi_value listenUnix(napi_env napi, napi_callback_info info) {
   if (lock.get() < 0 || !clearPath(args, address)) return nullptr;
   Fd fd(newSocket());
   if (fd.get() < 0) return failOn(args, errno, "cannot create a socket");
-  // Connections inherit it.
+  // Connections inherit this option.
   if (!takesFds) refuseFds(fd.get());
-  // The file gets the descriptor's mode, less the umask: so it is never wider than asked for.
+  // The file gets the descriptor's mode minus the umask, so the mode is never wider than requested.
   fchmod(fd.get(), mode);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failOn(args, errno, "the socket cannot be made there");
@@ -151,7 +151,7 @@ napi_value listenUnix(napi_env napi, napi_callback_info info) {
   return number(napi, fd.take());
 }
 
-/** acceptUnix(fd): the descriptor of a connection, or -1 when none waits. */
+/** acceptUnix(fd): returns the descriptor of a connection, or -1 if none is pending. */
 napi_value acceptUnix(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "acceptUnix");
   const int fd = args.unixSocket(0);
@@ -164,7 +164,7 @@ napi_value acceptUnix(napi_env napi, napi_callback_info info) {
   }
 }
 
-/** connectUnix(path): a connected descriptor, or -1 while the listener's queue is full. */
+/** connectUnix(path): returns a connected descriptor, or -1 while the listener's queue is full. */
 napi_value connectUnix(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "connectUnix");
   const std::string path = args.string(0);
@@ -179,7 +179,7 @@ napi_value connectUnix(napi_env napi, napi_callback_info info) {
               address.sun_path, strerrordesc_np(errnum), strerrorname_np(errnum));
 }
 
-/** peerCredentials(fd): { pid, uid, gid, groups } of the peer, as of connect(2) or listen(2). */
+/** peerCredentials(fd): returns { pid, uid, gid, groups } of the peer at the time of its connect(2) or listen(2). */
 napi_value peerCredentials(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "peerCredentials");
   const int fd = args.unixSocket(0);

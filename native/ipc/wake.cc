@@ -26,15 +26,15 @@ napi_value createWake(napi_env napi, napi_callback_info info) {
   return Result(napi).number("near", ends[0]).number("far", ends[1]);
 }
 
-/** ring(fd): wakes the other end; false if it has gone. */
+/** ring(fd): wakes the other end; returns false if it is closed. */
 napi_value ring(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "ring");
   const auto fd = static_cast<int>(args.whole(0, "a descriptor", STDERR_FILENO + 1, INT32_MAX));
   if (!args.ok()) return nullptr;
   const char byte = 0;
   napi_value rung = nullptr;
-  // Full: earlier wake-ups are still unread, so another adds nothing. If there is no memory for a byte, the other
-  // end finds the work at its next check.
+  // The socket is full: earlier wake-ups are still unread, so another one adds nothing. If there is no memory for a
+  // byte, the other end finds the work at its next check.
   const bool sent = send(fd, &byte, sizeof byte, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EAGAIN ||
                     errno == ENOBUFS || errno == ENOMEM || errno == EINTR;
   if (!sent && errno != EPIPE && errno != ECONNRESET) return failOn(args, errno, "the wake-up cannot be rung");
@@ -42,14 +42,14 @@ napi_value ring(napi_env napi, napi_callback_info info) {
   return rung;
 }
 
-/** drain(fd): reads the pending wake-ups; false if the other end has gone. */
+/** drain(fd): reads the pending wake-ups; returns false if the other end is closed. */
 napi_value drain(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "drain");
   const auto fd = static_cast<int>(args.whole(0, "a descriptor", STDERR_FILENO + 1, INT32_MAX));
   if (!args.ok()) return nullptr;
   unsigned char bytes[kDrainBytes];
   napi_value open = nullptr;
-  // The event loop comes back for the rest, so a peer that rings endlessly cannot block other work.
+  // The event loop calls again for the rest, so a peer that rings endlessly cannot block other work.
   const ssize_t got = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
   if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNRESET) {
     return failOn(args, errno, "the wake-up cannot be read");

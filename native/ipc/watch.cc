@@ -15,7 +15,7 @@ struct Watch {
   uv_poll_t poll = {};
   IpcEnv* env = nullptr;
   int fd = -1;
-  /** Stopped. The listener lives as long as the watch, because it may be running now. */
+  /** Whether the watch is stopped. The listener lives until the watch is freed, because it may be running now. */
   bool stopped = false;
   std::unique_ptr<Listener> listener;
   napi_async_cleanup_hook_handle hook = nullptr;
@@ -31,8 +31,8 @@ void onClosed(uv_handle_t* handle) {
 }
 
 /**
- * The env ends: the loop runs on until onClosed has removed this hook. A worker that is terminated closes nothing
- * itself, and its process may live on: what it still listens to is closed with it.
+ * The env ends; the loop keeps running until onClosed has removed this hook. A terminated worker closes nothing itself,
+ * and its process may continue, so the descriptors that it still watches are closed here.
  */
 void onEnvEnding(napi_async_cleanup_hook_handle, void* data) {
   auto* watch = static_cast<Watch*>(data);
@@ -46,7 +46,7 @@ void onReadable(uv_poll_t* poll, int status, int) {
   auto* watch = static_cast<Watch*>(poll->data);
   if (watch->stopped) return;
   napi_env env = watch->env->env;
-  // A descriptor with an error is readable too: the listener reads it and gets the error.
+  // A descriptor with an error counts as readable: the listener reads it and gets the error.
   if (status < 0) uv_poll_stop(poll);
   napi_handle_scope scope = nullptr;
   if (napi_open_handle_scope(env, &scope) != napi_ok) return;
@@ -61,7 +61,7 @@ napi_value startWatch(IpcArgs& args, int fd, napi_value listener) {
     return fail(env, Err::System, args.verb(), 0, "there is no event loop here");
   }
   auto watch = std::make_unique<Watch>();
-  // Regular files cannot be polled (EPERM), and what has a handle of its own on this loop may not be (EEXIST).
+  // Regular files cannot be polled (EPERM), nor can descriptors that already have a handle on this loop (EEXIST).
   if (const int rc = uv_poll_init(loop, &watch->poll, fd); rc != 0) {
     return fail(env, Err::Argument, args.verb(), -rc, "descriptor %d cannot be listened to: %s", fd, uv_strerror(rc));
   }
@@ -88,7 +88,7 @@ void stopWatch(IpcEnv& env, int fd) {
   uv_close(reinterpret_cast<uv_handle_t*>(&watch->poll), onClosed);
 }
 
-/** watchFd(fd, listener or null, keepAlive): calls it while there is something to read. */
+/** watchFd(fd, listener or null, keepAlive): calls the listener while there is something to read. */
 napi_value watchFd(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "watchFd");
   const int fd = args.fd(0);

@@ -3,9 +3,9 @@ import { type ZodType, z } from 'zod';
 
 export interface Knob {
   name: string;
-  /** Absent: no default, or one that depends on something else, as the text says. */
+  /** Absent if there is no default, or if it depends on something else, which the text explains. */
   default?: unknown;
-  /** '' for a number without a unit, or a word. */
+  /** '' for words, and for numbers without a unit. */
   unit: string;
   /** The possible values; [] for a number or text. */
   values: readonly string[];

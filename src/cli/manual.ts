@@ -35,7 +35,7 @@ export interface Section {
   title: string;
   text?: string;
   items?: readonly Item[];
-  /** The items are command lines. */
+  /** Whether the items are command lines. */
   isCode?: boolean;
 }
 
@@ -121,10 +121,10 @@ function afterOptions({ examples, failed, environment = [], seeAlso }: Page): Se
 }
 
 const INDENT = '  ';
-/** Longer terms stand on a line of their own. */
+/** Longer terms are on a separate line. */
 const TERM_WIDTH = 24;
 
-/** The page for a terminal. */
+/** The page as printed on a terminal. */
 export function formatPage(command: Command, helper: Help): string {
   const width = Math.max(helper.helpWidth ?? 80, 2 * TERM_WIDTH);
   const parts = sectionsOf(command, helper).map(({ title, text, items = [], isCode }) => {

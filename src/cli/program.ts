@@ -5,7 +5,7 @@ import { version } from '../version.ts';
 import { COMPLETE_COMMAND } from './completion-scripts.ts';
 import { debug, setLevel } from './log.ts';
 import { describe, formatPage, pathOf } from './manual.ts';
-import { positive } from './numbers.ts';
+import { positive } from './values.ts';
 
 export const OK = 0;
 export const FAILED = 1;
@@ -31,7 +31,7 @@ export async function run(argv: readonly string[]): Promise<number> {
 
 type Add = (root: Command) => void;
 
-/** In the order of the help page. Each is loaded on demand, so that the command starts quickly. */
+/** The commands in the order of the help page. Each is loaded on demand, so that `isoverbs` starts quickly. */
 const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   devices: async () => (await import('./commands/devices.ts')).addDevices,
   policies: async () => (await import('./commands/policies.ts')).addPolicies,
@@ -75,7 +75,7 @@ export async function program(...names: readonly string[]): Promise<Command> {
 
 function root(): Command {
   const command = new Command('isoverbs')
-    .description('RDMA verbs for Node.js, and a shim that keeps tenants of one NIC from hurting each other')
+    .description('RDMA verbs for Node.js, and a shim that isolates the tenants of a shared NIC')
     .version(version(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this page')
     .helpCommand('help [command]', 'print the help page of a command')
@@ -94,9 +94,9 @@ function root(): Command {
     about:
       'Lists devices and policies, measures devices as perftest does, runs mixtures of applications on ' +
       'real and simulated NICs, and checks what papers report about them. Results go to stdout, everything ' +
-      'else to stderr. Programs do not require it to use isoverbs, or to run under a policy.',
+      'else to stderr. Programs do not need this command to use isoverbs or to run under a policy.',
     examples: [
-      ['isoverbs devices', 'list the devices, and what is missing to use real ones'],
+      ['isoverbs devices', 'list the devices, and what is required to use real ones'],
       ['isoverbs policies', 'list the policies and their options'],
       ['isoverbs help mix', 'print the help page of a command'],
     ],
@@ -166,9 +166,9 @@ function addReproduce(command: Command): void {
     });
   describe(sub, {
     about:
-      'Runs what papers report about bare NICs and policies, on simulated devices, and reports which lines hold. ' +
+      'Checks on simulated devices what papers report about bare NICs and policies, and reports which lines hold. ' +
       'Each line shows the worst seed. --figure draws the figures. A full run takes tens of minutes. With --keep or ' +
-      '--out, runs with a kept result are not repeated.',
+      '--out, runs whose results were kept are not repeated.',
     examples: [
       ['isoverbs reproduce --system bare --smoke --seeds 1', 'the short set, on one seed'],
       ['isoverbs reproduce --figure all --policy perf none --out out/report', 'the figures, as a page'],

@@ -2,6 +2,7 @@
  * Completes values such as `<policy>` and `<profile>`: the first word between the brackets of an option or argument
  * names the kind of value. The modules that define the values are loaded on demand.
  */
+import { InvalidArgumentError } from 'commander';
 import type { ZodType } from 'zod';
 
 /** A value and its description. */
@@ -12,7 +13,7 @@ export type Path = 'files' | 'folders';
 
 type Source = (typed: string) => Promise<readonly Candidate[] | Path>;
 
-/** Keys are the words between the brackets. */
+/** Sources of values, by the word between the brackets. */
 export const SOURCES: Readonly<Record<string, Source>> = {
   file: async () => 'files',
   path: async () => 'files',
@@ -26,7 +27,7 @@ export const SOURCES: Readonly<Record<string, Source>> = {
   system: async () => plain((await import('../papers/engine/papers.ts')).SYSTEMS),
   claim: claims,
   figure: figures,
-  test: async () => plain((await import('../perftest/test-kinds.ts')).TESTS.map(({ name }) => name)),
+  test: async () => plain((await import('../perftest/settings.ts')).TESTS.map(({ name }) => name)),
   driver: async () => plain((await import('../drivers/index.ts')).DRIVERS),
   provider: async () => plain(['rdma-core', 'sim']),
   device: devices,
@@ -42,7 +43,7 @@ async function devices(): Promise<Candidate[]> {
 
 async function claims(): Promise<Candidate[]> {
   const [{ claimsAbout }, { SYSTEMS }] = await Promise.all([
-    import('../papers/engine/claims.ts'),
+    import('../papers/engine/papers.ts'),
     import('../papers/engine/papers.ts'),
   ]);
   const all = SYSTEMS.flatMap(claimsAbout);
@@ -111,4 +112,11 @@ function pairsOf(
   return Object.keys(values)
     .filter((name) => !there.has(name))
     .map((name) => [`${before}${name}=`, '']);
+}
+
+/** @throws InvalidArgumentError unless the text is a number above 0 */
+export function positive(text: string): number {
+  const value = Number(text);
+  if (!(value > 0 && Number.isFinite(value))) throw new InvalidArgumentError('It must be a number above 0.');
+  return value;
 }

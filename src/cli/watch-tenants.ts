@@ -3,7 +3,7 @@ import { type Answer, type Attempt, type Connection, connect } from '../daemon/c
 import type { TenantRow } from '../daemon/protocol.ts';
 import { HandshakeError } from '../verbs/errors.ts';
 
-/** The tenants at a time of the daemon's own clock. */
+/** The tenants at one time of the daemon's clock. */
 export interface TenantSample {
   readonly nowNs: number;
   readonly rows: readonly TenantRow[];
@@ -11,7 +11,7 @@ export interface TenantSample {
 
 export interface WatchListeners {
   sampled(look: TenantSample): void;
-  /** The daemon has gone or was never there; the next interval tries again. */
+  /** The daemon has ended or never ran; the next interval tries again. */
   disconnected(reason: Error): void;
 }
 
@@ -25,7 +25,7 @@ export class TenantWatch {
   private connection: Connection | null = null;
   private attempt: Attempt | null = null;
   private rows: TenantRow[] = [];
-  /** When the unanswered request was sent; null if there is none. */
+  /** The time at which the unanswered request was sent; null if there is none. */
   private requestedMs: number | null = null;
 
   /** Requests at once and then every `intervalMs`, until close() is called. */
@@ -78,7 +78,7 @@ export class TenantWatch {
     connection.send({ type: 'tenants' });
   }
 
-  /** The list may come in several messages. */
+  /** The list may arrive in several messages. */
   private received(message: Answer): void {
     if (message.type !== 'tenants') return;
     this.rows.push(...message.rows);

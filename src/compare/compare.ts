@@ -13,7 +13,7 @@ import { Stacks } from '../mix/stacks.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { type Choice, type SchemeGroup, schemesOf } from './schemes.ts';
 
-/** What is measured for each application. For copies, rates are sums and latencies are means. */
+/** The metrics of each application. For copies, rates are sums and latencies are means. */
 export const METRICS = Object.freeze({
   throughputGbps: gbps,
   messageRateMmps: mmps,
@@ -41,9 +41,9 @@ export interface ComparedRow {
   readonly name: string;
   readonly group: SchemeGroup;
   readonly says: string;
-  /** Commands that repeat the runs of the first seed. `alone` has one for each application. */
+  /** Commands that repeat the runs of the first seed. The row `alone` has one for each application. */
   readonly commands: readonly string[];
-  /** In the order of the applications. */
+  /** Outcomes in the order of the applications. */
   readonly apps: readonly Measured[];
 }
 
@@ -163,7 +163,10 @@ export function ofAlone(
   return rows[row].apps[app][metric] / rows[0].apps[app][metric];
 }
 
-/** The rows with the best value of all schemes; `alone` is no scheme. Values that are printed alike are equally good. */
+/**
+ * The rows with the best value of all schemes; `alone` does not count as a scheme. Values with the same printed form
+ * are equally good.
+ */
 export function bestOf(
   { rows }: Pick<Comparison, 'rows'>,
   app: number,

@@ -1,11 +1,12 @@
 /** Mixtures drawn from a seed: any profile, topology, operation, size and number of queue pairs. */
 import { type Mix, mixApp } from '../mix/mixture.ts';
-import type { Kind, Operation } from '../mix/spec.ts';
+import type { Operation } from '../mix/operations.ts';
+import type { Kind } from '../mix/spec.ts';
 import { RandomStream } from '../sim/kernel/random.ts';
 import { TOPOLOGIES, type TopologyName } from '../sim/network/topology.ts';
 import { PROFILES } from '../sim/profile/profiles.ts';
 
-/** What all mixtures have in common. A profile or a topology that is missing is drawn for each mixture. */
+/** The fixed parts of all mixtures. A missing profile or topology is drawn for each mixture. */
 export type Fixed = Pick<Mix, 'set' | 'duration' | 'warmup'> & Partial<Pick<Mix, 'profile' | 'topology'>>;
 
 const FEWEST_APPS = 2;
@@ -21,7 +22,7 @@ const KIB = 1024;
 /** The smallest path MTU of the profiles. */
 const DATAGRAM_BYTES = 1024;
 
-/** A word that is listed more often is drawn more often. */
+/** A word that is listed several times is drawn more often. */
 interface Choices {
   readonly op: readonly Operation[];
   /** Sizes are powers of two, all equally likely. */
@@ -97,14 +98,14 @@ export function randomMixture(seed: number, index: number, fixed: Fixed): Mix {
   return { profile, set, duration, warmup, hosts, topology, apps };
 }
 
-/** Draws one number for every topology, so that the rest of a mixture is the same with each. */
+/** Draws exactly one number for every topology, so that the rest of a mixture does not depend on it. */
 function hostsOf(topology: TopologyName, draw: Draw): number {
-  // A leaf has four hosts, so that fewer would never use a spine.
+  // A leaf has four hosts, so fewer hosts would never use a spine.
   const hosts = draw.from(topology === 'leaf-spine' ? 5 : 3, MOST_HOSTS);
   return topology === 'cable' ? 2 : hosts;
 }
 
-/** @param isB a B on host 0 */
+/** @param isB whether the application is a B on host 0 */
 function appOf(isB: boolean, hosts: number, draw: Draw): string {
   const kind = isB ? 'B' : draw.oneOf(KINDS);
   const { op: operations, smallestBytes, largestBytes, qps, think } = CHOICES[kind];

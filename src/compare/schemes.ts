@@ -8,7 +8,7 @@ import { type PolicyEntry, policies } from '../policies/index.ts';
 import { type NicParams, type SchedulerName, WORDS } from '../sim/profile/params.ts';
 import { ConfigError } from '../verbs/errors.ts';
 
-/** What isolates the applications: running each one alone; nothing; a policy; the NIC. */
+/** How the applications are isolated: by running each one alone, not at all, by a policy, or by the NIC. */
 export type SchemeGroup = 'alone' | 'bare' | 'policy' | 'hardware';
 
 /** One row of the comparison. */
@@ -25,7 +25,7 @@ interface Hardware {
   readonly says: string;
   /** Parameters besides `scheduler`. Those that the profile or the caller has set take precedence. */
   readonly set: Readonly<Partial<Record<keyof NicParams, string | number>>>;
-  /** Service level by kind; null: the scheduler has no classes. */
+  /** Service level by kind; null if the scheduler has no classes. */
   readonly classes: Readonly<Record<Kind, number>> | null;
 }
 
@@ -38,12 +38,12 @@ const HARDWARE: Readonly<Record<SchedulerName, Hardware>> = Object.freeze({
     classes: { D: 0, M: 1, B: 2 },
   },
   ets: {
-    says: 'bytes by weight (etsWeights): B gets the first class, M and D share the second',
+    says: 'bytes by weight (etsWeights): B has the first class, M and D share the second',
     set: { etsWeights: '16,1' },
     classes: { B: 0, M: 1, D: 1 },
   },
   greedy: {
-    says: 'deep bursts (puHoldBytes): differs from rr only when more queue pairs send than the NIC has units',
+    says: 'deep bursts (puHoldBytes): differs from rr only if more queue pairs send than the NIC has units',
     set: { puHoldBytes: 81920 },
     classes: null,
   },
@@ -61,7 +61,7 @@ export function allPolicies(): string[] {
 
 /** The schemes to compare. Default: all. */
 export interface Choice {
-  /** Each as `--policy` takes it, or `none`. */
+  /** Policies, each as `--policy` takes it, or `none`. */
   readonly policies?: readonly string[];
   /** Names of schedulers, or `none`. */
   readonly schedulers?: readonly string[];
@@ -121,9 +121,7 @@ function saysOf(
 
 function underScheduler(mix: Mix, params: Readonly<NicParams>, name: string): Scheme {
   if (!Object.hasOwn(HARDWARE, name)) {
-    throw new ConfigError(
-      `there is no scheduler '${name}'; there are: ${WORDS.scheduler.join(', ')}, ${NONE}`,
-    );
+    throw new ConfigError(`unknown scheduler '${name}'; available: ${WORDS.scheduler.join(', ')}, ${NONE}`);
   }
   const { says, set, classes } = HARDWARE[name as SchedulerName];
   const kept = params.puHoldBytes > 0 && 'puHoldBytes' in set ? {} : set;

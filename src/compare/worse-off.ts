@@ -13,7 +13,7 @@ import { requireRunnable } from './compare.ts';
 import { type Fixed, randomMixture } from './random-mixtures.ts';
 import { schemesOf } from './schemes.ts';
 
-/** What is compared with bare: for each D, for each M, and two for each mixture. */
+/** The measures that are compared with bare: one for each D, one for each M, and two for each mixture. */
 export type Measure = 'latency' | 'messageRate' | 'payload' | 'busiestLink';
 
 interface MeasureInfo {
@@ -24,7 +24,7 @@ interface MeasureInfo {
   readonly better: 'less' | 'more';
 }
 
-/** More than 10 % worse than bare counts. Less is noise of a short run. */
+/** More than 10 % worse than bare counts. Smaller differences are noise of a short run. */
 export const MEASURES: Readonly<Record<Measure, MeasureInfo>> = Object.freeze({
   latency: { title: 'D: average latency', unit: 'us', limit: 1.1, better: 'less' },
   messageRate: { title: 'M: message rate', unit: 'M/s', limit: 0.9, better: 'more' },
@@ -36,10 +36,10 @@ export const MEASURES: Readonly<Record<Measure, MeasureInfo>> = Object.freeze({
 export interface Case {
   /** Numbered from 1. */
   readonly mixture: number;
-  /** Absent for a mixture as a whole. */
+  /** Absent if the ratio is of a mixture as a whole. */
   readonly app?: string;
   readonly measure: Measure;
-  /** In the unit of the measure. A latency without completions is infinite. */
+  /** Values in the unit of the measure. A latency without completions is infinite. */
   readonly bare: number;
   readonly under: number;
   readonly ratio: number;
@@ -51,7 +51,7 @@ export interface Summary {
   /** Number of applications or mixtures. */
   readonly of: number;
   readonly worse: number;
-  /** Of the ratios to bare; NaN without any. */
+  /** Over the ratios to bare; NaN if there are none. */
   readonly median: number;
   readonly worst: number;
 }
@@ -60,7 +60,7 @@ export interface PolicyHarm {
   readonly policy: string;
   readonly says: string;
   readonly summary: Readonly<Record<Measure, Summary>>;
-  /** By measure, the worst first. */
+  /** Cases by measure, the worst first. */
   readonly cases: Readonly<Record<Measure, readonly Case[]>>;
 }
 
@@ -76,17 +76,17 @@ export interface WorseOff {
 export interface WorseOffOptions {
   /** Number of mixtures. */
   readonly count: number;
-  /** Mixtures are drawn from it and run with it. */
+  /** The seed from which mixtures are drawn, and with which they run. */
   readonly seed: number;
   readonly fixed: Fixed;
-  /** Each as `--policy` takes it. Default: all. */
+  /** Policies, each as `--policy` takes it. Default: all. */
   readonly policies?: readonly string[];
   readonly threads: number;
   readonly cache?: RunCache;
   onDone?(done: number, of: number): void;
 }
 
-/** Mixtures of one call. */
+/** The most mixtures of one call. */
 const MOST_MIXTURES = 10_000;
 
 /**
@@ -163,7 +163,7 @@ function trustedResult(mix: Mix, seed: number, outcomes: Outcomes): MixResult | 
   return 'result' in outcome && problemsOf(job, outcome).length === 0 ? outcome.result : undefined;
 }
 
-/** Compares two runs of one mixture. What got nothing in both has no ratio. */
+/** Compares two runs of one mixture. An application that got nothing in both has no ratio. */
 function casesOf(bare: MixResult, under: MixResult): Omit<Case, 'mixture' | 'command'>[] {
   const apps = bare.apps.flatMap((app, i) => {
     const pair = [app, under.apps[i]];
@@ -200,7 +200,7 @@ function payloadGbps({ apps }: MixResult): number {
   return apps.reduce((sum, { throughputGbps }) => sum + throughputGbps, 0);
 }
 
-/** Bytes on the link that carried the most: of each run its own. */
+/** Bytes on the busiest link, which may differ between runs. */
 function busiestLinkMB({ links }: MixResult): number {
   return Math.max(0, ...links.map(({ bytes }) => bytes)) / 1e6;
 }
@@ -216,7 +216,7 @@ export function isWorse({ measure, ratio }: Pick<Case, 'measure' | 'ratio'>): bo
   return better === 'less' ? ratio > limit : ratio < limit;
 }
 
-/** @param cases the worst first */
+/** @param cases sorted, the worst first */
 function summaryOf(measure: Measure, cases: readonly Case[]): Summary {
   const ratios = cases.map(({ ratio }) => ratio).sort((a, b) => a - b);
   const { better } = MEASURES[measure];

@@ -1,8 +1,10 @@
-/** The coordinator of one device turns its members' counters into grants. It has no clock: times are arguments. */
-import { decide, type MasterRules, Tenants } from './master.ts';
+/**
+ * The coordinator of one device: its rulers turn what members report into grants. It has no clock: times are arguments.
+ */
 import { DEFAULT_CAPACITY, type MemberPage, MemberTable, memberTableBytes } from './member-table.ts';
-import { Entitlements, type ShareRules, share } from './shares.ts';
-import { SlotRotation } from './slot-rotation.ts';
+import { Members, type Silence } from './members.ts';
+import type { Decider, Description, Ruler } from './ruler.ts';
+import { Tenants, tenantId } from './tenants.ts';
 
 /**
  * Each member requests passes, and a pass reads all members: without this minimum interval, thousands would cost a
@@ -10,30 +12,34 @@ import { SlotRotation } from './slot-rotation.ts';
  */
 const MIN_PASS_NS_PER_MEMBER = 1000;
 
+/** A ruler at this device. */
+interface Ruling {
+  readonly decider: Decider<unknown>;
+  /** Its last decision. */
+  lastNs: number;
+}
+
 /** The coordinator of one device as its members use it: in this process, or a client of a coordinator elsewhere. */
 export interface DeviceCoordinator {
   /** The maximum number of members. */
   readonly capacity: number;
   /** Adds a context of a tenant ('': a tenant of its own). Returns null if the table is full. */
   join(tenant: string): MemberPage | null;
+  /** Removes a context. A second call does nothing. */
   leave(page: MemberPage): void;
+  /** The rate of the device's link, as its contexts report it. A coordinator elsewhere knows it itself. */
+  setLink?(linkGbps: number): void;
   /**
-   * Turns counters into grants: at once if a member's class changed (`isNews`), otherwise only some time after the last
-   * pass. Counters that a concurrent pass of another thread misses are read by the next pass.
+   * Lets a ruler turn reports into grants: at once if a member reported something that affects others (`isNews`),
+   * otherwise only some time after its last decision. Reports that a concurrent decision of another thread misses are
+   * read by the next one. Returns false if another thread is deciding.
    */
-  runPass(rules: MasterRules, nowNs: number, isNews?: boolean): void;
-  /**
-   * Recomputes static rates, after a member got its first queue pair or lost its last. False: another thread holds
-   * the lock.
-   */
-  share(rules: ShareRules, nowNs: number): boolean;
-  /** Begins the next tenant's slot if it is due. */
-  rotate(nowNs: number, slotNs: number): void;
+  decide<Rules>(ruler: Ruler<Rules>, rules: Rules, nowNs: number, isNews?: boolean): boolean;
   /** Asks a coordinator elsewhere to read the members' counters at once. */
   notify?(): void;
   /** Whether members of this view are to be notified. */
   readonly hasChanges: boolean;
-  /** Returns, and clears, the rows of members whose isolation changed, each once. */
+  /** Returns, and clears, the rows of members that must act on changed grants at once, each once. */
   takeChanges(): number[];
   /**
    * A coordinator elsewhere calls `news` when it has changes that did not originate here, and `beat` when the members'
@@ -44,19 +50,25 @@ export interface DeviceCoordinator {
 
 export class Coordinator implements DeviceCoordinator {
   readonly members: MemberTable;
-  private readonly tenants = new Tenants();
-  private readonly entitlements = new Entitlements();
-  private readonly rotation = new SlotRotation();
-  /** Rows of this view whose isolation changed since they were last notified. */
+  private readonly tenants: Tenants;
+  /** Rows of this view that must act on changed grants and have not been notified yet. */
   private changes: number[] = [];
   /** By row, 1: this view notifies the member. Members of other views are notified there. */
   private readonly ownRows: Uint8Array;
   /** By row, 1: the row is among the changes. */
   private readonly isChanged: Uint8Array;
-  private lastPassNs = Number.NEGATIVE_INFINITY;
+  /** By ruler, from its first decision on. */
+  private readonly rulings = new Map<string, Ruling>();
+  private readonly silence: Silence;
 
-  constructor(members: MemberTable = new MemberTable(new ArrayBuffer(memberTableBytes(DEFAULT_CAPACITY)))) {
+  /** @param silence how it is known that a member is silent */
+  constructor(
+    members: MemberTable = new MemberTable(new ArrayBuffer(memberTableBytes(DEFAULT_CAPACITY))),
+    silence: Silence = 'by rules',
+  ) {
     this.members = members;
+    this.silence = silence;
+    this.tenants = new Tenants(members);
     this.ownRows = new Uint8Array(members.capacity);
     this.isChanged = new Uint8Array(members.capacity);
   }
@@ -76,40 +88,44 @@ export class Coordinator implements DeviceCoordinator {
     this.members.leave(page.row);
   }
 
-  runPass(rules: MasterRules, nowNs: number, isNews = true): void {
+  setLink(linkGbps: number): void {
+    this.members.linkGbps = linkGbps;
+  }
+
+  decide<Rules>(ruler: Ruler<Rules>, rules: Rules, nowNs: number, isNews = true): boolean {
     const { members } = this;
-    if (!isNews && nowNs - this.lastPassNs < members.rowLimit * MIN_PASS_NS_PER_MEMBER) return;
-    if (!members.tryLock(nowNs)) return;
-    this.lastPassNs = nowNs;
+    const ruling = this.rulings.get(ruler.name) ?? this.begin(ruler);
+    if (!isNews && nowNs - ruling.lastNs < members.rowLimit * MIN_PASS_NS_PER_MEMBER) return true;
+    if (!members.tryLock(nowNs)) return false;
+    ruling.lastNs = nowNs;
     try {
-      decide(members, this.tenants, rules, nowNs, this.markChanged);
+      ruling.decider.decide(rules, nowNs, this.markChanged);
     } finally {
       members.unlock();
-    }
-  }
-
-  get capacity(): number {
-    return this.members.capacity;
-  }
-
-  /** @param silentNs a member that has not written for this long has no share; by default, silence has no effect */
-  share(rules: ShareRules, nowNs: number, silentNs = Number.POSITIVE_INFINITY): boolean {
-    if (!this.members.tryLock(nowNs)) return false;
-    try {
-      share(this.members, this.tenants, this.entitlements, rules, nowNs - silentNs, this.markChanged);
-    } finally {
-      this.members.unlock();
     }
     return true;
   }
 
-  rotate(nowNs: number, slotNs: number): void {
-    if (!this.members.tryLock(nowNs)) return;
-    try {
-      this.rotation.rotate(this.members, this.tenants, { nowNs, slotNs }, this.markChanged);
-    } finally {
-      this.members.unlock();
-    }
+  /** Lays out the columns of a ruler; the first call binds them. */
+  private begin<Rules>(ruler: Ruler<Rules>): Ruling {
+    const { members, tenants } = this;
+    const view = new Members(members, tenants, members.layout.add(ruler), this.silence);
+    // Rules are those of the same ruler.
+    const decider = ruler.begin(view) as Decider<unknown>;
+    const ruling = { decider, lastNs: Number.NEGATIVE_INFINITY };
+    this.rulings.set(ruler.name, ruling);
+    return ruling;
+  }
+
+  /** What the tenant of a member gets by a ruler and why, for people. */
+  describe(ruler: Ruler, member: number): Description {
+    const { decider } = this.rulings.get(ruler.name) ?? this.begin(ruler);
+    this.tenants.group();
+    return decider.describe?.(this.tenants.tenantOf(member)) ?? {};
+  }
+
+  get capacity(): number {
+    return this.members.capacity;
   }
 
   private readonly markChanged = (member: number): void => {
@@ -128,16 +144,4 @@ export class Coordinator implements DeviceCoordinator {
     this.changes = [];
     return all;
   }
-}
-
-/** The number that identifies a tenant in memory shared between threads: 53 bits, from two FNV-1a hashes. */
-export function tenantId(tenant: string): number {
-  let low = 0x811c9dc5;
-  let high = 0x01000193;
-  for (let i = 0; i < tenant.length; i++) {
-    const code = tenant.charCodeAt(i);
-    low = Math.imul(low ^ code, 0x01000193);
-    high = Math.imul(high ^ (code + i), 0x01000193) ^ (low >>> 15);
-  }
-  return (low >>> 0) + (high & 0x1fffff) * 2 ** 32;
 }

@@ -3,92 +3,89 @@
  * threads may share. A member writes its counters and the coordinator its grants, so each element has one writer.
  */
 
-/** Columns of counters, which the member writes. */
-export const CLASS = 0;
-/** What the class is based on (policies/perf/classifier.ts): mean message size and longest queue. */
-export const MEAN_BYTES = 1;
-export const QUEUE_LENGTH = 2;
-/** Queue pairs that sent within the window, and how many of them send messages that are large on average. */
-export const ACTIVE_QPS = 3;
-export const LARGE_QPS = 4;
-/** Rate on the wire, headers included. */
-export const WIRE_GBPS = 5;
-/** What it has to send in its tenant's slot (NO_DEMAND ...), and the last slot (SLOT_NUMBER) that it has finished. */
-export const SLOT_DEMAND = 6;
-export const DRAINED_SLOT = 7;
+import type { Labels } from '../verbs/labels.ts';
+import {
+  type Columned,
+  type Directory,
+  Layout,
+  MAX_RULERS,
+  type Place,
+  type Position,
+  type RowWidth,
+} from './layout.ts';
+import type { Column, MemberColumns } from './ruler.ts';
+import { tenantId } from './tenants.ts';
+
+/**
+ * The columns that every member has, whatever its policy: signs of life, usage, and what the shim enforces. Those of
+ * rulers follow behind (layout.ts).
+ */
 /** When it last wrote. */
-export const WRITTEN_NS = 8;
-/** 1: its small messages wait for answers of a peer (READs, atomics), whose number is limited by rd_atomic. */
-export const AWAITS_ANSWERS = 9;
-/** Queue pairs that require a rate. */
-export const RATED_QPS = 10;
+export const WRITTEN_NS = 0;
 /** Changes with each write: a member whose heartbeat stands still is stopped or dead, whatever its clock says. */
-export const HEARTBEAT = 11;
+export const HEARTBEAT = 1;
 /** Requests that the application has posted since the context was opened, and the bytes of their messages. */
-export const SENT_REQUESTS = 12;
-export const SENT_BYTES = 13;
+export const SENT_REQUESTS = 2;
+export const SENT_BYTES = 3;
 /** Requests held at present. */
-export const HELD_REQUESTS = 14;
+export const HELD_REQUESTS = 4;
 /** Time from post to the poll that returns the completion, smoothed over sampled requests. */
-export const LATENCY_NS = 15;
+export const LATENCY_NS = 5;
 /** Number of queue pairs. */
-export const QPS = 16;
-export const COUNTERS = 24;
+export const QPS = 6;
 
 /** Columns of grants, which the coordinator writes. */
-/** 1: large messages are split, with 0_WAITs between the pieces. */
-export const SPLIT = 0;
-/** Queue pairs of a tenant that may send at the same time; 0: all. */
-export const QNUM_ALLOW = 1;
-/** Large queue pairs on this device that may send at the same time. */
-export const BUSY_LARGE_QPS = 2;
-/** Rate on the wire of the device's small tenants. */
-export const SMALL_GBPS = 3;
-/** Active tenants on this device, by class. */
-export const D_TENANTS = 4;
-export const M_TENANTS = 5;
-export const B_TENANTS = 6;
-/** The reason for the grants (an index of REASONS in master.ts). */
-export const REASON = 7;
-/**
- * Rotation: who has the slot, as the member sees it (NO_ROTATION ...), and the number and end of its tenant's slot.
- */
-export const SLOT_STATE = 8;
-export const SLOT_NUMBER = 9;
-export const SLOT_END_NS = 10;
-/** Small tenants whose latency or rate depends on the queue in the FIFO: D_TENANTS, and others that await answers. */
-export const QUEUE_TENANTS = 11;
-/** Static rates: the permitted rate on the wire. */
-export const RATE_GBPS = 12;
 /**
  * Limits; 0: none. The total number of queue pairs that the member may have (negative: none at all), and its part of
  * the requests that its tenant may issue per second.
  */
-export const MAX_QPS = 13;
-export const MAX_REQUESTS_PER_S = 14;
-export const GRANTS = 16;
+export const MAX_QPS = 0;
+export const MAX_REQUESTS_PER_S = 1;
 
-// Marks of a row: its rate changed, or any other grant.
-export const RATE_CHANGED = 1;
-export const ISOLATION_CHANGED = 2;
+const ANY = { min: Number.NEGATIVE_INFINITY, max: Number.POSITIVE_INFINITY, default: 0 };
+const count = (name: string, unit: string): Column => ({ name, unit, min: 0, max: 2 ** 53, default: 0 });
 
-// SLOT_DEMAND: nothing, only requests in flight, or held requests.
-export const NO_DEMAND = 0;
-export const IN_FLIGHT_DEMAND = 1;
-export const HELD_DEMAND = 2;
+/** The columns of every member, in the order of the numbers above. */
+export const MEMBER: Columned = {
+  name: 'member',
+  reports: [
+    { name: 'writtenNs', unit: 'ns', ...ANY },
+    { name: 'heartbeat', unit: 'any number', ...ANY },
+    count('sentRequests', 'requests'),
+    count('sentBytes', 'bytes'),
+    count('heldRequests', 'requests'),
+    count('latencyNs', 'ns'),
+    count('qps', 'queue pairs'),
+  ],
+  grants: [
+    { name: 'maxQps', unit: 'queue pairs', ...ANY },
+    { name: 'maxRequestsPerS', unit: 'requests/s', ...ANY },
+  ],
+};
 
-// SLOT_STATE: no rotation, its own tenant's slot, or another tenant's.
-export const NO_ROTATION = 0;
-export const OWN_SLOT = 1;
-export const OTHERS_SLOT = 2;
+/**
+ * What is declared of a member's tenant, in columns that only the owner of the table writes. Rulers read them by name,
+ * as `members.report('weight', TENANT)`. All members of a tenant have the same values in a daemon; in a process, each
+ * has the labels of its context.
+ */
+export const TENANT: Columned = {
+  name: 'tenant',
+  reports: [
+    { name: 'weight', unit: 'share relative to other tenants', min: 1e-6, max: 1e6, default: 1 },
+    { name: 'gbps', unit: 'fixed rate in Gbit/s; 0: a share', min: 0, max: 1e6, default: 0 },
+    { name: 'traffic', unit: 'ISO_TRAFFIC_*', min: 0, max: 3, default: 0 },
+    { name: 'maxQps', unit: 'queue pairs; 0: no limit', min: 0, max: 2 ** 53, default: 0 },
+    { name: 'maxRequestsPerS', unit: 'requests/s; 0: no limit', min: 0, max: 1e15, default: 0 },
+  ],
+  grants: [],
+};
 
-// Classes. A tenant has the highest class of its members.
-/** Nothing sent within the window. */
-export const IDLE = 0;
-/** Waits for each answer; sends many messages at a time; sends large messages. */
-export const DELAY = 1;
-export const MESSAGES = 2;
-export const BANDWIDTH = 3;
+/** Indices of the reports of TENANT. */
+export const WEIGHT = 0;
+export const GBPS = 1;
+export const TRAFFIC = 2;
+export const QP_LIMIT = 3;
+export const REQUEST_LIMIT = 4;
 
 // Words of the header.
 /** Odd while a thread holds the lock; changes each time. */
@@ -97,13 +94,18 @@ const LOCK = 0;
 const VERSION = 1;
 /** One more than the highest row ever taken. */
 const ROW_LIMIT = 2;
-/** Rotation: one more than the row of a member whose tenant had the last slot, and that slot's number. */
-const LAST_SLOT_MEMBER = 3;
-const LAST_SLOT_NUMBER = 4;
 const HEADER_WORDS = 16;
 
-/** Default number of rows. */
+/** An entry of the directory of rulers: a hash of its names, then its numbers of reports and of grants. */
+const COUNT_BITS = 10n;
+const COUNT_MASK = 1023n;
+const HASH_BITS = 43;
+
+/** Default number of rows, and of columns in each. */
 export const DEFAULT_CAPACITY = 4096;
+const DEFAULT_WIDTH: RowWidth = { reports: 40, grants: 40 };
+/** Behind the members: a row of all columns' defaults, and the device's own row, for what all threads must know. */
+const EXTRA_ROWS = 2;
 
 /** A thread that has held the lock for this long is taken to have died with it. */
 const LOCK_TIMEOUT_NS = 1e8;
@@ -114,63 +116,120 @@ const LOCK_TIMEOUT_NS = 1e8;
  */
 export interface MemberPage {
   readonly row: number;
+  /** The columns of every member. */
   readonly counters: Float64Array;
   readonly grants: Float64Array;
-  /** Serves the connection of a coordinator elsewhere, for programs that do not turn their event loop. */
-  poll?(): void;
+  /** The columns of a ruler. Returns one object for each ruler. */
+  columns(ruler: Columned): MemberColumns;
+  /** Labels that a coordinator elsewhere gives to the member. */
+  readonly labels?: Partial<Labels>;
+  /**
+   * Gives a sign of life, and receives grants of a coordinator elsewhere. A policy calls it when it reads its grants,
+   * because the event loop of a program that polls may never run.
+   */
+  beat(): void;
 }
 
-/** The size of the buffer for `capacity` members, in bytes. */
-export function memberTableBytes(capacity: number): number {
-  return (HEADER_WORDS + 2 * capacity) * 4 + (1 + COUNTERS + GRANTS) * 8 * capacity;
+/** The size of the buffer for `capacity` members, in bytes. Two more rows are no members'. */
+export function memberTableBytes(capacity: number, width: RowWidth = DEFAULT_WIDTH): number {
+  const rowBytes = (1 + width.reports + width.grants) * 8;
+  return HEADER_WORDS * 4 + MAX_RULERS * 8 + 2 * capacity * 4 + rowBytes * (capacity + EXTRA_ROWS);
 }
 
-export class MemberTable {
+export class MemberTable implements Directory {
   readonly buffer: ArrayBufferLike;
   readonly capacity: number;
+  readonly width: RowWidth;
+  readonly layout: Layout;
   private readonly header: Int32Array;
+  /** By ruler, in the order of their columns; 0: none yet. */
+  private readonly directory: BigUint64Array;
   /** By row: 0 free, 1 taken, 2 being initialised. */
   private readonly rowStates: Int32Array;
   /** By row: the tenant's number. */
   readonly tenantIds: Float64Array;
   readonly counters: Float64Array;
   readonly grants: Float64Array;
-  /** By row: which grants this view has changed since they were last copied. Slots are not marked. */
-  readonly marks: Uint8Array;
+  /** By row: the rulers (Place.mark) whose grants this view has changed since they were last copied. */
+  readonly marks: Uint16Array;
   /**
    * The lock value of this view's last acquisition; the value another holder had when first seen, and when that was.
    */
   private lock = 0;
   private heldLock = 0;
   private heldNs = 0;
+  /** The rate of the device's link in Gbit/s; 0: unknown. */
+  linkGbps = 0;
 
-  /** @param buffer zeros, or the buffer of another thread's MemberTable of the same capacity */
-  constructor(buffer: ArrayBufferLike, capacity: number = DEFAULT_CAPACITY) {
+  /** @param buffer zeros, or the buffer of another thread's MemberTable of the same capacity and width */
+  constructor(buffer: ArrayBufferLike, capacity: number = DEFAULT_CAPACITY, width: RowWidth = DEFAULT_WIDTH) {
     this.buffer = buffer;
     this.capacity = capacity;
-    this.marks = new Uint8Array(capacity);
+    this.width = width;
+    this.marks = new Uint16Array(capacity + EXTRA_ROWS);
     this.header = new Int32Array(buffer, 0, HEADER_WORDS);
-    this.rowStates = new Int32Array(buffer, HEADER_WORDS * 4, capacity);
-    let at = (HEADER_WORDS + 2 * capacity) * 4;
-    this.tenantIds = new Float64Array(buffer, at, capacity);
-    at += 8 * capacity;
-    this.counters = new Float64Array(buffer, at, COUNTERS * capacity);
-    at += 8 * COUNTERS * capacity;
-    this.grants = new Float64Array(buffer, at, GRANTS * capacity);
+    let at = HEADER_WORDS * 4;
+    this.directory = new BigUint64Array(buffer, at, MAX_RULERS);
+    at += 8 * MAX_RULERS;
+    this.rowStates = new Int32Array(buffer, at, capacity);
+    at += 2 * capacity * 4;
+    const rows = capacity + EXTRA_ROWS;
+    this.tenantIds = new Float64Array(buffer, at, rows);
+    at += 8 * rows;
+    this.counters = new Float64Array(buffer, at, width.reports * rows);
+    at += 8 * width.reports * rows;
+    this.grants = new Float64Array(buffer, at, width.grants * rows);
+    this.layout = new Layout(this);
+    this.layout.add(MEMBER);
+    this.layout.add(TENANT);
+  }
+
+  /** The row of the device itself. */
+  get deviceRow(): number {
+    return this.capacity + 1;
+  }
+
+  /** Threads claim entries of the directory by compare-and-exchange, so all see the same order. */
+  claim(ruler: Columned): Position | null {
+    const { directory, width } = this;
+    const { reports, grants } = ruler;
+    const entry = entryOf(ruler);
+    let [reportsAt, grantsAt] = [0, 0];
+    for (let index = 0; index < MAX_RULERS; index++) {
+      if (reportsAt + reports.length > width.reports || grantsAt + grants.length > width.grants) return null;
+      const known = Atomics.compareExchange(directory, index, 0n, entry);
+      const position = { index, reportsAt, grantsAt };
+      if (known === 0n) this.fillDefaults(ruler, position);
+      if (known === 0n || known === entry) return position;
+      reportsAt += Number((known >> COUNT_BITS) & COUNT_MASK);
+      grantsAt += Number(known & COUNT_MASK);
+    }
+    return null;
+  }
+
+  /** Members that joined before a ruler was added have the defaults of its columns, too. */
+  private fillDefaults({ reports, grants }: Columned, { reportsAt, grantsAt }: Position): void {
+    const { width, capacity } = this;
+    for (const row of [capacity, this.deviceRow, ...Array(this.rowLimit).keys()]) {
+      for (const [i, column] of reports.entries())
+        this.counters[row * width.reports + reportsAt + i] = column.default;
+      for (const [i, column] of grants.entries())
+        this.grants[row * width.grants + grantsAt + i] = column.default;
+    }
   }
 
   /** Takes a row for a member of a tenant, or of a tenant of its own (null). Returns null if the table is full. */
   join(tenant: number | null): MemberPage | null {
-    for (let i = 0; i < this.capacity; i++) {
+    const { counters, grants, width, capacity } = this;
+    for (let i = 0; i < capacity; i++) {
       if (Atomics.compareExchange(this.rowStates, i, 0, 2) !== 0) continue;
-      const page = this.page(i);
-      page.counters.fill(0);
-      page.grants.fill(0);
+      counters.copyWithin(i * width.reports, capacity * width.reports, (capacity + 1) * width.reports);
+      grants.copyWithin(i * width.grants, capacity * width.grants, (capacity + 1) * width.grants);
       this.tenantIds[i] = tenant ?? -1 - i;
       Atomics.store(this.rowStates, i, 1);
       this.raiseRowLimit(i + 1);
       Atomics.add(this.header, VERSION, 1);
-      return page;
+      return new RowPage(this, i);
     }
     return null;
   }
@@ -189,12 +248,13 @@ export class MemberTable {
     }
   }
 
-  page(index: number): MemberPage {
-    const { counters, grants } = this;
+  /** The columns of a ruler in a row. */
+  columnsAt(row: number, { reportsAt, grantsAt, reports, grants }: Place): MemberColumns {
+    const { width } = this;
+    const [fromReport, fromGrant] = [row * width.reports + reportsAt, row * width.grants + grantsAt];
     return {
-      row: index,
-      counters: counters.subarray(index * COUNTERS, (index + 1) * COUNTERS),
-      grants: grants.subarray(index * GRANTS, (index + 1) * GRANTS),
+      reports: this.counters.subarray(fromReport, fromReport + reports.length),
+      grants: this.grants.subarray(fromGrant, fromGrant + grants.length),
     };
   }
 
@@ -210,23 +270,6 @@ export class MemberTable {
   /** Changes when a member joins or leaves. */
   get version(): number {
     return Atomics.load(this.header, VERSION);
-  }
-
-  /** The row of a member whose tenant had the last slot; -1 before the first slot. */
-  get lastSlotMember(): number {
-    return Atomics.load(this.header, LAST_SLOT_MEMBER) - 1;
-  }
-
-  get slotNumber(): number {
-    return Atomics.load(this.header, LAST_SLOT_NUMBER);
-  }
-
-  /** Begins a slot of this member's tenant. Returns its number, which is never 0. */
-  beginSlot(member: number): number {
-    Atomics.store(this.header, LAST_SLOT_MEMBER, member + 1);
-    // 32 bits, as `slotNumber` reads them.
-    const slot = (Atomics.add(this.header, LAST_SLOT_NUMBER, 1) + 1) | 0;
-    return slot !== 0 ? slot : this.beginSlot(member);
   }
 
   /** Takes the lock. False: another thread holds it. A lock whose holder died is taken over. */
@@ -249,5 +292,40 @@ export class MemberTable {
 
   unlock(): void {
     Atomics.compareExchange(this.header, LOCK, this.lock, (this.lock + 1) | 0);
+  }
+}
+
+function entryOf({ name, reports, grants }: Columned): bigint {
+  const names = [name, ...reports, '', ...grants].map((one) => (typeof one === 'string' ? one : one.name));
+  const hash = BigInt.asUintN(HASH_BITS, BigInt(tenantId(names.join('\0'))));
+  return (((hash << COUNT_BITS) | BigInt(reports.length)) << COUNT_BITS) | BigInt(grants.length);
+}
+
+/** A row of a table in this process. */
+class RowPage implements MemberPage {
+  readonly row: number;
+  readonly counters: Float64Array;
+  readonly grants: Float64Array;
+  private readonly table: MemberTable;
+  private readonly byRuler = new Map<string, MemberColumns>();
+
+  constructor(table: MemberTable, row: number) {
+    this.table = table;
+    this.row = row;
+    const { reports, grants } = this.columns(MEMBER);
+    this.counters = reports;
+    this.grants = grants;
+  }
+
+  beat(): void {
+    this.counters[HEARTBEAT]++;
+  }
+
+  columns(ruler: Columned): MemberColumns {
+    const known = this.byRuler.get(ruler.name);
+    if (known !== undefined) return known;
+    const columns = this.table.columnsAt(this.row, this.table.layout.add(ruler));
+    this.byRuler.set(ruler.name, columns);
+    return columns;
   }
 }

@@ -1,52 +1,42 @@
 /** The coordinators of one process, one for each device of a provider. member-table.ts has the columns. */
-import type { ContextWatch, CoordinatorPort, Grant, Usage } from '../shim/coordinator-port.ts';
+import type { CoordinatorPort, Usage } from '../shim/coordinator-port.ts';
 import type { ContextView } from '../shim/policy.ts';
-import { NoResourcesError } from '../verbs/errors.ts';
+import { InvalidArgumentError, NoResourcesError } from '../verbs/errors.ts';
+import type { Labels } from '../verbs/labels.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { Coordinator, type DeviceCoordinator } from './coordinator.ts';
-import type { MasterRules } from './master.ts';
+import { type Derive, DeviceRules, parseRules } from './device-rules.ts';
 import {
-  ACTIVE_QPS,
-  CLASS,
   DEFAULT_CAPACITY,
   HELD_REQUESTS,
-  IDLE,
   LATENCY_NS,
   MAX_QPS,
   MAX_REQUESTS_PER_S,
   type MemberPage,
   MemberTable,
   memberTableBytes,
-  QNUM_ALLOW,
   QPS,
-  RATE_GBPS,
   SENT_BYTES,
   SENT_REQUESTS,
-  SLOT_STATE,
-  SPLIT,
+  TENANT,
+  WEIGHT,
 } from './member-table.ts';
-import type { ShareRules } from './shares.ts';
+import type { Ruler } from './ruler.ts';
 
-/** The kind of a member that has sent nothing. */
-const IDLE_KIND = 2 * IDLE;
+const NO_LABELS: Partial<Labels> = {};
 
 /** A member's page at the coordinator of one device. */
 interface Membership {
   readonly device: string;
   readonly coordinator: DeviceCoordinator;
   readonly page: MemberPage;
-  /** Class and arity at the last pass. A change affects other members at once. */
-  lastKind: number;
 }
 
 interface Member {
-  listener: ((grant: Grant) => void) | null;
-  watch: ContextWatch | null;
+  granted: (() => void) | null;
+  usage: (() => Usage | null) | null;
   /** At its own device, which is the first, and at the devices from which it READs. */
   readonly memberships: Membership[];
-  /** Its limits as of the last notification. */
-  maxQps: number;
-  maxRequestsPerS: number;
 }
 
 /** Connects policies with the coordinators of a provider's devices. */
@@ -57,6 +47,8 @@ export class CoordinatorRegistry implements CoordinatorPort {
   /** By coordinator and row. */
   private readonly byRow = new Map<DeviceCoordinator, (Member | undefined)[]>();
   private readonly createCoordinator: CoordinatorFactory;
+  /** By device. */
+  private readonly rules = new Map<string, DeviceRules>();
   /** By GID of a port. */
   private readonly byGid = new Map<string, string>();
 
@@ -71,10 +63,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
       coordinator = this.createCoordinator(device);
       this.devices.set(device, coordinator);
       coordinator.listen?.(
-        () => {
-          this.notify(device);
-          this.notifyLimits(device);
-        },
+        () => this.announce(device),
         () => this.collectUsage(device),
       );
     }
@@ -93,13 +82,16 @@ export class CoordinatorRegistry implements CoordinatorPort {
     const known = this.members.get(context);
     if (known !== undefined) return known;
     const { device } = context;
-    const member: Member = { listener: null, watch: null, memberships: [], maxQps: 0, maxRequestsPerS: 0 };
+    const member: Member = { granted: null, usage: null, memberships: [] };
     if (this.join(context, device, member) === null) {
       const { capacity } = this.coordinatorFor(device);
       throw new NoResourcesError(
         `${device} already has ${capacity} contexts under a policy, its maximum; close one first`,
       );
     }
+    const { coordinator, page } = member.memberships[0];
+    if (context.nic?.linkGbps) coordinator.setLink?.(context.nic.linkGbps);
+    page.columns(TENANT).reports[WEIGHT] = context.labels.weight;
     this.members.set(context, member);
     return member;
   }
@@ -109,7 +101,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
     const coordinator = this.coordinatorFor(device);
     const page = coordinator.join(tenant);
     if (page === null) return null;
-    const membership = { device, coordinator, page, lastKind: IDLE_KIND };
+    const membership = { device, coordinator, page };
     member.memberships.push(membership);
     const byRow = this.byRow.get(coordinator) ?? [];
     byRow[page.row] = member;
@@ -122,18 +114,13 @@ export class CoordinatorRegistry implements CoordinatorPort {
     return this.members.has(context);
   }
 
-  /** Writes a counter; `kind` is its column. */
-  report(context: ContextView, kind: number, value: number): void {
-    this.page(context).counters[kind] = value;
-  }
-
-  subscribe(context: ContextView, listener: (grant: Grant) => void, watch?: ContextWatch): () => void {
+  subscribe(context: ContextView, granted: () => void, usage?: () => Usage | null): () => void {
     const member = this.member(context);
-    member.listener = listener;
-    member.watch = watch ?? null;
+    member.granted = granted;
+    member.usage = usage ?? null;
     return () => {
       // What happened since the last collection would otherwise be lost.
-      const used = watch?.usage();
+      const used = usage?.();
       if (used) writeUsage(member.memberships[0].page, used);
       this.members.delete(context);
       for (const { coordinator, page } of member.memberships) {
@@ -150,10 +137,19 @@ export class CoordinatorRegistry implements CoordinatorPort {
     if (page.grants[MAX_QPS] !== 0) coordinator.notify?.();
   }
 
+  relabel(context: ContextView): void {
+    if (this.members.has(context)) this.page(context).columns(TENANT).reports[WEIGHT] = context.labels.weight;
+  }
+
+  /** Labels that the coordinator gives to a context, and that precede the program's. */
+  labelsOf(context: ContextView): Partial<Labels> {
+    return this.page(context).labels ?? NO_LABELS;
+  }
+
   /** Copies the usage of a device's members into their pages. */
   private collectUsage(device: string): void {
-    for (const { watch, memberships } of this.members.values()) {
-      const used = memberships[0].device === device ? watch?.usage() : null;
+    for (const { usage, memberships } of this.members.values()) {
+      const used = memberships[0].device === device ? usage?.() : null;
       if (used) writeUsage(memberships[0].page, used);
     }
   }
@@ -170,43 +166,59 @@ export class CoordinatorRegistry implements CoordinatorPort {
     return grants[MAX_REQUESTS_PER_S] > 0 ? grants[MAX_REQUESTS_PER_S] : Number.POSITIVE_INFINITY;
   }
 
-  /** Notifies the members whose limits changed. `notify` announces the other grants. */
-  private notifyLimits(device: string): void {
-    for (const member of this.members.values()) {
-      const { grants } = member.memberships[0].page;
-      const [maxQps, maxRequestsPerS] = [grants[MAX_QPS], grants[MAX_REQUESTS_PER_S]];
-      if (member.memberships[0].device !== device || member.watch === null) continue;
-      if (maxQps === member.maxQps && maxRequestsPerS === member.maxRequestsPerS) continue;
-      member.maxQps = maxQps;
-      member.maxRequestsPerS = maxRequestsPerS;
-      member.watch.limited();
-    }
+  /**
+   * Sets the rules of a ruler at the context's device. All contexts of a device must have the same. Called before
+   * `decide`, and before the context becomes a member.
+   * @param derive default: the ruler's own way (Ruler.rules)
+   * @throws ConfigError naming the options that differ from those of other contexts, or those that are no rules
+   */
+  govern<Options extends object, Rules>(
+    context: ContextView,
+    ruler: Ruler<Rules>,
+    options: Options,
+    derive: Derive<Options, Rules> = (given) => parseRules(ruler, given),
+  ): void {
+    this.rulesAt(context.device).set(context, ruler, options, derive);
   }
 
-  /** Runs a pass at each device where the context is a member. */
-  runPass(context: ContextView, rules: MasterRules, nowNs: number): void {
-    for (const membership of this.member(context).memberships) {
-      const kind = kindOf(membership.page);
-      membership.coordinator.runPass(rules, nowNs, kind !== membership.lastKind);
-      membership.lastKind = kind;
+  /** Changes the rules of a ruler at the context's device, for all its contexts. @throws ConfigError as `govern` */
+  changeRules<Options extends object, Rules>(
+    { device }: ContextView,
+    ruler: Ruler<Rules>,
+    options: Options,
+    derive: Derive<Options, Rules> = (given) => parseRules(ruler, given),
+  ): void {
+    this.rulesAt(device).change(ruler, options, derive);
+  }
+
+  private rulesAt(device: string): DeviceRules {
+    let rules = this.rules.get(device);
+    if (rules === undefined) {
+      rules = new DeviceRules(device, (context) => this.members.has(context));
+      this.rules.set(device, rules);
     }
+    return rules;
   }
 
   /**
-   * Recomputes static rates after a context got its first queue pair or lost its last, and notifies the members
-   * concerned.
+   * Lets a ruler decide (Coordinator.decide). `announce` notifies the members.
+   * @param device where: the context's own, or one from which it READs, which may have rules of its own
+   * @throws InvalidArgumentError if the context has not set rules (`govern`)
    */
-  share(context: ContextView, rules: ShareRules, nowNs: number): boolean {
-    const { device } = context;
-    const isDone = this.coordinatorFor(device).share(rules, nowNs);
-    this.notify(device);
-    return isDone;
-  }
-
-  /** Begins the next tenant's slot on a device if it is due, and notifies the members concerned. */
-  rotate(device: string, nowNs: number, slotNs: number): void {
-    this.coordinatorFor(device).rotate(nowNs, slotNs);
-    this.notify(device);
+  decide<Rules>(
+    context: ContextView,
+    ruler: Ruler<Rules>,
+    nowNs: number,
+    isNews = true,
+    device: string = context.device,
+  ): boolean {
+    const rules = this.rulesAt(device).of(ruler) ?? this.rulesAt(context.device).of(ruler);
+    if (rules === undefined) {
+      throw new InvalidArgumentError(
+        `ruler '${ruler.name}' has no rules at ${context.device}: call govern() first`,
+      );
+    }
+    return this.coordinatorFor(device).decide(ruler, rules, nowNs, isNews);
   }
 
   /** Records that a port of a device has this GID. */
@@ -234,26 +246,19 @@ export class CoordinatorRegistry implements CoordinatorPort {
     return this.member(context).memberships.some(({ coordinator }) => coordinator.hasChanges);
   }
 
-  /** Notifies the members whose isolation changed at any device where the context is a member. */
-  notifyMembers(context: ContextView): void {
-    for (const { device } of this.member(context).memberships) this.notify(device);
+  /** Announces changed grants at every device where the context is a member. */
+  announceAll(context: ContextView): void {
+    for (const { device } of this.member(context).memberships) this.announce(device);
   }
 
-  /** Sends SPLIT, QNUM_ALLOW, SLOT_STATE and RATE_GBPS to the members of this process whose isolation changed. */
-  private notify(device: string): void {
+  /** Announces changed grants to the members at a device that must act on them at once, and that run in this thread. */
+  announce(device: string): void {
     const coordinator = this.coordinatorFor(device);
     if (!coordinator.hasChanges) return;
     const byRow = this.byRow.get(coordinator);
     for (const index of coordinator.takeChanges()) {
       const member = byRow?.[index];
-      const membership = member?.memberships.find((one) => one.coordinator === coordinator);
-      const { listener = null } = member ?? {};
-      if (membership === undefined || listener === null) continue;
-      const { grants } = membership.page;
-      listener({ kind: SPLIT, target: -1, value: grants[SPLIT] });
-      listener({ kind: QNUM_ALLOW, target: -1, value: grants[QNUM_ALLOW] });
-      listener({ kind: SLOT_STATE, target: -1, value: grants[SLOT_STATE] });
-      listener({ kind: RATE_GBPS, target: -1, value: grants[RATE_GBPS] });
+      if (member?.memberships.some((one) => one.coordinator === coordinator)) member.granted?.();
     }
   }
 }
@@ -264,11 +269,6 @@ function writeUsage({ counters }: MemberPage, { requests, bytes, held, qps, late
   counters[HELD_REQUESTS] = held;
   counters[LATENCY_NS] = latencyNs;
   counters[QPS] = qps;
-}
-
-/** A member's class, combined with whether it has several queue pairs. */
-function kindOf({ counters }: MemberPage): number {
-  return 2 * counters[CLASS] + (counters[ACTIVE_QPS] > 1 ? 1 : 0);
 }
 
 type CoordinatorFactory = (device: string) => DeviceCoordinator;

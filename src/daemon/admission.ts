@@ -32,7 +32,7 @@ export interface AdmissionOptions {
   isOperator(credentials: PeerCredentials): boolean;
   /** Called with the first complete message. @throws IsoverbsError with the reason not to admit the client */
   welcome(raw: UnixSocket, peer: Peer): void;
-  /** Called when a client has gone; its pages still exist. */
+  /** Called when a client has disconnected; its pages still exist. */
   left(peer: Peer): void;
   nowNs(): number;
 }
@@ -51,7 +51,7 @@ const GREETINGS_PER_ITERATION = 16;
 const REST_FACTOR = 3;
 /**
  * The number of connections that may wait to be accepted. A client that connects without pause fills the
- * backlog, and others retry; that is better than to queue behind thousands for longer than they wait for an
+ * backlog, and others retry; which is better than queueing behind thousands for longer than a client waits for an
  * answer.
  */
 const BACKLOG = 512;
@@ -64,7 +64,7 @@ export class Admission {
   private listener: UnixListener | null = null;
   private pauseTimer: NodeJS.Timeout | undefined;
   private connected = 0;
-  /** In this iteration of the event loop. */
+  /** Greetings in this iteration of the event loop. */
   private greetedNow = 0;
   /** Connections refused since the daemon started. */
   refused = 0;
@@ -94,7 +94,7 @@ export class Admission {
     return this.connected;
   }
 
-  /** Those that have not sent their hello yet. */
+  /** Connections that have not sent their hello yet. */
   get greetings(): number {
     return this.greeting.size;
   }
@@ -211,7 +211,7 @@ export class Admission {
     this.greeting.delete(peer);
     this.connected--;
     peer.user.connections--;
-    // The pages must still exist while outcome the client wrote is counted.
+    // The pages must still exist while the client's last counters are read.
     this.options.left(peer);
     peer.close();
   }
@@ -222,7 +222,7 @@ function refuse(socket: UnixSocket, reason: string): void {
   try {
     socket.send(frame({ type: 'refused', reason }));
   } catch {
-    // The client has gone already.
+    // The client has already disconnected.
   }
   socket.close();
 }

@@ -1,46 +1,35 @@
 /**
- * How much a connection, and all connections of a user together, may ask of the daemon. No clock: times are
- * arguments.
+ * The work that a connection, and all connections of a user together, may cause the daemon. There is no clock here:
+ * times are arguments.
  */
+import { Bucket } from '../shim/limits/bucket.ts';
 
 /** A budget of `most` at once, refilled at `perS` per second. */
 export class Budget {
-  private readonly perS: number;
-  private readonly most: number;
-  private available: number;
-  private atNs: number;
+  private readonly bucket: Bucket;
 
   constructor({ most, perS }: { most: number; perS: number }, nowNs: number) {
-    this.perS = perS;
-    this.most = most;
-    this.available = most;
-    this.atNs = nowNs;
+    this.bucket = new Bucket({ burst: most, perNs: perS / 1e9, nowNs });
   }
 
   /** Takes an amount, in advance if necessary. @returns the nanoseconds until it is available */
   take(count: number, nowNs: number): number {
-    this.refill(nowNs);
-    this.available -= count;
-    return this.available >= 0 ? 0 : (-this.available / this.perS) * 1e9;
+    const { bucket } = this;
+    bucket.fill(nowNs);
+    bucket.take(count);
+    return Math.max(0, bucket.readyNs(0) - nowNs);
   }
 
-  /** Takes one if it is available. */
+  /** Takes one unit if it is available. */
   tryTake(nowNs: number): boolean {
-    this.refill(nowNs);
-    if (this.available < 1) return false;
-    this.available--;
+    if (this.bucket.fill(nowNs) < 1) return false;
+    this.bucket.take(1);
     return true;
   }
 
-  private refill(nowNs: number): void {
-    this.available = Math.min(this.most, this.available + ((nowNs - this.atNs) / 1e9) * this.perS);
-    this.atNs = nowNs;
-  }
-
-  /** Whether nothing of it is used. */
+  /** Whether the budget is unused. */
   isFull(nowNs: number): boolean {
-    this.refill(nowNs);
-    return this.available === this.most;
+    return this.bucket.isFull(nowNs);
   }
 }
 
@@ -56,7 +45,7 @@ export const SIGNALS = { most: 100, perS: 1000 };
 const USER_MESSAGES = { most: 8192, perS: 4000 };
 const USER_SIGNALS = { most: 4096, perS: 4000 };
 const USER_CONNECTIONS = { most: 1024, perS: 200 };
-/** What may be queued for a user's clients that do not read: several lists of all tenants. */
+/** The bytes that may be queued for a user's clients that do not read: several lists of all tenants. */
 export const MAX_UNREAD_BYTES = 16 << 20;
 
 /** All connections of one user. */

@@ -3,10 +3,11 @@ import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { ConfigError } from '../verbs/errors.ts';
+import { isGroup, isWeight, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { DEFAULT_LIMITS } from './admission.ts';
-import { CLASSES } from './rules.ts';
 
 const above0 = z.number().positive();
+const weight = z.custom<number>(isWeight, { error: 'must be a number from 1e-6 to 1e6' });
 const count = z.number().int().positive().max(65536);
 const id = z.number().int().min(0).max(0xffffffff);
 
@@ -21,8 +22,10 @@ const rule = z.strictObject({
     })
     .default({}),
   tenant: z.string().min(1).max(128).optional(),
-  weight: above0.max(1e6).optional(),
-  class: z.enum(CLASSES).optional(),
+  weight: weight.optional(),
+  qpWeight: weight.optional(),
+  group: z.custom<string>(isGroup, { error: 'must be a name of at most 64 printable characters' }).optional(),
+  traffic: z.enum(TRAFFIC_NAMES).optional(),
   gbps: above0.max(1e6).optional(),
   maxQps: z.number().int().positive().optional(),
   maxRequestsPerS: above0.optional(),
@@ -54,7 +57,7 @@ export const daemonSchema = z.strictObject({
     })
     .refine(({ clients, reserved }) => reserved < clients, { error: 'reserved must be less than clients' })
     .default(DEFAULT_LIMITS),
-  /** Users, besides root and the daemon's own, whose programs may declare who they are. */
+  /** Users, besides root and the daemon's own, whose programs may declare their identity. */
   trust: z.array(id).default([]),
   devices: z.record(z.string(), z.strictObject({ linkGbps: above0.max(1e5) })).default({}),
   rules: z.array(rule).default([]),

@@ -3,11 +3,10 @@ import { closeSync, mkdirSync, openSync, readFileSync, readSync, statSync } from
 import { dirname } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
-import type { MasterRules } from '../coordinator/master.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import type { ClientLimits } from './admission.ts';
 import type { DaemonConfig } from './config.ts';
-import { Host } from './host.ts';
+import { Host, type Ruling } from './host.ts';
 import type { PeerCredentials } from './ipc/index.ts';
 import { processState } from './liveness.ts';
 import type { MetricsSource } from './metrics/metrics.ts';
@@ -18,7 +17,8 @@ import { Server } from './server.ts';
 export interface DaemonOptions {
   readonly socket: string;
   readonly config: DaemonConfig;
-  readonly rules: Pick<MasterRules, 'qNumAllow' | 'qNumCapa' | 'selective'>;
+  /** The rulers of all policies that clients may have, with their rules. */
+  readonly rulings: readonly Ruling[];
   readonly log: Logger;
   /** The link rate of a device that the configuration does not name; null if there is no such device. */
   linkGbps(device: string): number | null;
@@ -28,7 +28,7 @@ export interface DaemonOptions {
 
 const ROOT = 0;
 /**
- * Each client needs two descriptors, its socket and its wake-up, plus two for shared memory while it is
+ * Each client requires two descriptors, its socket and its wake-up, plus two for shared memory while it is
  * greeted. OWN_FDS are the daemon's own.
  */
 const FDS_PER_CLIENT = 2;
@@ -119,11 +119,11 @@ export class Daemon {
   private config: DaemonConfig;
 
   constructor(options: DaemonOptions) {
-    const { config, rules, socket, log } = options;
+    const { config, rulings, socket, log } = options;
     this.options = options;
     this.config = config;
     this.host = new Host({
-      rules,
+      rulings,
       linkGbps: (device) => this.config.devices[device]?.linkGbps ?? options.linkGbps(device),
       inspectProcess: processState,
     });
@@ -186,7 +186,7 @@ export class Daemon {
     return uid === ROOT || uid === process.getuid?.() || this.config.trust.includes(uid);
   }
 
-  private identify(credentials: PeerCredentials, { tenant, weight, class: declared }: Hello): Identity {
+  private identify(credentials: PeerCredentials, { tenant, weight, traffic }: Hello): Identity {
     const { pid, uid } = credentials;
     // The process may have exited since it connected, and its number may now belong to another user's
     // process.
@@ -198,7 +198,7 @@ export class Daemon {
       ...credentials,
       tenant,
       weight,
-      class: declared,
+      traffic,
       get cgroup() {
         return ifSameProcess(cgroupOf(pid));
       },

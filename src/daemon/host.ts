@@ -4,17 +4,27 @@
  * then takes the clients to notify. A client can write its counters at any time, so they are copied before
  * anything is decided; values are trusted only as far as src/coordinator trusts them.
  */
-import { Coordinator, tenantId } from '../coordinator/coordinator.ts';
-import { type MasterRules, REASONS } from '../coordinator/master.ts';
+import { Coordinator } from '../coordinator/coordinator.ts';
+import { type LayoutNames, layoutNames } from '../coordinator/layout.ts';
+import { limits } from '../coordinator/limits.ts';
 import * as M from '../coordinator/member-table.ts';
-import type { ShareRules } from '../coordinator/shares.ts';
-import { type LimitedSeat, limit, type TenantLimits } from './limits.ts';
+import type { Description, Ruler } from '../coordinator/ruler.ts';
+import { ISO_TRAFFIC_UNDECLARED } from '../verbs/constants.ts';
+import { TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { type ProcessState, SILENT_NS } from './liveness.ts';
-import { columnsAt, type Pages, SEATS_PER_CLIENT } from './pages.ts';
-import type { TenantRow } from './protocol.ts';
-import { CLASSES, type Identity } from './rules.ts';
-import { ANY_NS, SeatTable } from './seat-table.ts';
-import { addSent, type Counted, type Total, Totals } from './totals.ts';
+import { type PageShape, type Pages, pageShapeOf, rowAt, SEATS_PER_CLIENT } from './pages.ts';
+import type { GivenLabels, TenantRow } from './protocol.ts';
+import type { Identity, TenantLabels } from './rules.ts';
+import { SeatTable } from './seat-table.ts';
+import {
+  NOTHING_SAID,
+  rowOf,
+  type ShownSeat,
+  type TenantSettings,
+  UNSET,
+  updateTotal,
+} from './tenant-rows.ts';
+import { type Total, Totals } from './totals.ts';
 
 /**
  * A pass reads the counters of clients that sent a signal. If all others were last read longer ago than this,
@@ -25,15 +35,9 @@ const FULL_READ_NS = SILENT_NS / 3;
 const MAX_SETTINGS = 4096;
 /** Keeps a tenant that opens context after context from taking all seats. */
 const MAX_SEATS_PER_TENANT = 1024;
-/** Assumed for a link of unknown rate, so high that a share of it limits no tenant. */
-const UNKNOWN_LINK_GBPS = 1e5;
-/** More than any page can truthfully report. */
-const MAX_SHOWN = 2 ** 53;
-/** By class number (src/coordinator/member-table.ts). */
-const CLASS_NAMES = ['idle', ...CLASSES];
 
 /** A context of a client at one device. */
-interface Seat extends LimitedSeat {
+interface Seat extends ShownSeat {
   readonly client: Client;
   readonly seatNumber: number;
   readonly device: Device;
@@ -41,23 +45,26 @@ interface Seat extends LimitedSeat {
   /** The tenant that the program named; '' if it named none. */
   readonly declaredTenant: string;
   readonly page: M.MemberPage;
-  /** The counters as the client writes them. */
-  readonly clientCounters: Float64Array;
-  /** The part of the sent requests and bytes that the tenant's total already includes. */
-  readonly counted: Counted;
+  /** Whether the client has received the labels of the context, so that it must hear of changes. */
+  hasLabels: boolean;
 }
 
 /** A tenant with contexts at a device. */
 interface Tenant {
   readonly name: string;
-  readonly number: number;
   readonly seats: Set<Seat>;
   readonly total: Total;
-  /** Null if there are none. */
-  limits: TenantLimits | null;
+  /** As the rules or an operator have set them. */
+  settings: TenantSettings;
 }
 
-interface Device extends ShareRules {
+/** A ruler that decides for the devices of a host, with its rules. */
+export interface Ruling {
+  readonly ruler: Ruler;
+  readonly rules: unknown;
+}
+
+interface Device {
   readonly name: string;
   readonly coordinator: Coordinator;
   /** By row of the member. */
@@ -68,10 +75,6 @@ interface Device extends ShareRules {
   readonly limitedTenants: Set<Tenant>;
   /** Tenants whose contexts came or went since the last pass, whose settings must be derived again. */
   readonly changedTenants: Set<Tenant>;
-  /** By tenant ID. */
-  readonly weights: Map<number, number>;
-  readonly ratesGbps: Map<number, number>;
-  revision: number;
   /** Whether something has changed since the last pass. */
   isDirty: boolean;
   /** When all seats were last read. */
@@ -96,8 +99,8 @@ export class Client {
 }
 
 export interface HostOptions {
-  /** The rules of PeRF's master. */
-  readonly rules: Omit<MasterRules, 'silentNs' | 'rotateFrom'>;
+  /** The rulers of all policies that clients may have, in the order in which they decide. */
+  readonly rulings: readonly Ruling[];
   /** The rate of a device's link; 0 if unknown, null if there is no such device. */
   linkGbps(device: string): number | null;
   /** Inspects a process that gives no sign of life. Absent or null: nothing is known about the process. */
@@ -105,7 +108,7 @@ export interface HostOptions {
 }
 
 /** What an operator has set for a tenant; it takes precedence over the rules. */
-interface Setting {
+interface Setting extends Partial<TenantLabels> {
   weight?: number;
   gbps?: number | null;
   maxQps?: number | null;
@@ -117,15 +120,19 @@ export class Host {
   private readonly devices = new Map<string, Device>();
   private readonly settings = new Map<string, Setting>();
   private toNotify: Client[] = [];
+  /** Seats whose labels have changed since their clients last received them. */
+  private readonly relabelled = new Set<Seat>();
   private readonly totals = new Totals();
   /** Clients whose counters the next pass reads. */
   private readonly dirtyClients = new Set<Client>();
-  private readonly rules: MasterRules;
+  /** The columns of a client's seat, and the memory that it takes. */
+  readonly layout: LayoutNames;
+  readonly shape: PageShape;
 
   constructor(options: HostOptions) {
     this.options = options;
-    // Tenant slots are shorter than a round trip to the daemon, so tenants never rotate here.
-    this.rules = { ...options.rules, silentNs: ANY_NS, rotateFrom: Number.POSITIVE_INFINITY };
+    this.layout = layoutNames([M.MEMBER, M.TENANT, ...options.rulings.map(({ ruler }) => ruler)]);
+    this.shape = pageShapeOf(this.layout);
   }
 
   /**
@@ -152,9 +159,8 @@ export class Host {
     const page = device.coordinator.join(name);
     if (page === null) return `all seats at ${deviceName} are taken`;
     const tenant = this.tenant(device, name);
-    const { counters, grants } = columnsAt(client.pages, seatNumber);
-    const declared = identity.class === null ? M.IDLE : CLASS_NAMES.indexOf(identity.class);
-    device.seatTable.add(page.row, { counters, grants }, client.pid, declared, nowNs);
+    const { counters, grants } = rowAt(client.pages, seatNumber, this.shape);
+    device.seatTable.add(page.row, { counters, grants }, client.pid, nowNs);
     // What the counters show now was sent before this seat was taken.
     const counted = { requests: counters[M.SENT_REQUESTS], bytes: counters[M.SENT_BYTES] };
     const seat: Seat = {
@@ -165,9 +171,8 @@ export class Host {
       declaredTenant,
       page,
       clientCounters: counters,
-      lastSentRequests: counted.requests,
-      lastSentNs: Number.NEGATIVE_INFINITY,
       counted,
+      hasLabels: false,
     };
     device.seats[page.row] = seat;
     tenant.seats.add(seat);
@@ -190,9 +195,13 @@ export class Host {
   reidentify(client: Client, identity: Identity, nowNs: number): boolean {
     client.identity = identity;
     let hasAllSeats = true;
-    for (const { seatNumber, device, declaredTenant } of [...client.seats.values()]) {
+    for (const { seatNumber, device, declaredTenant, hasLabels } of [...client.seats.values()]) {
       this.leave(client, seatNumber, nowNs);
       if (this.join(client, seatNumber, device.name, nowNs, declaredTenant) !== null) hasAllSeats = false;
+      const seat = client.seats.get(seatNumber);
+      if (seat === undefined || !hasLabels) continue;
+      seat.hasLabels = true;
+      this.relabelled.add(seat);
     }
     return hasAllSeats;
   }
@@ -208,6 +217,7 @@ export class Host {
     updateTotal(seat);
     client.seats.delete(seatNumber);
     tenant.seats.delete(seat);
+    this.relabelled.delete(seat);
     device.seats[page.row] = undefined;
     device.seatTable.remove(page.row);
     device.coordinator.leave(page);
@@ -219,9 +229,6 @@ export class Host {
     device.tenants.delete(tenant.name);
     device.limitedTenants.delete(tenant);
     device.changedTenants.delete(tenant);
-    device.weights.delete(tenant.number);
-    device.ratesGbps.delete(tenant.number);
-    device.revision++;
     this.totals.leave(tenant.total, nowNs);
   }
 
@@ -239,19 +246,21 @@ export class Host {
     if (known !== undefined) return known;
     const linkGbps = this.options.linkGbps(name);
     if (linkGbps === null) return null;
-    const coordinator = new Coordinator();
+    const { shape, options } = this;
+    // A row of the table has exactly the columns of a client's page.
+    const buffer = new ArrayBuffer(M.memberTableBytes(M.DEFAULT_CAPACITY, shape));
+    const table = new M.MemberTable(buffer, M.DEFAULT_CAPACITY, shape);
+    for (const { ruler } of options.rulings) table.layout.add(ruler);
+    table.linkGbps = linkGbps;
+    const coordinator = new Coordinator(table, 'by owner');
     const device: Device = {
       name,
       coordinator,
-      linkGbps: linkGbps > 0 ? linkGbps : UNKNOWN_LINK_GBPS,
       seats: [],
-      seatTable: new SeatTable(coordinator.members, this.options.inspectProcess ?? (() => null)),
+      seatTable: new SeatTable(table, options.inspectProcess ?? (() => null)),
       tenants: new Map(),
       limitedTenants: new Set(),
       changedTenants: new Set(),
-      weights: new Map(),
-      ratesGbps: new Map(),
-      revision: 0,
       isDirty: false,
       fullReadNs: Number.NEGATIVE_INFINITY,
     };
@@ -263,34 +272,34 @@ export class Host {
     const known = device.tenants.get(name);
     if (known !== undefined) return known;
     const total = this.totals.enter(device.name, name);
-    const tenant = { name, number: tenantId(name), seats: new Set<Seat>(), total, limits: null };
+    const tenant = { name, seats: new Set<Seat>(), total, settings: UNSET };
     device.tenants.set(name, tenant);
     return tenant;
   }
 
   /**
-   * Derives a tenant's weight, rate and limits from the operator's settings or the rules. Where its clients
+   * Derives a tenant's weight, rate, labels and limits from the operator's settings or the rules. Where its clients
    * differ, the largest weight and rate and the strictest limits apply, so the order in which clients come
    * does not matter.
    */
   private applySettings(device: Device, tenant: Tenant): void {
     const identities = new Set([...tenant.seats].map(({ client }) => client.identity));
     const all = [...identities];
-    const { number } = tenant;
     const setting = this.settings.get(tenant.name) ?? {};
     const { weight = Math.max(...all.map((one) => one.weight)) } = setting;
     const { gbps = largest(all.map((one) => one.gbps ?? 0)) } = setting;
     const { maxQps = strictest(all.map((one) => one.maxQps)) } = setting;
     const { maxRequestsPerS = strictest(all.map((one) => one.maxRequestsPerS)) } = setting;
-    if (device.weights.get(number) !== weight || (device.ratesGbps.get(number) ?? null) !== gbps) {
-      device.revision++;
+    const labels = { ...labelsOf(all), ...setLabels(setting) };
+    const known = JSON.stringify(givenLabels(tenant.settings));
+    tenant.settings = { weight, gbps, labels, maxQps: maxQps ?? 0, maxRequestsPerS: maxRequestsPerS ?? 0 };
+    if (JSON.stringify(givenLabels(tenant.settings)) !== known) {
+      for (const seat of tenant.seats) this.relabelled.add(seat);
     }
-    device.weights.set(number, weight);
-    if (gbps === null) device.ratesGbps.delete(number);
-    else device.ratesGbps.set(number, gbps);
-    if (maxQps === null && maxRequestsPerS === null && tenant.limits === null) return;
-    tenant.limits = { maxQps: maxQps ?? 0, maxRequestsPerS: maxRequestsPerS ?? 0 };
-    device.limitedTenants.add(tenant);
+    // While nothing is limited, passes need not read statistics.
+    if (maxQps === null && maxRequestsPerS === null) device.limitedTenants.delete(tenant);
+    else device.limitedTenants.add(tenant);
+    for (const seat of tenant.seats) declare(seat, tenant.settings);
   }
 
   /** @returns whether the tenant is present; the setting also applies to a tenant that comes later */
@@ -367,23 +376,10 @@ export class Host {
   private decide(device: Device, nowNs: number): void {
     const { coordinator, seats, seatTable } = device;
     device.isDirty = false;
-    coordinator.runPass(this.rules, nowNs);
-    coordinator.share(device, nowNs, ANY_NS);
-    for (const tenant of device.limitedTenants) this.applyLimits(device, tenant, nowNs);
+    for (const { ruler, rules } of this.options.rulings) coordinator.decide(ruler, rules, nowNs);
+    coordinator.decide(limits, null, nowNs);
     seatTable.writeAll();
     for (const index of coordinator.takeChanges()) this.queueNotification(seats[index]?.client);
-  }
-
-  private applyLimits(device: Device, tenant: Tenant, nowNs: number): void {
-    const { limits, seats } = tenant;
-    if (limits === null) return;
-    limit([...seats], limits, nowNs, ({ client, page }) => {
-      device.coordinator.members.marks[page.row] |= M.ISOLATION_CHANGED;
-      this.queueNotification(client);
-    });
-    if (limits.maxQps > 0 || limits.maxRequestsPerS > 0) return;
-    tenant.limits = null;
-    device.limitedTenants.delete(tenant);
   }
 
   private queueNotification(client: Client | undefined): void {
@@ -392,12 +388,27 @@ export class Host {
     this.toNotify.push(client);
   }
 
-  /** Clients with a changed grant, each once. Some may have disconnected meanwhile. */
+  /** Clients with a changed grant, each once. Some may have disconnected in the meantime. */
   takeClientsToNotify(): Client[] {
     const clients = this.toNotify;
     for (const client of clients) client.isNotificationQueued = false;
     this.toNotify = [];
     return clients;
+  }
+
+  /** Seats whose labels have changed since their clients received them, each once. */
+  takeRelabelled(): readonly Pick<Seat, 'client' | 'seatNumber'>[] {
+    const seats = [...this.relabelled].filter(({ hasLabels }) => hasLabels);
+    this.relabelled.clear();
+    return seats;
+  }
+
+  /** The labels that the daemon gives to the context in a seat, which its client is about to receive. */
+  giveLabels(client: Client, seatNumber: number): GivenLabels {
+    const seat = client.seats.get(seatNumber);
+    if (seat === undefined) return {};
+    seat.hasLabels = true;
+    return givenLabels(seat.tenant.settings);
   }
 
   /** Whether there are members whose silence would change grants. */
@@ -412,14 +423,66 @@ export class Host {
   tenants(): TenantRow[] {
     this.applyChangedSettings();
     return [...this.devices.values()].flatMap((device) =>
-      [...device.tenants.values()].map((tenant) => rowOf(device, tenant)),
+      [...device.tenants.values()].map((tenant) => ({
+        ...NOTHING_SAID,
+        ...this.describe(device, tenant),
+        ...rowOf(device.name, tenant),
+      })),
     );
+  }
+
+  /** What the rulers say of a tenant. */
+  private describe({ coordinator }: Device, { seats }: Tenant): Description {
+    const [{ page }] = seats;
+    const said = this.options.rulings.map(({ ruler }) => coordinator.describe(ruler, page.row));
+    return Object.assign({}, ...said);
   }
 }
 
-/** Adds what a seat has sent since the last call to its tenant's total. */
-function updateTotal({ tenant, clientCounters, counted }: Seat): void {
-  addSent(tenant.total, counted, clientCounters);
+/** Writes what is declared of a tenant into the columns of one of its contexts. */
+function declare({ page }: Seat, { weight, gbps, labels, maxQps, maxRequestsPerS }: TenantSettings): void {
+  const { reports } = page.columns(M.TENANT);
+  reports[M.WEIGHT] = weight;
+  reports[M.GBPS] = gbps ?? 0;
+  reports[M.TRAFFIC] = trafficOf(labels);
+  reports[M.QP_LIMIT] = maxQps;
+  reports[M.REQUEST_LIMIT] = maxRequestsPerS;
+}
+
+/** ISO_TRAFFIC_* */
+function trafficOf({ traffic }: TenantLabels): number {
+  return traffic === null ? ISO_TRAFFIC_UNDECLARED : TRAFFIC_NAMES.indexOf(traffic);
+}
+
+/** The labels of a tenant whose clients have these identities: the largest, and of groups the first by name. */
+function labelsOf(all: readonly Identity[]): TenantLabels {
+  const labels = all.map((one) => one.labels);
+  const groups = labels.flatMap(({ group }) => group ?? []).sort();
+  const kinds = labels.filter(({ traffic }) => traffic !== null).sort((a, b) => trafficOf(b) - trafficOf(a));
+  return {
+    qpWeight: largest(labels.map(({ qpWeight }) => qpWeight ?? 0)),
+    group: groups[0] ?? null,
+    traffic: kinds[0]?.traffic ?? null,
+  };
+}
+
+/** The labels among an operator's settings. */
+function setLabels({ qpWeight, group, traffic }: Setting): Partial<TenantLabels> {
+  return {
+    ...(qpWeight !== undefined && { qpWeight }),
+    ...(group !== undefined && { group }),
+    ...(traffic !== undefined && { traffic }),
+  };
+}
+
+/** The labels that clients receive. */
+function givenLabels({ weight, labels: { qpWeight, group, traffic } }: TenantSettings): GivenLabels {
+  return {
+    weight,
+    ...(qpWeight !== null && { qpWeight }),
+    ...(group !== null && { group }),
+    ...(traffic !== null && { traffic }),
+  };
 }
 
 /** Null if no value is above 0. */
@@ -431,68 +494,4 @@ function largest(values: readonly number[]): number | null {
 function strictest(limits: readonly number[]): number | null {
   const some = limits.filter((value) => value > 0);
   return some.length === 0 ? null : Math.min(...some);
-}
-
-const clamped = (value: number) => (value > 0 ? Math.min(value, MAX_SHOWN) : 0);
-
-/** What a tenant's contexts report and may do, summed over all of them. */
-function sumOf(seats: Iterable<Seat>) {
-  const sum = {
-    kind: 0,
-    why: 0,
-    qps: 0,
-    wireGbps: 0,
-    held: 0,
-    latencyNs: 0,
-    ratedGbps: 0,
-    otherGbps: 0,
-    split: 0,
-    allow: 0,
-  };
-  const pids = new Set<number>();
-  for (const seat of seats) {
-    updateTotal(seat);
-    const { clientCounters, page } = seat;
-    const { counters, grants } = page;
-    pids.add(seat.client.pid);
-    // Class and rate come from the copied counters, which the decision was based on.
-    sum.kind = Math.max(sum.kind, clamped(counters[M.CLASS]));
-    sum.wireGbps += clamped(counters[M.WIRE_GBPS]);
-    sum.qps += clamped(clientCounters[M.QPS]);
-    sum.held += clamped(clientCounters[M.HELD_REQUESTS]);
-    sum.latencyNs = Math.max(sum.latencyNs, clamped(clientCounters[M.LATENCY_NS]));
-    if (counters[M.RATED_QPS] >= 1) sum.ratedGbps += grants[M.RATE_GBPS];
-    else sum.otherGbps = Math.max(sum.otherGbps, grants[M.RATE_GBPS]);
-    sum.why = Math.max(sum.why, grants[M.REASON]);
-    sum.split = Math.max(sum.split, grants[M.SPLIT]);
-    sum.allow = Math.max(sum.allow, grants[M.QNUM_ALLOW]);
-  }
-  return { ...sum, processes: pids.size };
-}
-
-function rowOf(device: Device, { name, number, seats, total, limits }: Tenant): TenantRow {
-  const sum = sumOf(seats);
-  return {
-    device: device.name,
-    tenant: name,
-    weight: device.weights.get(number) ?? 1,
-    gbps: device.ratesGbps.get(number) ?? null,
-    class: CLASS_NAMES[sum.kind] ?? 'idle',
-    why: REASONS[sum.why] ?? '',
-    contexts: seats.size,
-    processes: sum.processes,
-    qps: sum.qps,
-    wireGbps: sum.wireGbps,
-    sentRequests: total.sentRequests,
-    sentBytes: total.sentBytes,
-    heldRequests: sum.held,
-    latencyNs: sum.latencyNs,
-    maxQps: limits?.maxQps || null,
-    maxRequestsPerS: limits?.maxRequestsPerS || null,
-    // A context that takes no part of the rate only shows what it could get: that is another claim to the
-    // same link, not more of it.
-    rateGbps: sum.ratedGbps > 0 ? sum.ratedGbps : sum.otherGbps,
-    split: sum.split === 1,
-    qNumAllow: sum.allow,
-  };
 }

@@ -1,5 +1,5 @@
 /**
- * The list of tenants, encoded for sending. There may be thousands of tenants, and tools that ask without
+ * The list of tenants, encoded for sending. There may be thousands of tenants, and tools that send requests without
  * pause.
  */
 import type { Host } from './host.ts';
@@ -8,8 +8,7 @@ import { frame } from './protocol.ts';
 /** A row has up to two kilobytes if every character of its names must be escaped. */
 const ROWS_PER_FRAME = 30;
 /**
- * A list is reused for this many times the time it took to make, so making lists takes next most a tenth of the
- * core.
+ * A list is reused for this many times the time it took to make, so making lists takes at most a tenth of the core.
  */
 const CACHE_FACTOR = 9;
 

@@ -11,13 +11,12 @@ export const SILENT_NS = 50e6;
 const SUSPECT_NS = 30e6;
 /**
  * A process that has run this long since it was first inspected could have given a sign. The bound is larger
- * for time in system calls, because a soft-RoCE device does there the work that a NIC does itself.
+ * for time in system calls, because soft-RoCE does in system calls the work that a NIC does itself.
  */
 const MIN_USER_NS = 20e6;
 const MIN_SYSTEM_NS = 60e6;
 /**
- * An inspection takes several system calls. The bound keeps many clients from making a pass take thousands of
- * them.
+ * An inspection takes several system calls. The bound keeps a pass over many clients from taking thousands of them.
  */
 const INSPECTIONS_PER_PASS = 16;
 /** After this long a client is silent even if the bound left no inspection for it. */
@@ -97,7 +96,7 @@ export class LivenessMonitor {
   }
 }
 
-/** The unit of the times in that file, whatever the kernel's own tick is (`getconf CLK_TCK`). */
+/** The unit of the times in that file, regardless of the kernel's tick (`getconf CLK_TCK`). */
 const TICK_NS = 1e7;
 const [UTIME, STIME] = [11, 12];
 const STAT_BUFFER = Buffer.alloc(1024);

@@ -1,5 +1,5 @@
 /**
- * Decides when the coordinators decide: once per iteration of the event loop in which something was marked,
+ * Decides when the coordinators run a pass: once per iteration of the event loop in which something was marked,
  * and periodically while there are members whose silence would change grants.
  */
 import type { Host } from './host.ts';
@@ -19,7 +19,7 @@ export interface PassOptions {
   afterPass(): void;
   /** Called after each pass with its duration. */
   onPass?(durationNs: number): void;
-  /** Monotonic. */
+  /** A monotonic clock. */
   nowNs(): number;
 }
 
@@ -27,7 +27,7 @@ export class PassScheduler {
   private readonly options: PassOptions;
   private nextNs = Number.NEGATIVE_INFINITY;
   private isFullPassDue = false;
-  /** Whichever is set runs the next pass. */
+  /** The one that is set runs the next pass. */
   private immediate: NodeJS.Immediate | undefined;
   private timer: NodeJS.Timeout | undefined;
   private ticker: NodeJS.Timeout | undefined;

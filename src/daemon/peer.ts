@@ -10,7 +10,7 @@ import {
   type UnixSocket,
   type Wake,
 } from './ipc/index.ts';
-import { COUNTERS_BYTES, GRANTS_BYTES, RESERVED_BYTES } from './pages.ts';
+import { type PageShape, RESERVED_BYTES } from './pages.ts';
 import { FrameReader, type Hello, MAX_REQUEST_BYTES, type ToDaemon, toDaemon } from './protocol.ts';
 import type { Identity } from './rules.ts';
 
@@ -56,11 +56,11 @@ export class Peer {
    * Creates the memory and the wake-up shared with the client. Returns the descriptors to send; `sent` closes
    * them here.
    */
-  openPages(identity: Identity): { fds: number[]; sent(): void } {
+  openPages(identity: Identity, { reportsBytes, grantsBytes }: PageShape): { fds: number[]; sent(): void } {
     // Recorded first, so that close() releases what exists if a later step fails.
     const { memories } = this;
-    memories.push(createMemory('isoverbs-counters', COUNTERS_BYTES, RESERVED_BYTES));
-    memories.push(createMemory('isoverbs-grants', GRANTS_BYTES, RESERVED_BYTES));
+    memories.push(createMemory('isoverbs-counters', reportsBytes, RESERVED_BYTES));
+    memories.push(createMemory('isoverbs-grants', grantsBytes, RESERVED_BYTES));
     const [counters, grants] = memories;
     counters.seal();
     grants.seal({ readOnlyForOthers: true });

@@ -6,11 +6,11 @@
  */
 import { z } from 'zod';
 import { HandshakeError } from '../verbs/errors.ts';
-import { CLASSES } from './rules.ts';
+import { isGroup, TRAFFIC_NAMES } from '../verbs/labels.ts';
 
-/** Raised for changes that an older peer would misread. */
-export const VERSION = 1;
-/** No message needs more. */
+/** Incremented for changes that an older peer would misread. */
+export const VERSION = 2;
+/** The size limit for every message. */
 export const MAX_FRAME_BYTES = 64 * 1024;
 /**
  * The limit for messages to the daemon. It allows for names whose every character is escaped, and bounds what
@@ -22,20 +22,22 @@ const LENGTH_BYTES = 4;
 const MAX_SHOWN_CHARS = 200;
 
 const name = z.string().max(128);
-const weight = z.number().min(1e-3).max(1e6);
+const weight = z.number().min(1e-6).max(1e6);
+const group = z.string().refine(isGroup);
+const traffic = z.enum(TRAFFIC_NAMES);
 const gbps = z.number().positive().max(1e6);
 const slot = z.number().int().min(0).max(65535);
 
-/** What a client declares about itself. The kernel tells the daemon who the client is. */
+/** A client's declarations about itself. The kernel reports the client's identity to the daemon. */
 const hello = z.strictObject({
   type: z.literal('hello'),
   version: z.number().int(),
-  /** A tool queries and changes settings, and joins nothing. */
+  /** A tool queries and changes settings, and joins no device. */
   role: z.enum(['shim', 'tool']).default('shim'),
   /** The daemon's rules decide which of these count. */
   tenant: name.optional(),
   weight: weight.optional(),
-  class: z.enum(CLASSES).optional(),
+  traffic: traffic.optional(),
 });
 
 export const toDaemon = z.discriminatedUnion('type', [
@@ -50,44 +52,66 @@ export const toDaemon = z.discriminatedUnion('type', [
     type: z.literal('set'),
     tenant: name.min(1),
     weight: weight.optional(),
-    /** null: back to a share by weight. */
+    /** Labels of all contexts. Null: the programs' own, whatever the rules contain. */
+    qpWeight: weight.nullable().optional(),
+    group: group.nullable().optional(),
+    traffic: traffic.nullable().optional(),
+    /** Null restores a share by weight. */
     gbps: gbps.nullable().optional(),
-    /** null: no limit, whatever the rules say. */
+    /** Null removes the limit, whatever the rules contain. */
     maxQps: z.number().int().positive().max(1e9).nullable().optional(),
     maxRequestsPerS: z.number().positive().max(1e12).nullable().optional(),
   }),
 ]);
 
-const tenantRow = z.object({
-  device: z.string(),
-  tenant: z.string(),
-  weight: z.number(),
-  /** A fixed rate; null for a share by weight. */
-  gbps: z.number().nullable(),
-  /** delay, messages, bandwidth or idle; `why` is the reason for what the tenant gets. */
-  class: z.string(),
-  why: z.string(),
-  contexts: z.number(),
-  processes: z.number(),
-  qps: z.number(),
-  /** On the wire, as reported by a policy that classifies. */
-  wireGbps: z.number(),
-  /**
-   * Since the tenant came, closed contexts included: requests posted by its programs, and the bytes of their
-   * messages.
-   */
-  sentRequests: z.number(),
-  sentBytes: z.number(),
-  /** Requests held at this moment; the time from post to completion, sampled. */
-  heldRequests: z.number(),
-  latencyNs: z.number(),
-  /** Limits; null for none. */
-  maxQps: z.number().nullable(),
-  maxRequestsPerS: z.number().nullable(),
-  rateGbps: z.number(),
-  split: z.boolean(),
-  qNumAllow: z.number(),
+const tenantRow = z
+  .object({
+    device: z.string(),
+    tenant: z.string(),
+    weight: z.number(),
+    /** A fixed rate; null for a share by weight. */
+    gbps: z.number().nullable(),
+    /** Labels of all its contexts; null for the programs' own. */
+    qpWeight: z.number().nullable(),
+    group: z.string().nullable(),
+    traffic: traffic.nullable(),
+    contexts: z.number(),
+    processes: z.number(),
+    qps: z.number(),
+    /**
+     * Requests posted by the tenant's programs since it appeared, including those of closed contexts, and the bytes of
+     * their messages.
+     */
+    sentRequests: z.number(),
+    sentBytes: z.number(),
+    /** Requests held at this moment; the time from post to completion, sampled. */
+    heldRequests: z.number(),
+    latencyNs: z.number(),
+    /** Limits; null for none. */
+    maxQps: z.number().nullable(),
+    maxRequestsPerS: z.number().nullable(),
+    // What rulers say of the tenant (Decider.describe). Those that say other things have more fields.
+    /** What the tenant sends: delay, messages, bandwidth or idle. `why` is the reason for what it gets. */
+    class: z.string(),
+    why: z.string(),
+    /** Its rate on the wire, and the rate that it may send at. */
+    wireGbps: z.number(),
+    rateGbps: z.number(),
+    /** Whether its large messages are split, and how many of its queue pairs may send at the same time; 0: all. */
+    split: z.boolean(),
+    qNumAllow: z.number(),
+  })
+  .catchall(z.union([z.number(), z.string(), z.boolean()]).nullable());
+
+/** Labels that the daemon gives to a context; those that are absent are the program's own. */
+const labels = z.object({
+  weight: weight.optional(),
+  qpWeight: weight.optional(),
+  group: group.optional(),
+  traffic: traffic.optional(),
 });
+
+const columnNames = z.array(z.string()).readonly();
 
 export const toClient = z.discriminatedUnion('type', [
   z.object({
@@ -95,19 +119,32 @@ export const toClient = z.discriminatedUnion('type', [
     version: z.number().int(),
     /** Seats in each of the two pages that come with this message. */
     slots: z.number().int().min(0).max(65536),
+    /** The columns of a seat, by ruler: first those of every member. */
+    layout: z
+      .array(
+        z.object({
+          name: z.string(),
+          reports: columnNames,
+          grants: columnNames,
+          defaults: z.array(z.number()).readonly(),
+        }),
+      )
+      .readonly(),
     /** The daemon's default policy, in the form of ISOVERBS_POLICY; '' if there is none. */
     policy: z.string(),
     /** The tenant that the daemon assigned to the client. */
     tenant: z.string(),
   }),
-  z.object({ type: z.literal('joined'), slot, tenant: z.string() }),
+  z.object({ type: z.literal('joined'), slot, tenant: z.string(), labels: labels.default({}) }),
+  /** The labels of the context in a seat have changed. */
+  z.object({ type: z.literal('labels'), slot, labels }),
   z.object({ type: z.literal('refused'), slot: slot.optional(), reason: z.string() }),
   /** A grant has changed. */
   z.object({ type: z.literal('ring') }),
   /** `more` means that the list continues in the next message. */
   z.object({
     type: z.literal('tenants'),
-    /** The daemon's own clock, for computing rates. Another daemon's clock starts anew. */
+    /** The daemon's own clock, for computing rates. Another daemon's clock starts at another time. */
     nowNs: z.number(),
     rows: z.array(tenantRow),
     more: z.boolean().default(false),
@@ -122,6 +159,7 @@ export const toClient = z.discriminatedUnion('type', [
 export type ToDaemon = z.infer<typeof toDaemon>;
 export type Hello = z.infer<typeof hello>;
 export type ToClient = z.infer<typeof toClient>;
+export type GivenLabels = z.infer<typeof labels>;
 export type TenantRow = z.infer<typeof tenantRow>;
 
 /** Encodes one message as a frame. */
@@ -229,6 +267,6 @@ export class FrameReader<T> {
  */
 export function prepare(): void {
   const frames = new FrameReader<ToClient>(toClient);
-  frames.push(frame({ type: 'welcome', version: VERSION, slots: 0, policy: '', tenant: '' }));
+  frames.push(frame({ type: 'welcome', version: VERSION, slots: 0, layout: [], policy: '', tenant: '' }));
   frames.push(frame({ type: 'joined', slot: 0, tenant: '' }));
 }

@@ -1,14 +1,21 @@
 /**
- * Decides who a client is to the daemon. The first matching rule of the configuration decides. Without one,
+ * Decides the identity of a client. The first matching rule of the configuration decides. Without one,
  * all clients of a user are one tenant, because otherwise each could take a share for every name it declares.
  * What a client declares about itself counts only if it is trusted.
  */
+import type { TrafficName } from '../verbs/labels.ts';
 
-/** Classes that a program can be assigned, whatever it sends. */
-export const CLASSES = ['delay', 'messages', 'bandwidth'] as const;
-export type DeclaredClass = (typeof CLASSES)[number];
+/** Labels that rules, operators and trusted programs give to all contexts of a tenant; null: the program's own. */
+export interface TenantLabels {
+  readonly qpWeight: number | null;
+  readonly group: string | null;
+  readonly traffic: TrafficName | null;
+}
 
-/** What the kernel reports about a client, and what the client declares. */
+/** As if no label were given. */
+export const NO_LABELS: TenantLabels = { qpWeight: null, group: null, traffic: null };
+
+/** The kernel's report about a client, and the client's declarations. */
 export interface ClientFacts {
   readonly pid: number;
   readonly uid: number;
@@ -19,7 +26,7 @@ export interface ClientFacts {
   /** Declared by the client. */
   readonly tenant?: string;
   readonly weight?: number;
-  readonly class?: DeclaredClass;
+  readonly traffic?: TrafficName;
 }
 
 /** All conditions that are present must match. */
@@ -37,7 +44,9 @@ export interface Rule {
   /** Default: the tenant without a rule. */
   readonly tenant?: string;
   readonly weight?: number;
-  readonly class?: DeclaredClass;
+  readonly qpWeight?: number;
+  readonly group?: string;
+  readonly traffic?: TrafficName;
   /** A fixed rate instead of a share by weight. */
   readonly gbps?: number;
   /** Limits on queue pairs, and on requests per second. */
@@ -45,26 +54,25 @@ export interface Rule {
   readonly maxRequestsPerS?: number;
 }
 
-/** Who a client is. */
+/** The identity of a client. */
 export interface Identity {
   readonly tenant: string;
   readonly weight: number;
   readonly gbps: number | null;
-  /** Null: the class follows from what is sent. */
-  readonly class: DeclaredClass | null;
+  readonly labels: TenantLabels;
   readonly maxQps: number;
   readonly maxRequestsPerS: number;
-  /** Whether contexts that the program opened for tenants of its own belong to these tenants. */
+  /** Whether contexts that the program opened for tenants of its choice belong to these tenants. */
   readonly hasTenants: boolean;
 }
 
 const NO_LIMIT = 0;
 
 /**
- * Matches in one pass over the text. The client chooses the text, and a matcher that backtracks could be kept
+ * Whether a text fits a pattern, in which `*` matches any text. Matches in one pass: the client chooses the text, and a matcher that backtracks could be kept
  * busy for hours.
  */
-function fits(pattern: string | undefined, text: string): boolean {
+export function fits(pattern: string | undefined, text: string): boolean {
   if (pattern === undefined) return true;
   const [first, ...others] = pattern.split('*');
   const last = others.pop();
@@ -80,8 +88,8 @@ function fits(pattern: string | undefined, text: string): boolean {
 }
 
 /**
- * A declared name counts if the client is trusted, or if the rule also requires something that the kernel
- * vouches for.
+ * A declared name counts if the client is trusted, or if the rule also requires a property for which the kernel
+ * vouches.
  */
 function matches(
   { uid, gid, cgroup, command, declared }: Match,
@@ -126,7 +134,7 @@ export function unreachable(rules: readonly Rule[]): { rule: number; by: number 
   });
 }
 
-/** @param trusts whether this client's declarations count: its name, its weight, and tenants of its own */
+/** @param trusts whether this client's declarations count: its name, its weight, and tenants of its choice */
 export function identify(peer: ClientFacts, rules: readonly Rule[], trusts: boolean): Identity {
   const rule = rules.find(({ match }) => matches(match, peer, trusts));
   const byDefault = trusts && peer.tenant ? peer.tenant : `uid${peer.uid}`;
@@ -135,7 +143,11 @@ export function identify(peer: ClientFacts, rules: readonly Rule[], trusts: bool
     tenant: rule?.tenant ?? byDefault,
     weight: rule?.weight ?? declaredWeight ?? 1,
     gbps: rule?.gbps ?? null,
-    class: rule?.class ?? (trusts ? (peer.class ?? null) : null),
+    labels: {
+      qpWeight: rule?.qpWeight ?? null,
+      group: rule?.group ?? null,
+      traffic: rule?.traffic ?? (trusts ? (peer.traffic ?? null) : null),
+    },
     maxQps: rule?.maxQps ?? NO_LIMIT,
     maxRequestsPerS: rule?.maxRequestsPerS ?? NO_LIMIT,
     hasTenants: trusts && rule?.tenant === undefined,

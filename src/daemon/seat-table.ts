@@ -2,38 +2,34 @@
  * The seats at one device as columns, indexed by row. A pass visits thousands of seats, so its cost is the
  * memory it touches for each.
  */
+import type { Place } from '../coordinator/layout.ts';
 import type { MemberTable } from '../coordinator/member-table.ts';
 import * as M from '../coordinator/member-table.ts';
+import { NEVER_NS } from '../coordinator/members.ts';
 import { LivenessMonitor, type ProcessState } from './liveness.ts';
-import type { Pages } from './pages.ts';
+import type { Row } from './pages.ts';
 
-/**
- * Columns that are copied unchanged. Tenant slots concern members of one process only. Statistics affect
- * grants only where limits exist.
- */
-const DECIDING = Uint8Array.of(
-  M.MEAN_BYTES,
-  M.QUEUE_LENGTH,
-  M.ACTIVE_QPS,
-  M.LARGE_QPS,
-  M.WIRE_GBPS,
-  M.AWAITS_ANSWERS,
-  M.RATED_QPS,
-);
+/** Reports that every member has, and that affect grants only where limits exist. */
 const STATISTICS = [M.SENT_REQUESTS, M.SENT_BYTES, M.HELD_REQUESTS, M.LATENCY_NS, M.QPS];
-const ALL = Uint8Array.of(...DECIDING, ...STATISTICS);
+/** Those of the rulers lie behind them, and behind what only the daemon writes. */
+const FIRST_DECIDING = M.MEMBER.reports.length + M.TENANT.reports.length;
+/** Grants of every ruler. */
+const ALL_MARKS = 0xffff;
 /** Seats processed together, so that their data stays in the nearest cache. */
 const BATCH = 64;
 const EMPTY = new Float64Array(0);
-/**
- * SEEN_NS as the coordinator sees it for a silent client; for all others it is an arbitrary time, because
- * silence is decided here.
- */
-const NEVER_NS = Number.NEGATIVE_INFINITY;
-export const ANY_NS = Number.MAX_VALUE;
 
 export class SeatTable {
   private readonly members: MemberTable;
+  private readonly places: readonly Place[];
+  /** The numbers of columns of a row. */
+  private readonly reportCount: number;
+  private readonly grantCount: number;
+  /** By column of reports. */
+  private readonly defaults: Float64Array;
+  /** Reports that are copied unchanged, with and without statistics. */
+  private readonly deciding: Uint8Array;
+  private readonly all: Uint8Array;
   /** What clients write, and what they read. */
   private readonly counters: Float64Array[] = [];
   private readonly grants: Float64Array[] = [];
@@ -42,10 +38,8 @@ export class SeatTable {
   private readonly lastSignNs: Float64Array;
   private readonly liveness: LivenessMonitor;
   private readonly pids: Int32Array;
-  /** Classes as identities declare them; IDLE means that the class follows from what is sent. */
-  private readonly declared: Uint8Array;
   private readonly silent: Uint8Array;
-  /** 1 if silence of this seat would change grants. */
+  /** 1 if the seat reports something to a ruler, so that its silence would change grants. */
   private readonly active: Uint8Array;
   /** Number of active seats. */
   activeCount = 0;
@@ -57,11 +51,19 @@ export class SeatTable {
   constructor(members: MemberTable, inspectProcess: (pid: number) => ProcessState | null) {
     const { capacity } = members;
     this.members = members;
+    this.places = members.layout.places;
+    this.reportCount = members.width.reports;
+    this.grantCount = members.width.grants;
+    this.defaults = Float64Array.from(
+      this.places.flatMap(({ reports }) => reports.map((column) => column.default)),
+    );
+    const count = this.defaults.length - FIRST_DECIDING;
+    this.deciding = Uint8Array.from({ length: count }, (_, i) => FIRST_DECIDING + i);
+    this.all = Uint8Array.of(...this.deciding, ...STATISTICS);
     this.liveness = new LivenessMonitor(capacity, inspectProcess);
     this.pids = new Int32Array(capacity);
     this.lastSignNs = new Float64Array(capacity);
     this.clientSeenNs = new Float64Array(capacity);
-    this.declared = new Uint8Array(capacity);
     this.silent = new Uint8Array(capacity);
     this.active = new Uint8Array(capacity);
   }
@@ -70,21 +72,20 @@ export class SeatTable {
    * Adds a seat. The next pass writes its grants; until then the previous grants stay in row, so a client
    * always reads valid ones.
    */
-  add(row: number, { counters, grants }: Pages, pid: number, declared: number, nowNs: number): void {
+  add(row: number, { counters, grants }: Row, pid: number, nowNs: number): void {
     while (this.counters.length <= row) {
       this.counters.push(EMPTY);
       this.grants.push(EMPTY);
     }
     this.counters[row] = counters;
     this.grants[row] = grants;
-    this.members.marks[row] = M.ISOLATION_CHANGED;
+    this.members.marks[row] = ALL_MARKS;
     this.clientSeenNs[row] = 0;
-    this.declared[row] = declared;
     this.silent[row] = 0;
     this.pids[row] = pid;
     this.lastSignNs[row] = nowNs;
     this.liveness.markAlive(row);
-    this.members.counters[row * M.COUNTERS + M.WRITTEN_NS] = nowNs;
+    this.members.counters[row * this.reportCount + M.WRITTEN_NS] = nowNs;
   }
 
   remove(row: number): void {
@@ -126,7 +127,7 @@ export class SeatTable {
   private updateLiveness(row: number, nowNs: number): boolean {
     const from = this.counters[row];
     const { counters } = this.members;
-    const at = row * M.COUNTERS;
+    const at = row * this.reportCount;
     const beat = from[M.HEARTBEAT];
     const seenNs = from[M.WRITTEN_NS];
     if (!Object.is(beat, counters[at + M.HEARTBEAT]) || !Object.is(seenNs, this.clientSeenNs[row])) {
@@ -145,30 +146,27 @@ export class SeatTable {
   private setSilent(row: number, isSilent: number, nowNs: number): boolean {
     if (isSilent === this.silent[row]) return false;
     this.silent[row] = isSilent;
-    this.members.counters[row * M.COUNTERS + M.WRITTEN_NS] = isSilent === 1 ? NEVER_NS : nowNs;
+    this.members.counters[row * this.reportCount + M.WRITTEN_NS] = isSilent === 1 ? NEVER_NS : nowNs;
     return true;
   }
 
   private copy(row: number, isLimited: boolean): boolean {
-    const columns = isLimited ? ALL : DECIDING;
+    const { defaults } = this;
+    const columns = isLimited ? this.all : this.deciding;
     const from = this.counters[row];
     const { counters } = this.members;
-    const at = row * M.COUNTERS;
-    const declared = this.declared[row];
+    const at = row * this.reportCount;
+    const decidingCount = this.deciding.length;
     let hasChanged = false;
-    let kind = from[M.CLASS];
-    if (declared !== M.IDLE && kind !== M.IDLE) kind = declared;
-    if (counters[at + M.CLASS] !== kind) {
-      counters[at + M.CLASS] = kind;
-      hasChanged = true;
-    }
+    let isActive = 0;
     for (let i = 0; i < columns.length; i++) {
-      const value = from[columns[i]];
-      if (counters[at + columns[i]] === value) continue;
-      counters[at + columns[i]] = value;
+      const column = columns[i];
+      const value = from[column];
+      if (i < decidingCount && value !== defaults[column]) isActive = 1;
+      if (counters[at + column] === value) continue;
+      counters[at + column] = value;
       hasChanged = true;
     }
-    const isActive = counters[at + M.RATED_QPS] >= 1 || kind !== M.IDLE ? 1 : 0;
     if (isActive === this.active[row]) return hasChanged;
     this.activeCount += isActive - this.active[row];
     this.active[row] = isActive;
@@ -184,9 +182,11 @@ export class SeatTable {
       marks[row] = 0;
       const to = this.grants[row];
       if (to === EMPTY) continue;
-      const at = row * M.GRANTS;
-      if (mark === M.RATE_CHANGED) to[M.RATE_GBPS] = grants[at + M.RATE_GBPS];
-      else for (let i = 0; i < M.GRANTS; i++) to[i] = grants[at + i];
+      const at = row * this.grantCount;
+      for (const { mark: ruler, grantsAt, grants: columns } of this.places) {
+        if ((mark & ruler) === 0) continue;
+        for (let i = grantsAt; i < grantsAt + columns.length; i++) to[i] = grants[at + i];
+      }
     }
   }
 }

@@ -23,7 +23,7 @@ export interface ServerOptions {
   readonly mode: number;
   readonly limits?: ClientLimits;
   readonly host: Host;
-  /** The policy of clients that name none, in the form of ISOVERBS_POLICY; '' for no policy. */
+  /** The policy for clients that name none, in the form of ISOVERBS_POLICY; '' for no policy. */
   readonly policy: string;
   readonly log: Logger;
   /** Called again for each client when the rules have changed. */
@@ -32,7 +32,7 @@ export interface ServerOptions {
   maySet(credentials: PeerCredentials): boolean;
   /** Called after each pass with its duration. */
   onPass?(durationNs: number): void;
-  /** Monotonic. */
+  /** A monotonic clock. */
   nowNs(): number;
 }
 
@@ -125,16 +125,20 @@ export class Server {
     const hello = peer.frames.next();
     if (hello.type !== 'hello') throw new HandshakeError(`'${hello.type}' before hello`);
     if (hello.version !== VERSION) {
-      throw new HandshakeError(`protocol version ${hello.version}; this daemon speaks ${VERSION}`);
+      throw new HandshakeError(
+        `protocol ${hello.version}; this daemon speaks protocol ${VERSION}: use the daemon's version of isoverbs in this program`,
+      );
     }
     const identity = identify(peer.credentials, hello);
     const { tenant } = identity;
     const isShim = hello.role === 'shim';
-    const pages = isShim ? peer.openPages(identity) : { fds: [], sent() {} };
+    const { layout, shape } = this.options.host;
+    const pages = isShim ? peer.openPages(identity, shape) : { fds: [], sent() {} };
     const bytes = frame({
       type: 'welcome',
       version: VERSION,
       slots: isShim ? SEATS_PER_CLIENT : 0,
+      layout: isShim ? layout : [],
       policy,
       tenant,
     });
@@ -185,7 +189,7 @@ export class Server {
     });
   }
 
-  /** An invalid message ends the connection of the client that sent it, and nothing else. */
+  /** An invalid message ends only the connection of the client that sent it. */
   private guard(peer: Peer, action: () => void): void {
     try {
       action();
@@ -261,7 +265,7 @@ export class Server {
       this.send(
         peer,
         reason === null
-          ? { type: 'joined', slot: seatNumber, tenant: name }
+          ? { type: 'joined', slot: seatNumber, tenant: name, labels: host.giveLabels(client, seatNumber) }
           : { type: 'refused', slot: seatNumber, reason },
       );
     });
@@ -297,8 +301,8 @@ export class Server {
   }
 
   /**
-   * A client's counters have changed, or it has gone. A client that signals without pause is served only now
-   * and then.
+   * A client's counters have changed, or it has disconnected. A client that signals without pause is served only from
+   * time to time.
    */
   private signalled(peer: Peer, isAlive: boolean): void {
     const { host, nowNs } = this.options;
@@ -317,14 +321,20 @@ export class Server {
 
   /** After a pass: notifies clients whose grants have changed, and sends the answers that waited for it. */
   private notifyClients(): void {
-    for (const client of this.options.host.takeClientsToNotify()) this.byClient.get(client)?.wake?.signal();
+    const { host } = this.options;
+    for (const { client, seatNumber: slot } of host.takeRelabelled()) {
+      const peer = this.byClient.get(client);
+      if (peer !== undefined)
+        this.send(peer, { type: 'labels', slot, labels: host.giveLabels(client, slot) });
+    }
+    for (const client of host.takeClientsToNotify()) this.byClient.get(client)?.wake?.signal();
     for (const peer of [...this.awaitingPass]) {
       this.awaitingPass.delete(peer);
       for (const send of peer.pendingAnswers.splice(0)) send();
     }
   }
 
-  /** Calls `send` once everything received before it is in force. */
+  /** Calls `send` once everything received earlier is in force. */
   private answerAfterPass(peer: Peer, send: () => void): void {
     if (!this.passScheduler.isPending && peer.pendingAnswers.length === 0) {
       send();

@@ -1,5 +1,5 @@
 /**
- * What tenants have sent in total. Contexts come and go, but what they sent stays with their tenant, so the
+ * What tenants have sent in total. Contexts come and go, but the bytes that they sent stay with their tenant, so the
  * sums only grow. Tenants that left long ago are forgotten.
  */
 import * as M from '../coordinator/member-table.ts';
@@ -9,7 +9,7 @@ export interface Total {
   readonly tenant: string;
   sentRequests: number;
   sentBytes: number;
-  /** When the tenant left; Infinity while it is present. */
+  /** The time at which the tenant left; Infinity while it is present. */
   leftNs: number;
 }
 
@@ -27,7 +27,7 @@ const MAX_INCREASE = 2 ** 48;
 
 export class Totals {
   private readonly present = new Map<string, Total>();
-  /** In the order in which they left. */
+  /** Departed tenants, in the order in which they left. */
   private readonly departed = new Map<string, Total>();
 
   /** The total of a tenant that is present at a device. */

@@ -1,9 +1,11 @@
 /** Drivers: where policies run, either in the application's own calls or in a worker thread. */
-import { isAbsolute, resolve } from 'node:path';
+import { resolve } from 'node:path';
+import type { Ruler } from '../policies/index.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import { ConfigError, shown } from '../verbs/errors.ts';
-import { requireCpu, workerDriver } from './worker/front.ts';
-import { loadPolicy, underCurrentNames } from './worker/policies.ts';
+import { NANOSECONDS, parseQuantity } from '../verbs/units.ts';
+import { requireCpu, requireSpin, type WorkerDriverOptions, workerDriver } from './worker/front.ts';
+import { loadPolicy, loadRulers, underCurrentNames } from './worker/policies.ts';
 import type { PolicySpec } from './worker/protocol.ts';
 
 export { type WorkerDriverOptions, workerDriver } from './worker/front.ts';
@@ -15,37 +17,69 @@ export type DriverName = 'inline' | 'worker';
 
 export const DRIVERS: readonly DriverName[] = ['inline', 'worker'];
 
-/** A driver as a string: its name, and optionally the CPU for its thread. */
-export type Driver = DriverName | `worker:cpu=${number}`;
+/** A driver as a string: its name, and options of the worker thread (`worker:cpu=3,spin=1ms`). */
+export type Driver = DriverName | `worker:${string}`;
 
 /** A driver as that string, or as an object. */
-export type DriverChoice = Driver | { name: DriverName; cpu?: number };
+export type DriverChoice = Driver | ({ name: DriverName } & WorkerDriverOptions);
 
-/** @throws ConfigError for an unknown driver or an impossible CPU number */
+const FORMS = `${DRIVERS.join(', ')} or worker:cpu=NUMBER,spin=TIME`;
+
+/** @throws ConfigError for an unknown driver, an impossible CPU number or an impossible time */
 export function driverOf(choice: unknown, source: string): Driver {
-  if (typeof choice === 'object' && choice !== null) {
-    const { name, cpu, ...rest } = choice as { name?: unknown; cpu?: unknown };
-    const [unknown] = Object.keys(rest);
-    if (unknown !== undefined)
-      throw new ConfigError(`${source}: unknown key '${unknown}'; the keys are name and cpu`);
-    const known = driverName(name, `${source}: name`);
-    if (cpu === undefined) return known;
-    if (known !== 'worker')
-      throw new ConfigError(`${source}: cpu: only the driver 'worker' has a thread to pin`);
-    return `worker:cpu=${requireCpu(cpu, source)}`;
+  if (typeof choice === 'object' && choice !== null) return driverOfObject(choice, source);
+  const known = DRIVERS.find((name) => name === choice);
+  if (known !== undefined) return known;
+  const options = typeof choice === 'string' && choice.startsWith('worker:') ? choice.slice(7) : '';
+  const found: WorkerDriverOptions = {};
+  for (const option of options.split(',')) {
+    const [, name, value] = /^(cpu|spin)=([^=]+)$/.exec(option) ?? [];
+    if (name === 'cpu' && /^\d+$/.test(value)) found.cpu = requireCpu(Number(value), source);
+    else if (name === 'spin') found.spinNs = spinOf(value, source);
+    else throw new ConfigError(`${source}: unknown driver ${shown(choice)}; use ${FORMS}`);
   }
-  const [, digits] = /^worker:cpu=(\d+)$/.exec(String(choice)) ?? [];
-  if (digits !== undefined) return `worker:cpu=${requireCpu(Number(digits), source)}`;
-  const name = DRIVERS.find((known) => known === choice);
-  if (name !== undefined) return name;
-  throw new ConfigError(
-    `${source}: unknown driver ${shown(choice)}; use ${DRIVERS.join(', ')} or worker:cpu=NUMBER`,
-  );
+  return workerDriverOf(found);
 }
 
-/** The CPU for a driver's thread, if it names one. */
-export function cpuOf(driver: Driver): number | undefined {
-  return driver.includes('=') ? Number(driver.slice(driver.indexOf('=') + 1)) : undefined;
+function spinOf(text: string, source: string): number {
+  return requireSpin(parseQuantity(`${source}: spin`, text, NANOSECONDS), source);
+}
+
+function driverOfObject(choice: object, source: string): Driver {
+  const { name, cpu, spinNs, ...rest } = choice as Record<string, unknown>;
+  const [unknown] = Object.keys(rest);
+  if (unknown !== undefined)
+    throw new ConfigError(`${source}: unknown key '${unknown}'; the keys are name, cpu and spinNs`);
+  const known = driverName(name, `${source}: name`);
+  if (known === 'worker') {
+    return workerDriverOf({
+      ...(cpu !== undefined && { cpu: requireCpu(cpu, source) }),
+      ...(spinNs !== undefined && { spinNs: requireSpin(spinNs, source) }),
+    });
+  }
+  if (cpu !== undefined)
+    throw new ConfigError(`${source}: cpu: only the driver 'worker' has a thread to pin`);
+  if (spinNs !== undefined)
+    throw new ConfigError(`${source}: spinNs: only the driver 'worker' has a thread that spins`);
+  return known;
+}
+
+function workerDriverOf({ cpu, spinNs }: WorkerDriverOptions): Driver {
+  const options = [
+    ...(cpu === undefined ? [] : [`cpu=${cpu}`]),
+    ...(spinNs === undefined ? [] : [`spin=${spinNs}ns`]),
+  ];
+  return options.length === 0 ? 'worker' : `worker:${options.join(',')}`;
+}
+
+/** The options of a driver's thread, from a string that `driverOf` returned. */
+export function workerOptionsOf(driver: Driver): WorkerDriverOptions {
+  const [, cpu] = /cpu=(\d+)/.exec(driver) ?? [];
+  const [, spin] = /spin=([\d.]+)ns/.exec(driver) ?? [];
+  return {
+    ...(cpu !== undefined && { cpu: Number(cpu) }),
+    ...(spin !== undefined && { spinNs: Number(spin) }),
+  };
 }
 
 /** @throws ConfigError for an unknown driver */
@@ -67,8 +101,15 @@ export function policyInterceptors(
 ): Interceptor[] {
   const specs = policies.map(specOf);
   if (driver === 'inline' || specs.length === 0) return specs.map(loadPolicy);
-  const cpu = cpuOf(driver);
-  return [workerDriver(specs, cpu === undefined ? {} : { cpu })];
+  return [workerDriver(specs, workerOptionsOf(driver))];
+}
+
+/**
+ * The rulers that a policy's module brings to coordinators.
+ * @throws ConfigError
+ */
+export function rulersOfModule(name: string): readonly Ruler[] {
+  return loadRulers(name, resolve(name));
 }
 
 /** Whether a policy name is a file path: it contains a slash or ends like a module. */
@@ -78,5 +119,5 @@ export function isModuleName(name: string): boolean {
 
 function specOf({ name, options }: { name: string; options: Record<string, unknown> }): PolicySpec {
   if (!isModuleName(name)) return { name, options: underCurrentNames(name, options) };
-  return { name, options, module: isAbsolute(name) ? name : resolve(name) };
+  return { name, options, module: resolve(name) };
 }

@@ -24,8 +24,8 @@ export interface OutputFile {
 const openPaths = new Set<string>();
 
 /**
- * Opens a file for writing. `{pid}` and `{thread}` in the name are replaced. An old file is overwritten; if another
- * writer has it open, the name gets a number instead.
+ * Opens a file for writing. `{pid}` and `{thread}` in the name are replaced. An old file is overwritten, but if another
+ * writer has it open, the name gets a number.
  * @throws FileError
  */
 export function openOutput(name: string): OutputFile {
@@ -129,4 +129,21 @@ function isTaken(path: string): boolean {
   } finally {
     closeSync(fd);
   }
+}
+
+/** Actions at the end of the process or worker, behind a single `exit` listener. */
+const exitActions = new Set<() => void>();
+
+function runExitActions(): void {
+  for (const action of [...exitActions]) action();
+}
+
+/** Registers `action` for the exit. The returned function cancels it. */
+export function atExit(action: () => void): () => void {
+  if (exitActions.size === 0) process.on('exit', runExitActions);
+  exitActions.add(action);
+  return () => {
+    exitActions.delete(action);
+    if (exitActions.size === 0) process.off('exit', runExitActions);
+  };
 }

@@ -7,13 +7,14 @@ import type { Meter } from './meter.ts';
 import type { ShimCpu } from './shim-cpu.ts';
 import type { Stacks } from './stacks.ts';
 
-// Kinds of actor events (their `b`), in addition to CORE_POLLS. 0 is a completion that became visible.
+// Kinds of actor events (their `b`), in addition to CORE_POLLS. 0 means that a completion became visible.
 const COMPLETION = 0;
 const POST = 2;
 const START = 3;
 const OPEN = 4;
 const CLOSE = 5;
 const TICK = 6;
+const STEP = 7;
 
 /** Polls one completion queue, on one core. */
 export interface Poller {
@@ -36,13 +37,17 @@ export class Dispatcher {
   readonly world: World;
   readonly clock: Float64Array;
   readonly cpuAhead: Float64Array;
-  /** By number, as in events: the actor of a completion queue is its poller. */
+  /** Pollers by number, as in events: the actor of a completion queue is its poller. */
   readonly pollers: Poller[] = [];
   readonly cores: Core[] = [];
+  /** Hosts by core. */
+  readonly coreHosts: number[] = [];
   readonly meters: Meter[] = [];
   /** Called at each tick of the timeline. */
   onTick: (tick: number) => void = () => {};
-  /** By core, then by queue of the core. */
+  /** Called at each step of the script. */
+  onStep: (step: number) => void = () => {};
+  /** Pollers by core, then by queue of the core. */
   private readonly pollersByCore: Poller[][] = [];
 
   constructor(fabric: Fabric, stacks: Stacks, cpu: ShimCpu) {
@@ -55,8 +60,9 @@ export class Dispatcher {
     world.hooks.actor = (actor, b) => this.dispatch(actor, b);
   }
 
-  addCore(core: Core): void {
+  addCore(core: Core, host: number): void {
     this.cores.push(core);
+    this.coreHosts.push(host);
     this.pollersByCore.push([]);
   }
 
@@ -87,6 +93,10 @@ export class Dispatcher {
 
   tickAt(timeNs: number, tick: number): void {
     this.schedule(timeNs, tick, TICK);
+  }
+
+  stepAt(timeNs: number, step: number): void {
+    this.schedule(timeNs, step, STEP);
   }
 
   private schedule(timeNs: number, actor: number, b: number): void {
@@ -124,6 +134,9 @@ export class Dispatcher {
         return;
       case TICK:
         this.onTick(actor);
+        return;
+      case STEP:
+        this.onStep(actor);
     }
   }
 }

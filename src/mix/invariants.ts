@@ -4,7 +4,7 @@ import type { App } from './resolve.ts';
 
 /**
  * Describes each invariant that an application breaks, one sentence each.
- * @param addedBytes that shims add to a message at most, and that count as delivered
+ * @param addedBytes the most bytes that shims add to a message, which count as delivered
  */
 export function brokenInvariants(app: App, meter: Meter, addedBytes = 0): string[] {
   const broken: string[] = [];
@@ -21,15 +21,18 @@ export function brokenInvariants(app: App, meter: Meter, addedBytes = 0): string
     );
   }
   const bytes = meter.deliveredBytes();
-  if (bytes > posted * (app.maxBytes + addedBytes)) {
+  const { minBytes, maxBytes, replyBytes } = app;
+  const replies = replyBytes === 0 ? '' : ` and answers of ${replyBytes}`;
+  const added = replyBytes === 0 ? addedBytes : 2 * addedBytes;
+  if (bytes > posted * (maxBytes + replyBytes + added)) {
     broken.push(
-      `${app.name}: ${bytes} bytes were delivered, more than ${posted} messages of ${app.maxBytes} bytes hold`,
+      `${app.name}: ${bytes} bytes were delivered, more than ${posted} messages of ${maxBytes} bytes${replies} hold`,
     );
   }
   // The sender of an unreliable message never learns whether it arrived.
-  if (app.transport === 'rc' && errors === 0 && bytes < completed * app.minBytes) {
+  if (app.transport === 'rc' && errors === 0 && bytes < completed * (minBytes + replyBytes)) {
     broken.push(
-      `${app.name}: ${completed} messages of ${app.minBytes} bytes completed, but only ${bytes} bytes arrived`,
+      `${app.name}: ${completed} messages of ${minBytes} bytes${replies} completed, but only ${bytes} bytes arrived`,
     );
   }
   return broken;

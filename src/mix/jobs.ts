@@ -2,6 +2,7 @@
 import { NANOSECONDS, parseQuantity } from '../verbs/units.ts';
 import { commandOf, type Mix } from './mixture.ts';
 import { parseHostPolicies, parsePolicy, parseSet } from './parse.ts';
+import { parseStep } from './script/script.ts';
 import { DEFAULTS, type MixSpec } from './spec.ts';
 
 /** One run of one mixture. */
@@ -31,10 +32,13 @@ export function distinct(jobs: readonly Job[]): Job[] {
   return [...byKey.values()];
 }
 
-/** What runMix() takes. Payload bytes are not moved: no report reads them, and the timing is the same. @throws ConfigError */
+/**
+ * The argument of runMix(). Payload bytes are not moved: no report reads them, and the timing is the same. @throws
+ * ConfigError
+ */
 export function specOf(mix: Mix, seed: number): MixSpec {
   const { profile, set = {}, policy = 'none', onHosts = [], duration, warmup, topology, apps } = mix;
-  const { hosts = DEFAULTS.hosts } = mix;
+  const { hosts = DEFAULTS.hosts, at = [] } = mix;
   return {
     profile,
     set: Object.fromEntries(Object.entries(set).map(([name, value]) => parseSet(`${name}=${value}`))),
@@ -46,6 +50,7 @@ export function specOf(mix: Mix, seed: number): MixSpec {
     hosts,
     ...(topology !== undefined && { topology }),
     payload: false,
+    ...(at.length > 0 && { script: at.map(parseStep) }),
     apps: apps.map(({ spec }) => spec),
   };
 }

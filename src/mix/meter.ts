@@ -15,7 +15,7 @@ export const CLOSE = 3;
 export const COMPLETED = 0;
 export const LATENCY_SUM = 1;
 export const LATENCY_COUNT = 2;
-/** The same inside the window. */
+/** The same sums inside the window. */
 const WINDOW_COMPLETED = 3;
 const WINDOW_LATENCY_SUM = 4;
 const WINDOW_LATENCY_COUNT = 5;

@@ -1,6 +1,6 @@
 /**
- * A mixture as people write it: in the words of `isoverbs mix`, with its applications parsed once. Reports print it
- * as the command that repeats the run; what runs is the MixSpec (jobs.ts).
+ * A mixture in the words of `isoverbs mix`, with its applications parsed once. Reports print it as the command that
+ * repeats the run; the run itself takes a MixSpec (jobs.ts).
  */
 import type { TopologyName } from '../sim/network/topology.ts';
 import { parseApp } from './parse.ts';
@@ -18,7 +18,7 @@ export interface Mix {
   readonly profile: string;
   /** Parameters that differ from the profile. */
   readonly set?: Readonly<Record<string, string | number>>;
-  /** Default none. Several are separated by semicolons, the outermost first. */
+  /** Default none. Several policies are separated by semicolons, the outermost first. */
   readonly policy?: string;
   /** Policies of some hosts, each as `@HOST=POLICY`. */
   readonly onHosts?: readonly string[];
@@ -29,6 +29,8 @@ export interface Mix {
   readonly hosts?: number;
   /** Default: a cable between two hosts, one switch for more. */
   readonly topology?: TopologyName;
+  /** What happens during the run, each as `TIME:ACTION`. */
+  readonly at?: readonly string[];
   readonly apps: readonly MixApp[];
 }
 
@@ -65,15 +67,16 @@ export function changed(mix: Mix, change: MixChange): Mix {
 export const quoted = (word: string) =>
   /^[\w.,:=@/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 
-/** The command line that repeats a run. For people: nothing parses it. */
+/** The command line that repeats a run. It is meant for people, and no code parses it. */
 export function commandOf(mix: Mix, seed: number): string {
   const { profile, set = {}, policy = 'none', onHosts = [], duration, warmup, topology, apps } = mix;
-  const { hosts = DEFAULTS.hosts } = mix;
+  const { hosts = DEFAULTS.hosts, at = [] } = mix;
   const words = ['isoverbs mix', `--profile ${profile}`];
   for (const [name, value] of Object.entries(set)) words.push(`--set ${name}=${value}`);
   for (const one of [policy, ...onHosts]) words.push(`--policy ${quoted(one)}`);
   words.push(`--duration ${duration}`, `--warmup ${warmup}`, `--seed ${seed}`);
   if (hosts !== DEFAULTS.hosts) words.push(`--hosts ${hosts}`);
   if (topology !== undefined) words.push(`--topology ${topology}`);
+  for (const step of at) words.push(`--at ${quoted(step)}`);
   return [...words, ...apps.map((app) => `--app ${app.words}`)].join(' ');
 }

@@ -1,5 +1,6 @@
 /** Parses the command-line forms of a mix: `B:size=1MiB,qps=2`, `linkGbps=40`, `perf:subMsgSizeBytes=8192`. */
 import { ConfigError } from '../verbs/errors.ts';
+import { type Labels, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import {
   BYTES,
   GBPS,
@@ -9,6 +10,8 @@ import {
   type Quantity,
   quantityOf,
 } from '../verbs/units.ts';
+import type { Operation } from './operations.ts';
+import { labelsOf } from './resolve.ts';
 import { readSizes } from './sizes.ts';
 import type { AppSpec, HostPolicies, Kind, OneOrRange, PolicyUse } from './spec.ts';
 
@@ -56,11 +59,30 @@ function size(what: string, text: string): AppSpec['sizeBytes'] {
   return range(what, text, (one) => parseQuantity(what, one, BYTES));
 }
 
+const operation = oneOf('write', 'send', 'read', 'atomic');
+
+/** Parses an operation, or several with their shares: `write:0.7/read:0.3`. */
+function operations(what: string, text: string): AppSpec['op'] {
+  if (!text.includes(':')) return operation(what, text) as Operation;
+  const mix: Partial<Record<Operation, number>> = {};
+  for (const part of text.split('/')) {
+    const [name, share, ...more] = part.split(':');
+    const one = operation(what, name) as Operation;
+    if (share === undefined || more.length > 0) {
+      throw new ConfigError(`${what}: '${part}' is not an operation and its share, such as read:0.3`);
+    }
+    if (Object.hasOwn(mix, one)) throw new ConfigError(`${what}: '${one}' is given twice`);
+    mix[one] = number(what, share) as number;
+  }
+  return mix;
+}
+
 /** The keys of an application: the field each sets, and its parser. */
 const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader]>> = {
   name: ['name', word],
-  op: ['op', oneOf('write', 'send', 'read', 'atomic')],
+  op: ['op', operations],
   size: ['sizeBytes', size],
+  reply: ['replyBytes', quantity(BYTES)],
   qps: ['qps', parseWhole],
   count: ['count', parseWhole],
   depth: ['depth', parseWhole],
@@ -72,6 +94,7 @@ const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader
   group: ['group', word],
   weight: ['weight', number],
   qpWeight: ['qpWeight', number],
+  kind: ['traffic', oneOf(...TRAFFIC_NAMES)],
   class: ['class', (what, text) => CLASSES.get(text) ?? parseWhole(what, text)],
   rate: ['rateGbps', quantity(GBPS)],
   start: ['startNs', quantity(NANOSECONDS)],
@@ -80,6 +103,19 @@ const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader
   transport: ['transport', oneOf('rc', 'uc', 'ud')],
   inline: ['inline', oneOf('auto', 'yes', 'no')],
 };
+
+/** The keys of labels. */
+const LABEL_KEYS = ['weight', 'qpWeight', 'group', 'kind'] as const;
+
+/** Parses one label of an application as `set` of a script takes it. @throws ConfigError */
+export function parseLabel(where: string, key: string, text: string): Partial<Labels> {
+  if (!LABEL_KEYS.some((known) => known === key)) {
+    throw new ConfigError(`${where}: unknown key '${key}'; use rate, ${LABEL_KEYS.join(', ')}`);
+  }
+  const [field, read] = KEYS[key];
+  const value = key === 'group' ? text : read(`${where}: ${key}`, text);
+  return labelsOf(where, { [field]: value });
+}
 
 /** All keys of an application. */
 export const APP_KEYS: readonly string[] = Object.keys(KEYS);
@@ -112,8 +148,8 @@ export function parseSet(text: string): [name: string, value: unknown] {
 }
 
 /**
- * Parses the argument of `--policy`: NAME, or NAME:option=value,option (an option alone is true). Several are separated by
- * semicolons, the outermost first. @throws ConfigError
+ * Parses the argument of `--policy`: NAME, or NAME:option=value,option (an option alone is true). Several policies are
+ * separated by semicolons, the outermost first. @throws ConfigError
  */
 export function parsePolicy(text: string): PolicyUse & { inner?: readonly PolicyUse[] } {
   const [outermost, ...inner] = text.split(';').map((one) => parsePolicyUse(one));

@@ -19,7 +19,7 @@ export async function runSpec(spec: MixSpec): Promise<Outcome> {
 }
 
 export interface PoolOptions {
-  /** 1: no worker threads. */
+  /** The number of threads; 1 means no worker threads. */
   threads: number;
   /** Supplies results of earlier runs and stores new ones. */
   cache?: RunCache;
@@ -27,7 +27,9 @@ export interface PoolOptions {
   onDone?(done: number, of: number): void;
 }
 
-/** Runs all jobs. Their order does not matter: each is a simulation of its own. @throws Error when a worker dies */
+/**
+ * Runs all jobs. Their order does not matter, because each is a separate simulation. @throws Error when a worker dies
+ */
 export async function runJobs(
   jobs: readonly Job[],
   { threads, cache, onDone }: PoolOptions,

@@ -5,14 +5,22 @@ import { override } from '../sim/profile/overrides.ts';
 import type { NicParams } from '../sim/profile/params.ts';
 import { PROFILES } from '../sim/profile/profiles.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { isGroup, isWeight, type Labels, type QpLabels, TRAFFIC_NAMES } from '../verbs/labels.ts';
+import { type OpDraw, type Operation, type OpMix, opDrawOf } from './operations.ts';
 import type { SizeDistribution } from './sizes.ts';
-import type { AppSpec, Inline, Kind, MixSpec, OneOrRange, Operation, PolicyUse, Transport } from './spec.ts';
+import type { AppSpec, Inline, Kind, MixSpec, OneOrRange, PolicyUse, Transport } from './spec.ts';
 
 /** One application with all defaults filled in. */
 export interface App {
   readonly name: string;
   readonly kind: Kind;
+  /** With several operations, the one as which its requests are written first. */
   readonly op: Operation;
+  /** Null: only `op`. */
+  readonly opDraw: OpDraw | null;
+  /** Bytes of the peer's answer to each message; 0: none. */
+  readonly replyBytes: number;
+  readonly isReplyInline: boolean;
   readonly minBytes: number;
   readonly maxBytes: number;
   /** Null: all sizes from minBytes to maxBytes are equally likely. */
@@ -24,9 +32,9 @@ export interface App {
   readonly host: number;
   readonly to: number;
   readonly tenant: string;
-  readonly group: string | undefined;
   readonly weight: number;
-  readonly qpWeight: number;
+  /** Labels of each queue pair; {}: those of its context. */
+  readonly qpLabels: QpLabels;
   readonly class: number;
   readonly rateGbps: number;
   readonly startNs: number;
@@ -167,8 +175,9 @@ interface CopyContext {
 }
 
 function resolveApp(app: AppSpec, copy: CopyContext): App {
-  const { kind, op = 'write', transport = 'rc', thinkNs = 0, rateGbps = 0, group } = app;
+  const { kind, transport = 'rc', thinkNs = 0, rateGbps = 0, replyBytes = 0 } = app;
   const { name, where, host, to, spec, params } = copy;
+  const { op, opDraw } = operationsOf(app.op ?? 'write', where);
   const [minBytes, maxBytes] = sizesOf(app, where, params);
   const qps = whole(`${where}: qps`, app.qps ?? 1, 1, MAX_QPS);
   const depth = whole(`${where}: depth`, app.depth ?? Math.max(DEPTHS[kind], app.batch ?? 1), 1, MAX_DEPTH);
@@ -177,26 +186,21 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
     throw new ConfigError(`${where}: a batch of ${batch} does not fit into a depth of ${depth}`);
   }
   const cores = whole(`${where}: cores`, app.cores ?? qps, 1, qps);
-  const weight = positive(`${where}: weight`, app.weight ?? 1);
-  const qpWeight = positive(`${where}: qpWeight`, app.qpWeight ?? 1);
+  const { weight = 1, ...qpLabels } = labelsOf(where, app);
   const level = whole(`${where}: class`, app.class ?? 0, 0, LAST_CLASS);
   if (!(thinkNs >= 0)) throw new ConfigError(`${where}: think must be at least 0`);
-  if (!(rateGbps >= 0 && rateGbps <= params.linkGbps)) {
-    throw new ConfigError(
-      `${where}: a rate of ${rateGbps} Gbps is not between 0 and the link's ${params.linkGbps} Gbps`,
-    );
-  }
-  if (rateGbps > 0 && params.rateLimiters === 0) {
-    throw new ConfigError(`${where}: rate: the device has no rate limiters (rateLimiters)`);
-  }
+  requireRate(where, rateGbps, params);
   const { startNs = 0, stopNs = spec.durationNs } = app;
   requireTimes(where, startNs, stopNs, spec);
-  requireTransport(where, op, transport);
-  const inline = isInline(where, app.inline ?? 'auto', kind, op, maxBytes, params);
+  for (const one of opDraw?.operations ?? [op]) requireTransport(where, one, transport);
+  const inlined = { where, inline: app.inline ?? 'auto', kind, params };
+  const inline = isInline({ ...inlined, operations: opDraw?.operations ?? [op], maxBytes });
+  const isReplyInline = isInline({ ...inlined, inline: 'auto', operations: ['send'], maxBytes: replyBytes });
+  requireReply(where, app.replyBytes, { op, opDraw, transport });
   const tenant = app.tenant ?? name;
   const { sizeBytes } = app;
   const sizes = typeof sizeBytes === 'object' && 'points' in sizeBytes ? sizeBytes : null;
-  const owner = { name, kind, host, to, tenant, group, weight, qpWeight, class: level };
+  const owner = { name, kind, host, to, tenant, weight, qpLabels, class: level };
   return {
     ...owner,
     minBytes,
@@ -207,6 +211,9 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
     batch,
     cores,
     op,
+    opDraw,
+    replyBytes,
+    isReplyInline,
     transport,
     thinkNs,
     rateGbps,
@@ -216,7 +223,40 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
   };
 }
 
-function requireTimes(where: string, startNs: number, stopNs: number, spec: MixSpec): void {
+/** The labels that an application sets. @throws ConfigError */
+export function labelsOf(
+  where: string,
+  { weight, qpWeight, group, traffic }: Pick<AppSpec, 'weight' | 'qpWeight' | 'group' | 'traffic'>,
+): Partial<Labels> {
+  for (const [name, value] of Object.entries({ weight, qpWeight })) {
+    if (value === undefined || isWeight(value)) continue;
+    throw new ConfigError(`${where}: ${name} must be a number from 1e-6 to 1e6, got ${value}`);
+  }
+  if (group !== undefined && !isGroup(group)) {
+    throw new ConfigError(`${where}: group must be a name of at most 64 printable characters`);
+  }
+  return {
+    ...(weight !== undefined && { weight }),
+    ...(qpWeight !== undefined && { qpWeight }),
+    ...(group !== undefined && { group }),
+    ...(traffic !== undefined && { traffic: TRAFFIC_NAMES.indexOf(traffic) }),
+  };
+}
+
+/** @throws ConfigError for a rate limit that the device cannot enforce */
+export function requireRate(where: string, rateGbps: number, params: Readonly<DeviceLimits>): void {
+  if (!(rateGbps >= 0 && rateGbps <= params.linkGbps)) {
+    throw new ConfigError(
+      `${where}: a rate of ${rateGbps} Gbps is not between 0 and the link's ${params.linkGbps} Gbps`,
+    );
+  }
+  if (rateGbps > 0 && params.rateLimiters === 0) {
+    throw new ConfigError(`${where}: rate: the device has no rate limiters (rateLimiters)`);
+  }
+}
+
+/** @throws ConfigError for an application that posts nothing in the part of the run that is measured */
+export function requireTimes(where: string, startNs: number, stopNs: number, spec: MixSpec): void {
   const { warmupNs, durationNs } = spec;
   if (!(startNs >= 0 && stopNs > startNs) && startNs < durationNs) {
     throw new ConfigError(`${where}: it stops at ${stopNs} ns, not after its start at ${startNs} ns`);
@@ -261,15 +301,48 @@ function requireTransport(where: string, op: Operation, transport: Transport): v
   );
 }
 
-function isInline(
+/** The operations of an application, and the one as which its requests are written first: it has a remote address. */
+function operationsOf(given: Operation | OpMix, where: string): Pick<App, 'op' | 'opDraw'> {
+  if (typeof given === 'string') return { op: given, opDraw: null };
+  const shares = Object.entries(given);
+  if (shares.length === 0) throw new ConfigError(`${where}: op: at least one operation is needed`);
+  for (const [op, share] of shares) {
+    if (op === 'atomic') {
+      throw new ConfigError(
+        `${where}: op: only write, send and read can be mixed, because an atomic has 8 bytes`,
+      );
+    }
+    positive(`${where}: op: the share of ${op}`, share);
+  }
+  const opDraw = opDrawOf(given);
+  return { op: opDraw.operations.find((op) => op !== 'send') ?? 'send', opDraw };
+}
+
+function requireReply(
   where: string,
-  inline: Inline,
-  kind: Kind,
-  op: Operation,
-  maxBytes: number,
-  params: Readonly<DeviceLimits>,
-): boolean {
-  const possible = (op === 'write' || op === 'send') && maxBytes <= params.inlineMaxBytes;
+  replyBytes: number | undefined,
+  { op, opDraw, transport }: Pick<App, 'op' | 'opDraw' | 'transport'>,
+): void {
+  if (replyBytes === undefined) return;
+  whole(`${where}: reply`, replyBytes, 1, MAX_MESSAGE_BYTES);
+  if (op === 'send' && opDraw === null && transport === 'rc') return;
+  throw new ConfigError(
+    `${where}: reply requires op=send and transport=rc: the peer answers messages that it receives`,
+  );
+}
+
+interface InlineQuestion {
+  where: string;
+  inline: Inline;
+  kind: Kind;
+  operations: readonly Operation[];
+  maxBytes: number;
+  params: Readonly<DeviceLimits>;
+}
+
+function isInline({ where, inline, kind, operations, maxBytes, params }: InlineQuestion): boolean {
+  const isPushed = operations.every((op) => op === 'write' || op === 'send');
+  const possible = isPushed && maxBytes <= params.inlineMaxBytes;
   if (inline === 'yes' && !possible) {
     throw new ConfigError(
       `${where}: only writes and sends of at most ${params.inlineMaxBytes} bytes (inlineMaxBytes) can be inline`,

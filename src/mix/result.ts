@@ -1,12 +1,13 @@
 /** The result of a mix, as `isoverbs mix --json` prints it. */
-import type { PolicyState } from '../verbs/provider.ts';
-import type { Kind } from './spec.ts';
+import type { Departure } from '../sim/egress/departure-log.ts';
+import type { LayerCounters, PolicyGauge, PolicyState } from '../verbs/provider.ts';
+import type { Kind, QueuePairName } from './spec.ts';
 
 /** Time from the start of the post call to the end of the poll that returned the completion, in microseconds. */
 export interface LatencyUs {
   readonly avg: number;
   readonly p50: number;
-  /** Present with `details`. */
+  /** Present only with `details`. */
   readonly p80?: number;
   readonly p99: number;
   readonly p999: number;
@@ -24,12 +25,12 @@ export interface AppResult {
   /** Delivered payload, including that of unfinished messages. */
   readonly throughputGbps: number;
   readonly messageRateMmps: number;
-  /** Latency of the signaled requests that were posted and completed in the window; null without any. */
+  /** Latency of the signaled requests that were posted and completed in the window; null if there were none. */
   readonly latencyUs: LatencyUs | null;
   /** Messages completed in the window; requests that failed in the whole run. */
   readonly completed: number;
   readonly errors: number;
-  /** Each queue pair, with `details`. */
+  /** The figures of each queue pair, with `details`. */
   readonly queuePairs?: readonly QueuePairResult[];
 }
 
@@ -62,9 +63,21 @@ export interface Timeline {
     readonly name: string;
     readonly throughputGbps: readonly number[];
     readonly messageRateMmps: readonly number[];
-    /** Mean of the completions of the step; null without any. */
+    /** The mean over the step's completions; null if there were none. */
     readonly latencyUs: readonly (number | null)[];
   }[];
+  /** Quantities of policies at the end of each step, if they were requested. */
+  readonly gauges?: readonly GaugeLine[];
+}
+
+/** A quantity of a policy over time; null while it did not exist. */
+export interface GaugeLine extends Omit<PolicyGauge, 'value'> {
+  readonly values: readonly (number | null)[];
+}
+
+/** The packets of one queue pair and of its peer, in the order in which they left; acknowledgements are not included. */
+export interface QueuePairDepartures extends QueuePairName {
+  readonly packets: readonly Departure[];
 }
 
 export interface MixResult {
@@ -84,4 +97,8 @@ export interface MixResult {
   /** How the policy classifies each sending context, and what it does with it. */
   readonly policyStates?: readonly PolicyState[];
   readonly timeline?: Timeline;
+  /** What the shims of each policy counted in the whole run, with `details`. */
+  readonly counters?: readonly LayerCounters[];
+  /** In the order of the specification. */
+  readonly departures?: readonly QueuePairDepartures[];
 }

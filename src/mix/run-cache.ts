@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import type { Job } from './jobs.ts';
 import type { MixResult } from './result.ts';
 
-/** dist, or src. */
+/** The folder of the running code: dist, or src. */
 const CODE = new URL('../', import.meta.url);
-/** Code that no result depends on. What a claim or a figure runs is part of each job's key. */
+/** Code on which no result depends. The mixtures of claims and figures are part of each job's key. */
 const IGNORED = ['papers/', 'compare/', 'cli/', 'daemon/'];
 
-/** Hash of all code that a run may depend on. */
+/** Hash of all code on which a run may depend. */
 export function buildHash(): string {
   const hash = createHash('sha256');
   const files = readdirSync(CODE, { recursive: true, encoding: 'utf8' })

@@ -1,19 +1,27 @@
 /** Runs a mixture of applications in virtual time. */
 import { createFabric, type Fabric } from '../providers/sim/index.ts';
+import { compose } from '../shim/compose.ts';
 import { NOTICE_BYTES } from '../shim/peer/entries.ts';
 import { Core } from '../sim/host/core.ts';
 import { RandomStream } from '../sim/kernel/random.ts';
-import { SHIM_COSTS } from '../sim/profile/params.ts';
+import { COORDINATOR_COSTS, SHIM_COSTS } from '../sim/profile/params.ts';
 import { ConfigError } from '../verbs/errors.ts';
-import { type Connection, Connector } from './connector.ts';
+import { DepartureRecorder } from './departure-recorder.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { Answerer } from './endpoints/answerer.ts';
+import { Caller } from './endpoints/caller.ts';
+import { type Connection, Connector } from './endpoints/connector.ts';
+import { Receiver } from './endpoints/receiver.ts';
+import { Sender } from './endpoints/sender.ts';
 import { brokenInvariants } from './invariants.ts';
 import { LinkRecorder } from './link-recorder.ts';
 import { Meter } from './meter.ts';
-import { Receiver } from './receiver.ts';
+import { posts } from './operations.ts';
 import { type App, appsOf, paramsOf } from './resolve.ts';
 import type { AppResult, MixResult, QueuePairResult } from './result.ts';
-import { Sender } from './sender.ts';
+import { Outages } from './script/outages.ts';
+import { type RunningApp, ScriptRunner } from './script/runner.ts';
+import { scriptOf } from './script/script.ts';
 import { ShimCpu } from './shim-cpu.ts';
 import { meanBytes } from './sizes.ts';
 import type { MixSpec } from './spec.ts';
@@ -29,23 +37,33 @@ const PHASE_NS = 1000;
  */
 export async function runMix(spec: MixSpec): Promise<MixResult> {
   const params = paramsOf(spec);
-  const apps = appsOf(spec, params);
+  const script = scriptOf(spec, appsOf(spec, params), params);
+  const { apps } = script;
   const { seed, hosts, payload, durationNs, warmupNs, timelinePoints = 0 } = spec;
   const stacks = new Stacks(spec, apps);
   const topology = spec.topology ?? (hosts === 2 ? 'cable' : 'star');
   // For SENDs, the shims of both ends read each other's memory, so its contents must be real.
-  const moves = payload || (stacks.isShaped && apps.some(({ op }) => op === 'send'));
+  const moves = payload || (stacks.isShaped && apps.some((app) => posts(app, 'send')));
   const fabric = createFabric({ hosts, topology, profile: params, seed, payload: moves, inside: true });
   // A shim announces a SEND that it delivers in pieces.
   const addedBytes = stacks.isShaped ? NOTICE_BYTES : 0;
   const cpu = new ShimCpu(fabric.simulation.world, spec.driver ?? 'inline', { ...SHIM_COSTS, ...spec.shim });
-  stacks.compose(fabric.provider, hosts, cpu);
+  const outages = new Outages(fabric.simulation.world);
+  const devices =
+    script.steps.length === 0 ? fabric.provider : compose(fabric.provider, [outages.interceptor()]);
+  stacks.compose(devices, hosts, cpu);
   const dispatcher = new Dispatcher(fabric, stacks, cpu);
   const connector = new Connector(stacks, params.mtuBytes, apps);
-  const meters = apps.map((app) => addApp(app, dispatcher, connector, spec));
+  const departures = new DepartureRecorder(spec.departures ?? [], apps);
+  const running = apps.map((app) => addApp(app, dispatcher, connector, departures, spec));
+  const meters = running.map(({ meter }) => meter);
+  const { livenessNs } = COORDINATOR_COSTS;
+  new ScriptRunner({ dispatcher, connector, outages, apps: running, livenessNs }, script);
   const links = new LinkRecorder(dispatcher.world);
   const recorder =
-    timelinePoints === 0 ? null : new TimelineRecorder(dispatcher, meters, durationNs, timelinePoints);
+    timelinePoints === 0
+      ? null
+      : new TimelineRecorder(dispatcher, meters, { durationNs, points: timelinePoints, gauges: spec.gauges });
   await runUntil(fabric, warmupNs);
   links.open();
   await runUntil(fabric, durationNs);
@@ -68,39 +86,69 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     ],
     ...(states !== undefined && { policyStates: states }),
     ...(recorder !== null && { timeline: recorder.result(apps.map(({ name }) => name)) }),
+    ...(spec.details && stacks.isShaped && { counters: stacks.counters() }),
+    ...(spec.departures !== undefined && { departures: departures.results() }),
   };
 }
 
 /** Adds an application: its cores, its queue pairs, and its meter. */
-function addApp(app: App, dispatcher: Dispatcher, connector: Connector, spec: MixSpec): Meter {
+function addApp(
+  app: App,
+  dispatcher: Dispatcher,
+  connector: Connector,
+  departures: DepartureRecorder,
+  spec: MixSpec,
+): RunningApp {
   const openNs = Math.max(spec.warmupNs, app.startNs);
   const closeNs = Math.min(spec.durationNs, app.stopNs);
   const meter = new Meter(openNs, closeNs);
-  const senders = addCores(app.cores, app.host, dispatcher, spec);
-  const receivers = app.op === 'send' ? addCores(app.cores, app.to, dispatcher, spec) : [];
+  const sendingCores = addCores(app.cores, app.host, dispatcher, spec);
+  const receivingCores = posts(app, 'send') ? addCores(app.cores, app.to, dispatcher, spec) : [];
+  const senders: Sender[] = [];
+  const receivers: (Receiver | Answerer)[] = [];
   connector.connect(app).forEach((connection, i) => {
     const at = i % app.cores;
     const own = spec.details ? new Meter(openNs, closeNs) : null;
     if (own !== null) meter.parts.push(own);
-    addSender(app, dispatcher, connection, senders[at], { all: meter, own }, spec.seed);
-    dispatcher.cpu.assignCore(connection.qp, connection.sender.ring, dispatcher.cores[senders[at]]);
+    senders.push(addSender(app, dispatcher, connection, sendingCores[at], { all: meter, own }, spec.seed));
+    dispatcher.cpu.assignCore(connection.qp, connection.sender.ring, dispatcher.cores[sendingCores[at]]);
     if (connection.receiver !== null) {
-      const receiver = new Receiver(
-        dispatcher.stacks.of(app.to).provider,
-        connection.receiver,
-        dispatcher.cores[receivers[at]],
-      );
-      dispatcher.addPoller(receiver, receivers[at], connection.receiver.cq);
+      const receiver = receiverOf(app, dispatcher, connection, receivingCores[at]);
+      receivers.push(receiver);
+      dispatcher.addPoller(receiver, receivingCores[at], connection.receiver.cq);
     }
-    // The payload of a READ or atomic arrives at the requester.
-    const counted = app.op === 'read' || app.op === 'atomic' ? connection.qp : connection.peer;
-    const qp = dispatcher.world.hooks.qpOf(counted);
-    if (qp === undefined) return;
-    meter.receivingQps.push(qp);
-    own?.receivingQps.push(qp);
+    departures.watch(app, i, connection, dispatcher.world);
+    for (const counted of receivingQps(app, connection)) {
+      const qp = dispatcher.world.hooks.qpOf(counted);
+      if (qp === undefined) continue;
+      meter.receivingQps.push(qp);
+      own?.receivingQps.push(qp);
+    }
   });
   dispatcher.measure(meter, openNs, closeNs);
-  return meter;
+  return { app, meter, senders, receivers };
+}
+
+/** The queue pairs at which payload of an application arrives. */
+function receivingQps(app: App, { qp, peer }: Connection): number[] {
+  // The payload of a READ or atomic arrives at the requester, as a response does.
+  const pulls = posts(app, 'read') || posts(app, 'atomic');
+  const pushes = posts(app, 'write') || posts(app, 'send');
+  return [...(pushes ? [peer] : []), ...(pulls || app.replyBytes > 0 ? [qp] : [])];
+}
+
+/** What polls for the peer of an application with SENDs. */
+function receiverOf(
+  app: App,
+  dispatcher: Dispatcher,
+  { receiver, reply, peer }: Connection,
+  core: number,
+): Receiver | Answerer {
+  if (receiver === null) throw new Error(`${app.name}: its peer does not receive`);
+  const { provider } = dispatcher.stacks.of(app.to);
+  if (reply === null) return new Receiver(provider, receiver, dispatcher.cores[core]);
+  dispatcher.cpu.assignCore(peer, reply.responses.ring, dispatcher.cores[core]);
+  return new Answerer(dispatcher, provider, receiver, reply.responses, dispatcher.cores[core]);
 }
 
 /** Adds cores, and returns their numbers. */
@@ -109,7 +157,7 @@ function addCores(count: number, host: number, dispatcher: Dispatcher, spec: Mix
   const { interceptors } = stacks.of(host);
   return Array.from({ length: count }, () => {
     const id = cores.length;
-    dispatcher.addCore(new Core(world, id, spec.seed, interceptors));
+    dispatcher.addCore(new Core(world, id, spec.seed, interceptors), host);
     return id;
   });
 }
@@ -117,26 +165,28 @@ function addCores(count: number, host: number, dispatcher: Dispatcher, spec: Mix
 function addSender(
   app: App,
   dispatcher: Dispatcher,
-  { sender: device }: Connection,
+  { sender: device, reply }: Connection,
   core: number,
   meters: { all: Meter; own: Meter | null },
   seed: number,
-): void {
+): Sender {
   const id = dispatcher.pollers.length;
   const random = {
     thinkTimes: new RandomStream(seed, 'think', id),
-    // Sizes do not depend on the seed.
+    // Sizes and operations do not depend on the seed.
     sizes: new RandomStream(0, 'size', id),
+    operations: new RandomStream(0, 'op', id),
   };
-  dispatcher.addPoller(
-    new Sender(dispatcher, id, app, device, dispatcher.cores[core], meters, random),
-    core,
-    device.cq,
-  );
+  const parts = [dispatcher, id, app, device, dispatcher.cores[core], meters, random] as const;
+  const sender = reply === null ? new Sender(...parts) : new Caller(reply.receives, ...parts);
+  dispatcher.addPoller(sender, core, device.cq);
   dispatcher.startAt(app.startNs + new RandomStream(seed, 'phase', id).next() * PHASE_NS, id);
+  return sender;
 }
 
-/** Runs up to a time. Whenever a policy awaits the simulated clock, its continuation runs before time goes on. */
+/**
+ * Runs up to a time. Whenever a policy awaits the simulated clock, its continuation runs before time advances further.
+ */
 async function runUntil(fabric: Fabric, timeNs: number): Promise<void> {
   while (!fabric.runInside(timeNs)) await new Promise<void>((resolve) => setImmediate(resolve));
 }
@@ -155,7 +205,7 @@ function requireSamples(
   );
 }
 
-/** @param hasDetails whether it has percentile 80 and each queue pair */
+/** @param hasDetails whether the result has percentile 80 and each queue pair */
 export function resultOf(app: App, meter: Meter, hasDetails = false): AppResult {
   return {
     name: app.name,

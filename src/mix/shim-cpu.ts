@@ -18,7 +18,7 @@ export class ShimCpu {
   private readonly cores: Core[] = [];
   /** Rings of the applications: they have already paid for posts from these. */
   private readonly appRings = new Set<number>();
-  /** [0]: until when the worker's core is busy; [1]: core time that the policy has used. */
+  /** [0]: the time until which the worker's core is busy; [1]: the core time that the policy has used. */
   private readonly times = new Float64Array(2);
 
   constructor(world: World, driver: DriverName, costs: Readonly<ShimCosts>) {

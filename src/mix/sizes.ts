@@ -7,7 +7,7 @@ export interface SizeDistribution {
   readonly points: readonly (readonly [bytes: number, share: number])[];
 }
 
-/** What drawBytes() needs of an application. */
+/** The fields of an application that drawBytes() uses. */
 export interface Sizes {
   readonly minBytes: number;
   readonly maxBytes: number;
@@ -18,7 +18,7 @@ export interface Sizes {
 /**
  * Reads a file with one point per line: bytes, and the share of messages that are at most as large, up to 1 or up to 100
  * (percent). `#` starts a comment.
- * @throws ConfigError for a file that cannot be read or is no distribution; it names the line
+ * @throws ConfigError for a file that cannot be read or is not a distribution; the error names the line
  */
 export function readSizes(what: string, path: string): SizeDistribution {
   let text: string;
@@ -48,7 +48,7 @@ export function readSizes(what: string, path: string): SizeDistribution {
   return { points: points.map(([bytes, share]) => [bytes, share / whole]) };
 }
 
-/** The size at this place of the distribution. @param u uniformly distributed in [0, 1) */
+/** The size at this point of the distribution. @param u uniformly distributed in [0, 1) */
 export function drawBytes({ minBytes, maxBytes, sizes }: Sizes, u: number): number {
   if (sizes === null) return minBytes + Math.floor(u * (maxBytes - minBytes + 1));
   const { points } = sizes;

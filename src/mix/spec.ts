@@ -3,11 +3,12 @@
 import type { DriverName } from '../drivers/index.ts';
 import type { TopologyName } from '../sim/network/topology.ts';
 import type { ShimCosts } from '../sim/profile/params.ts';
+import type { Labels, TrafficName } from '../verbs/labels.ts';
+import type { Operation, OpMix } from './operations.ts';
 import type { SizeDistribution } from './sizes.ts';
 
 /** Bandwidth, message rate and delay: the kinds of application of PeRF, section 5.1. */
 export type Kind = 'B' | 'M' | 'D';
-export type Operation = 'write' | 'send' | 'read' | 'atomic';
 export type Transport = 'rc' | 'uc' | 'ud';
 /** `auto`: as in perftest, an application of kind D sends its message inline if it fits. */
 export type Inline = 'auto' | 'yes' | 'no';
@@ -19,34 +20,42 @@ export interface AppSpec {
   kind: Kind;
   /** Default: the kind, with a number if that name is taken. Copies are name.0, name.1 ... */
   name?: string;
-  /** Default write. */
-  op?: Operation;
+  /** One operation, or several that are posted at random by their shares. Default write. */
+  op?: Operation | OpMix;
   /** Bytes of a message; in a range every size is equally likely. Default 1 MiB for B, 16 for M and D; atomics have 8. */
   sizeBytes?: OneOrRange | SizeDistribution;
+  /** The peer answers each message with a SEND of this size; latency is that of the answer. Only with op send. */
+  replyBytes?: number;
   /** Queue pairs per copy. Default 1. */
   qps?: number;
   /** Number of copies. Default: one, without a number in its name. */
   count?: number;
-  /** Most requests outstanding on a queue pair. Default 4 for B, 128 for M, 1 for D. */
+  /** The most requests outstanding on a queue pair. Default 4 for B, 128 for M, 1 for D. */
   depth?: number;
   /** Requests posted at once, of which the last is signaled. Default 32 for M, otherwise 1. */
   batch?: number;
   /** Mean of the exponentially distributed pause between a completion and the next post. Default 0: none. */
   thinkNs?: number;
-  /** Its host and that of its peers. Copies take the hosts of a range in turn. Default 0, and the first other host. */
+  /**
+   * Its host, and the host of its peers. Copies take the hosts of a range in turn. Default 0, and the first other host.
+   */
   host?: OneOrRange;
   to?: OneOrRange;
   /** The tenant it belongs to. Default: its own name. */
   tenant?: string;
-  /** For policies: the tenant's group, its weight, and the weight of each queue pair. Defaults none, 1, 1. */
+  /**
+   * Labels for policies: the group of its queue pairs, the weight of the tenant (the highest of its applications), the
+   * weight of each queue pair, and the kind of traffic that it declares. Defaults none, 1, 1, undeclared.
+   */
   group?: string;
   weight?: number;
   qpWeight?: number;
+  traffic?: TrafficName;
   /** Service level: 0 is the highest class. Default 0. */
   class?: number;
   /** Rate limit of each queue pair. Default 0: none. */
   rateGbps?: number;
-  /** When it starts and stops to post. Default: the whole run. */
+  /** The times at which it starts and stops posting. Default: the whole run. */
   startNs?: number;
   stopNs?: number;
   /** Cores that post and poll for it. Default: one per queue pair. */
@@ -63,10 +72,34 @@ export interface PolicyUse {
   readonly policyOptions: Readonly<Record<string, unknown>>;
 }
 
-/** The policies of some hosts instead of the mix's, outermost first; none: bare. */
+/** The policies that replace the mix's on some hosts, outermost first; bare if empty. */
 export interface HostPolicies {
   readonly hosts: OneOrRange;
   readonly stack: readonly PolicyUse[];
+}
+
+/** Something that happens during a run. An application's name stands for all its copies. */
+export type ScriptAction =
+  /** Sets the rate limit of each queue pair (0: none), or labels. */
+  | { readonly kind: 'set'; readonly app: string; readonly rateGbps: number }
+  | { readonly kind: 'set'; readonly app: string; readonly labels: Partial<Labels> }
+  /** The application stops posting, waits for what is outstanding, and closes its queue pairs. */
+  | { readonly kind: 'close'; readonly app: string }
+  /** The tenant's processes end without a word, on all hosts. */
+  | { readonly kind: 'kill'; readonly tenant: string }
+  /** No core of the host runs anything for this time. */
+  | { readonly kind: 'stall'; readonly host: number; readonly stallNs: number };
+
+/** One action of a script, and when it happens. */
+export interface ScriptStep {
+  readonly atNs: number;
+  readonly action: ScriptAction;
+}
+
+/** A queue pair of an application, by its number from 0. */
+export interface QueuePairName {
+  readonly app: string;
+  readonly queuePair: number;
 }
 
 /** A run of a mix. */
@@ -77,11 +110,11 @@ export interface MixSpec {
   /** A built-in policy, the path of a policy module, or `none`. */
   policy: string;
   policyOptions?: Readonly<Record<string, unknown>>;
-  /** Policies between it and the device, outermost first. Default none. */
+  /** Policies between this one and the device, outermost first. Default none. */
   inner?: readonly PolicyUse[];
-  /** Hosts with policies of their own. A host may be named once. */
+  /** Hosts with their own policies. A host may be named only once. */
   onHosts?: readonly HostPolicies[];
-  /** Whether the policy's own steps run on the application's core (inline) or on the policy's own. Default inline. */
+  /** Whether the policy's steps run on the application's core (inline) or on a separate core. Default inline. */
   driver?: DriverName;
   /** Cost of these steps. Default SHIM_COSTS. */
   shim?: Readonly<Partial<ShimCosts>>;
@@ -96,8 +129,14 @@ export interface MixSpec {
   payload?: boolean;
   /** Whether the result has percentile 80 and each queue pair's figures. Default false. */
   details?: boolean;
+  /** Queue pairs whose packets are recorded. Default none. */
+  departures?: readonly QueuePairName[];
+  /** Whether the timeline has the gauges of policies. Default false. */
+  gauges?: boolean;
   /** Points of `timeline`. Default 0: not recorded. */
   timelinePoints?: number;
+  /** What happens during the run. Steps of one time happen in this order. */
+  script?: readonly ScriptStep[];
   apps: readonly AppSpec[];
 }
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { policyInterceptors } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
 import { compose, type Interceptor } from '../shim/compose.ts';
-import type { PolicyState, Provider } from '../verbs/provider.ts';
+import type { LayerCounters, PolicyGauge, PolicyState, Provider } from '../verbs/provider.ts';
 import { type App, hostsOf } from './resolve.ts';
 import type { ShimCpu } from './shim-cpu.ts';
 import type { MixSpec, PolicyUse } from './spec.ts';
@@ -90,6 +90,16 @@ export class Stacks {
     const stack = this.byHost.get(host);
     if (stack === undefined) throw new Error(`host ${host} has no stack`);
     return stack;
+  }
+
+  /** What the shim of each policy has counted, by stack. */
+  counters(): LayerCounters[] {
+    return this.all.flatMap(({ provider }) => provider.counters?.() ?? []);
+  }
+
+  /** Quantities of the policies at present. */
+  gauges(): PolicyGauge[] {
+    return this.all.flatMap(({ provider }) => provider.policyGauges?.() ?? []);
   }
 
   /** How the policies classify each sending context; undefined without a policy that reports it. */

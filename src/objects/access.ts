@@ -5,20 +5,20 @@ import { InvalidArgumentError } from '../verbs/errors.ts';
 export type Access =
   | number
   | {
-      /** The device may write receives and READ results into it. Default true. */
+      /** Whether the device may write receives and READ results into the memory. Default true. */
       localWrite?: boolean;
       remoteWrite?: boolean;
       remoteRead?: boolean;
       remoteAtomic?: boolean;
-      /** Memory windows may be bound to the region. */
+      /** Whether memory windows may be bound to the region. */
       mwBind?: boolean;
-      /** Remote addresses are offsets: 0 is the first byte. */
+      /** Whether remote addresses are offsets, with 0 for the first byte. */
       zeroBased?: boolean;
-      /** Pages are fetched on demand instead of pinned, on devices that support it (queryDeviceEx().odp). */
+      /** Whether pages are fetched on demand instead of pinned, on devices that support it (queryDeviceEx().odp). */
       onDemand?: boolean;
-      /** All of the memory is on huge pages. */
+      /** Whether all of the memory is on huge pages. */
       hugetlb?: boolean;
-      /** Writes may overtake each other on PCIe. Devices without relaxed ordering ignore it. */
+      /** Whether writes may overtake each other on PCIe. Devices without relaxed ordering ignore this. */
       relaxedOrdering?: boolean;
     };
 

@@ -52,7 +52,7 @@ export interface PortEvent
   portNum: number;
 }
 
-/** The whole device failed: nothing on it works any more. Close the context. */
+/** The whole device failed: nothing on it works from now on. Close the context. */
 export interface DeviceEvent extends Base<'DEVICE_FATAL'> {}
 
 /** Any asynchronous event, as context.events() and listeners receive it. */
@@ -73,7 +73,7 @@ function eventName(type: string): string {
   return type.toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** An object that asynchronous events refer to. */
+/** An object to which asynchronous events refer. */
 export type EventSubject = QueuePair | CompletionQueue | SharedReceiveQueue;
 
 /** Contexts with pending waits for events. The reference keeps them from being garbage-collected. */

@@ -68,7 +68,7 @@ const INBOX_CAPACITY = 64;
 /** After this many completions in a row, next() lets the event loop run once. */
 const STREAK_LIMIT = 256;
 
-/** States of the event request (ibv_req_notify_cq), in the order of how much each of them covers. */
+/** States of the event request (ibv_req_notify_cq), ordered by how many completions each of them covers. */
 const ARMED_NOT = 0;
 const ARMED_SOLICITED = 1;
 const ARMED_ANY = 2;
@@ -219,7 +219,7 @@ export class CompletionQueue
     return this.startClaim(() => inbox.unclaimQp(qp));
   }
 
-  /** @internal The same for the one completion of a queue pair whose wr_id is `tag` (newTag()). */
+  /** @internal Does the same for the one completion of a queue pair whose wr_id is `tag` (newTag()). */
   claimTag(tag: bigint, qp: number, claim: Claim): () => void {
     const inbox = this.openInbox();
     inbox.claimTag(tag, qp, claim);
@@ -369,7 +369,7 @@ export class CompletionQueue
     return inbox.take() ? this.read(inbox.words, inbox.at) : null;
   }
 
-  /** Returns completions first that next() fetched and no waiter took. */
+  /** First returns completions that next() fetched and no waiter took. */
   private takeStored(wc: WcBatch, max: number): number {
     const inbox = this.inbox as Inbox;
     if (!inbox.hasStored && this.claims === 0) return 0;

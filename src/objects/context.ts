@@ -5,6 +5,7 @@ import {
   type GidEntry,
   InvalidArgumentError,
   InvalidHandleError,
+  type OpenOptions,
   type PortAttr,
   type Provider,
   RecvBatch,
@@ -19,14 +20,18 @@ import { CompletionChannel } from './completion-channel.ts';
 import { CompletionQueue, type CompletionQueueOptions } from './completion-queue.ts';
 import { EmittingResource, type EventSource, type EventsOptions } from './emitting-resource.ts';
 import { gidAt, preferredGid, usedGids } from './gids.ts';
-import { type LeakRecord, unwatchLeak, watchForLeak } from './leaks.ts';
 import { ProtectionDomain } from './protection-domain.ts';
+import { packedLabels } from './qp-creation.ts';
+import type { ContextLabels } from './qp-options.ts';
+import { type LeakRecord, unwatchLeak, watchForLeak } from './resource.ts';
 import { XrcDomain } from './xrc-domain.ts';
 
 /** Options of a context. */
 export interface ContextOptions {
-  /** Tenant that the context works for. Default: each context is a tenant of its own. */
+  /** Tenant that the context works for. Default: each context is a separate tenant. */
   tenant?: string;
+  /** What policies should know of it and of its queue pairs. */
+  labels?: ContextLabels;
 }
 
 /** Connections and listeners, which a context closes before everything else. */
@@ -65,10 +70,14 @@ export class Context extends EmittingResource<ContextEvents> {
 
   /** Opens a device of this provider; openDevice() chooses both. @throws NoDeviceError */
   constructor(provider: Provider, name: string, options: ContextOptions = {}) {
-    const { tenant } = options;
+    const { tenant, labels } = options;
+    const given: OpenOptions = {
+      ...(tenant !== undefined && { tenant }),
+      ...(labels !== undefined && { labels: packedLabels('openDevice', labels) }),
+    };
     super({
       provider,
-      handle: provider.openDevice(name, tenant === undefined ? undefined : { tenant }),
+      handle: provider.openDevice(name, Object.keys(given).length === 0 ? undefined : given),
       label: `context of ${name}`,
       parents: [],
     });
@@ -80,9 +89,17 @@ export class Context extends EmittingResource<ContextEvents> {
     watchForLeak(this, this.record);
   }
 
+  /**
+   * Changes labels of the context, and thereby of its queue pairs that do not set them themselves. Policies act on them
+   * from their next decision on. @throws InvalidArgumentError for a label that is wrong; then none changes
+   */
+  setLabels(change: ContextLabels): void {
+    this.provider.setLabels(this.handle, packedLabels('setLabels', change));
+  }
+
   /** ibv_query_device(3). */
   queryDevice(): DeviceAttr {
-    // Queried once: the attributes do not change while the device is open.
+    // Queried once, because the attributes do not change while the device is open.
     const handle = this.handle;
     this.attr ??= this.provider.queryDevice(handle);
     return { ...this.attr };
@@ -130,7 +147,7 @@ export class Context extends EmittingResource<ContextEvents> {
   }
 
   /**
-   * The GID at `index`, or the preferred GID of the port: on RoCE a RoCE v2 GID of an IPv4 address.
+   * The GID at `index`, or the preferred GID of the port: on RoCE, the RoCE v2 GID of an IPv4 address.
    * @throws InvalidArgumentError, NoDeviceError
    */
   chooseGid(portNum = 1, index?: number): GidEntry {
@@ -152,7 +169,7 @@ export class Context extends EmittingResource<ContextEvents> {
       const entry = this.queryGid(portNum, index);
       return entry.gid === '::' ? null : entry;
     } catch (error) {
-      // Beyond the table: gidAt() then names the indexes in use.
+      // The index is beyond the table; gidAt() then names the indexes in use.
       if (error instanceof InvalidArgumentError) return null;
       throw error;
     }

@@ -1,8 +1,10 @@
 /**
- * Completions between the device and their consumers. Most are fetched and taken at once. Some are claimed, by the
- * drain of a queue pair or by execute() for its own request. Unclaimed completions that were fetched on the way to a
- * claimed one are stored here in order.
+ * Completions between the device and their consumers. Most are fetched and taken at once. Some are claimed by a drain
+ * of a queue pair, or by execute() for its own request. Unclaimed completions that were fetched on the way to a claimed
+ * one are stored here in order.
  */
+
+import { randomInt } from 'node:crypto';
 import {
   type Provider,
   SLOT_WORDS,
@@ -12,7 +14,6 @@ import {
   WC_QP,
   type WcBatch,
 } from '../verbs/index.ts';
-import { randomBelow } from './connection/random.ts';
 
 /** By provider: the high word of all wr_ids of internal requests, and the low word of the last one. */
 const tags = new WeakMap<Provider, { hi: number; last: number }>();
@@ -30,7 +31,7 @@ export function newTag(provider: Provider): bigint {
 
 /** A consumer that receives completions before all others. */
 export interface Claim {
-  /** Takes the completion in the slot at `words[at]` and returns true, or leaves it to others. */
+  /** Takes the completion in the slot at `words[at]` and returns true, or returns false to leave it to others. */
   take(words: Uint32Array, at: number): boolean;
   /** The queue pair was closed or reset: no further completions arrive. */
   abandon(error: Error): void;
@@ -154,4 +155,9 @@ export class Inbox {
     }
     return this.byQp.get(qp)?.take(words, at) ?? false;
   }
+}
+
+/** A random integer below `below`, from the provider where it has one, so that a replay repeats the recorded numbers. */
+export function randomBelow(provider: Provider, below: number): number {
+  return provider.random?.(below) ?? randomInt(below);
 }

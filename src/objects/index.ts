@@ -20,7 +20,11 @@ export {
   type ModerationOptions,
   type NextOptions,
 } from './completion-queue.ts';
-export * from './connection/index.ts';
+export { Connection, type ConnectionEvents, type Remote } from './connection/connection.ts';
+export { type JsonValue, PRIVATE_DATA_LIMIT, type PrivateData } from './connection/frames.ts';
+export { connect } from './connection/handshake.ts';
+export { Listener, type ListenerEvents, listen } from './connection/listener.ts';
+export type { ConnectionOptions, ConnectOptions, ListenOptions } from './connection/options.ts';
 export { Context, type ContextOptions } from './context.ts';
 export type { EmittingResource, EventsOptions } from './emitting-resource.ts';
 export { MemoryRegion, type ReregisterOptions } from './memory-region.ts';
@@ -38,12 +42,14 @@ export {
 } from './protection-domain.ts';
 export type {
   ConnectToOptions,
+  ContextLabels,
   Endpoint,
   InitOptions,
   PathOptions,
   QpDrainOptions,
   QpState,
   QpType,
+  QueuePairLabels,
   QueuePairOptions,
   RtrOptions,
   RtsOptions,

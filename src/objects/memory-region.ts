@@ -9,7 +9,7 @@ import { Resource, requireOwned } from './resource.ts';
 export interface ReregisterOptions extends RangeOptions {
   pd?: ProtectionDomain;
   access?: Access;
-  /** New memory, as pd.register() takes it. */
+  /** New memory, as accepted by pd.register(). */
   memory?: Registrable;
 }
 

@@ -26,7 +26,7 @@ export interface BindOptions {
   length?: number;
   /** Rights of peers: the remote rights, and zeroBased. */
   access: Access;
-  /** Type 2: the new key. Default: the successor of the present one (ibv_inc_rkey(3)). */
+  /** Type 2: the new key. Default: the successor of the current key (ibv_inc_rkey(3)). */
   rkey?: number;
 }
 

@@ -10,7 +10,7 @@ import {
   REASON_TEXT,
 } from '../verbs/index.ts';
 
-/** A post that took fewer requests than it was given. */
+/** A post that accepted fewer requests than it was given. */
 export interface RejectedPost {
   verb: 'postSend' | 'postRecv' | 'postSrqRecv';
   /** Label of the queue. */

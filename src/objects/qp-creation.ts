@@ -2,15 +2,19 @@
 import * as C from '../verbs/constants.ts';
 import {
   InvalidArgumentError,
+  type Labels,
   type QpCap,
   type QpInfo,
   type QpInitAttr,
+  type QpLabels,
   requireKnown,
+  shown,
+  TRAFFIC_NAMES,
 } from '../verbs/index.ts';
 import type { CompletionQueue } from './completion-queue.ts';
 import type { Context } from './context.ts';
 import type { ProtectionDomain } from './protection-domain.ts';
-import type { QpType, QueuePairOptions } from './qp-options.ts';
+import type { ContextLabels, QpType, QueuePairLabels, QueuePairOptions } from './qp-options.ts';
 import { type Resource, requireOwned } from './resource.ts';
 import type { SharedReceiveQueue } from './shared-receive-queue.ts';
 import type { XrcDomain } from './xrc-domain.ts';
@@ -23,12 +27,12 @@ const TYPES: Record<QpType, number> = {
   XRC_RECV: C.IBV_QPT_XRC_RECV,
 };
 const DEFAULT_CAP: QpCap = { maxSendWr: 128, maxRecvWr: 128, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
-const QP_OPTIONS = ['sendCq', 'recvCq', 'type', 'cap', 'srq', 'extended', 'sqSigAll', 'managed'];
+const QP_OPTIONS = ['sendCq', 'recvCq', 'type', 'cap', 'srq', 'extended', 'sqSigAll', 'managed', 'labels'];
 const NO_CAP: QpCap = { maxSendWr: 0, maxRecvWr: 0, maxSendSge: 0, maxRecvSge: 0, maxInlineData: 0 };
 
 /** XRC_RECV is created by an XRC domain and takes no other option. */
 export type AnyOptions = QueuePairOptions | { type: 'XRC_RECV' };
-/** The completion queues; null: XRC_RECV, which has none. */
+/** The completion queues; null for XRC_RECV, which has none. */
 export type Queues = { send: CompletionQueue; recv: CompletionQueue } | null;
 
 /** Checks the options and returns the objects that they name. @throws InvalidHandleError, InvalidArgumentError */
@@ -67,7 +71,7 @@ export function createQp(
       "createQp: a queue pair of type 'XRC_RECV' is created by createQp() of an XRC domain",
     );
   }
-  const { type = 'RC', sqSigAll = false, managed, extended } = options;
+  const { type = 'RC', sqSigAll = false, managed, extended, labels } = options;
   requireKnown('cap', options.cap ?? {}, Object.keys(DEFAULT_CAP));
   const noReceives = srq !== null || type === 'XRC_SEND' ? { maxRecvWr: 0, maxRecvSge: 0 } : {};
   const init: QpInitAttr = {
@@ -80,6 +84,7 @@ export function createQp(
   if (srq !== null) init.srq = srq.handle;
   if (managed !== undefined) init.managed = managed;
   if (extended !== undefined) init.extended = extended;
+  if (labels !== undefined) Object.assign(init, qpLabelAttr('createQp', labels));
   return provider.createQp(owner.handle, init);
 }
 
@@ -89,4 +94,27 @@ export function parentsOf(owner: Resource, queues: Queues, srq: SharedReceiveQue
   if (queues !== null) parents.push(queues.send, queues.recv);
   if (srq !== null) parents.push(srq);
   return parents;
+}
+
+/** The labels as verbs take them. @throws InvalidArgumentError for an unknown kind of traffic */
+export function packedLabels(verb: string, labels: ContextLabels): Partial<Labels> {
+  if (typeof labels !== 'object' || labels === null) {
+    throw new InvalidArgumentError(`${verb}: labels must be an object, got ${shown(labels)}`);
+  }
+  const { traffic, ...rest } = labels;
+  if (traffic === undefined) return rest;
+  const value = TRAFFIC_NAMES.indexOf(traffic);
+  if (value >= 0) return { ...rest, traffic: value };
+  throw new InvalidArgumentError(
+    `${verb}: labels.traffic must be one of ${TRAFFIC_NAMES.join(', ')}, got ${shown(traffic)}`,
+  );
+}
+
+const QP_LABELS = ['qpWeight', 'group', 'traffic'];
+
+/** The labels as attributes of a queue pair. @throws InvalidArgumentError for one that queue pairs do not have */
+export function qpLabelAttr(verb: string, labels: QueuePairLabels): QpLabels {
+  const packed = packedLabels(verb, labels);
+  requireKnown(`${verb}: labels`, packed, QP_LABELS);
+  return packed;
 }

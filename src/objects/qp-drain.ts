@@ -12,7 +12,7 @@ import { newTag } from './inbox.ts';
 import type { QpDrainOptions } from './qp-options.ts';
 import type { QueuePair } from './queue-pair.ts';
 
-/** Polling interval of a draining send queue: a queue pair that fails meanwhile raises no event. */
+/** Polling interval of a draining send queue: a queue pair that fails during the drain raises no event. */
 const POLL_EVERY_MS = 50;
 
 /** A full queue in ERR that completes nothing for this long stays full and cannot take the marker request. */

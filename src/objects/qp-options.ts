@@ -1,5 +1,5 @@
-/** Options for the creation and the state transitions of queue pairs. */
-import type { QpCap } from '../verbs/index.ts';
+/** Options for the creation and the state transitions of queue pairs, and labels. */
+import type { QpCap, TrafficName } from '../verbs/index.ts';
 import type { Access } from './access.ts';
 import type { CompletionQueue } from './completion-queue.ts';
 import type { SharedReceiveQueue } from './shared-receive-queue.ts';
@@ -8,6 +8,22 @@ import type { SharedReceiveQueue } from './shared-receive-queue.ts';
 export type QpType = 'RC' | 'UC' | 'UD' | 'XRC_SEND' | 'XRC_RECV';
 /** State of a queue pair (IBV_QPS_*). */
 export type QpState = 'RESET' | 'INIT' | 'RTR' | 'RTS' | 'SQD' | 'SQE' | 'ERR';
+
+/** Labels of a queue pair, for policies (docs/guide.md, *Labels*). */
+export interface QueuePairLabels {
+  /** Weight among the queue pairs of its tenant, from 1e-6 to 1e6. */
+  qpWeight?: number;
+  /** Name of its group, of at most 64 printable characters; '': none. */
+  group?: string;
+  /** What it is used for: single requests that are waited for, many small ones, or large ones. */
+  traffic?: TrafficName;
+}
+
+/** Labels of a context. Its queue pairs have those that they do not set themselves. */
+export interface ContextLabels extends QueuePairLabels {
+  /** Weight of its tenant among the tenants of the device, from 1e-6 to 1e6. */
+  weight?: number;
+}
 
 /** Options of pd.createQp() (ibv_qp_init_attr_ex). */
 export interface QueuePairOptions {
@@ -18,7 +34,7 @@ export interface QueuePairOptions {
   type?: Exclude<QpType, 'XRC_RECV'>;
   /** Default: 128 requests in each direction with 2 elements each, and no inline data. */
   cap?: Partial<QpCap>;
-  /** Shared queue that supplies its receives; the queue pair then has no receive queue of its own. */
+  /** Shared queue that supplies its receives; the queue pair then has no separate receive queue. */
   srq?: SharedReceiveQueue;
   /** Post through ibv_wr_*(3) (ibv_create_qp_ex(3)): same behaviour, faster on some devices. Default false. */
   extended?: boolean;
@@ -26,9 +42,11 @@ export interface QueuePairOptions {
   sqSigAll?: boolean;
   /** Extension of isoverbs: the device fetches a request only after an ENABLE of another queue pair. Default false. */
   managed?: boolean;
+  /** What policies should know of it. Default: the labels of its context. */
+  labels?: QueuePairLabels;
 }
 
-/** What a peer must know to connect to a queue pair. */
+/** The facts that a peer requires to connect to a queue pair. */
 export interface Endpoint {
   qpNum: number;
   /** First packet sequence number of its send queue. */

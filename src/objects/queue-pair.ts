@@ -22,13 +22,19 @@ import { accessBits } from './access.ts';
 import type { EventsOf, QpEvent } from './async-events.ts';
 import { type Completion, expectSuccess } from './completion.ts';
 import type { CompletionQueue } from './completion-queue.ts';
-import { randomBelow } from './connection/random.ts';
 import type { Context } from './context.ts';
 import { EmittingResource, type EventSource } from './emitting-resource.ts';
-import { newTag } from './inbox.ts';
+import { newTag, randomBelow } from './inbox.ts';
 import { postError, rangeError } from './post-error.ts';
 import type { ProtectionDomain } from './protection-domain.ts';
-import { type AnyOptions, createQp, namedObjects, parentsOf, type Queues } from './qp-creation.ts';
+import {
+  type AnyOptions,
+  createQp,
+  namedObjects,
+  parentsOf,
+  type Queues,
+  qpLabelAttr,
+} from './qp-creation.ts';
 import { drainQp, sendQueueDrained } from './qp-drain.ts';
 import type {
   ConnectToOptions,
@@ -38,6 +44,7 @@ import type {
   QpDrainOptions,
   QpState,
   QpType,
+  QueuePairLabels,
   RtrOptions,
   RtsOptions,
   SqdOptions,
@@ -137,6 +144,17 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.abandon(() => new InvalidStateError(`${this.label} was reset during a wait for its completion`));
   }
 
+  /**
+   * Changes labels of the queue pair, in any state. Policies act on them from their next decision on.
+   * @throws InvalidArgumentError for a label that is wrong; then none changes
+   */
+  setLabels(change: QueuePairLabels): void {
+    const { handle } = this;
+    const labels = qpLabelAttr('setLabels', change);
+    const mask = maskOf(labels);
+    if (mask !== 0) this.provider.modifyQp(handle, labels, mask);
+  }
+
   /** ibv_query_qp(3). */
   query(): { attr: QpAttr; init: QpInitAttr } {
     return this.provider.queryQp(this.handle);
@@ -147,7 +165,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     return stateName(this.query().attr.qpState ?? 0) as QpState;
   }
 
-  /** What the peer must know to connect to this queue pair. */
+  /** The facts that the peer requires to connect to this queue pair. */
   endpoint(options: PathOptions = {}): Endpoint {
     const { portNum = 1, gidIndex } = options;
     const { port, gid } = this.localPath(portNum, gidIndex);
@@ -157,7 +175,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     return described === null ? endpoint : { ...endpoint, shim: Buffer.from(described).toString('base64') };
   }
 
-  /** RESET -> INIT: receives can be posted from here on. */
+  /** RESET -> INIT: from this state on, receives can be posted. */
   toInit(options: InitOptions = {}): void {
     const { portNum = 1, pkeyIndex = 0, access = ALL_REMOTE, qkey = DEFAULT_QKEY } = options;
     const common: QpAttr = { qpState: C.IBV_QPS_INIT, portNum, pkeyIndex };
@@ -421,7 +439,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   }
 
   protected override release(handle: number): void {
-    // One by one: if detaching a group fails, it is still listed when close() is called again.
+    // Detached one by one: if detaching a group fails, it is still listed when close() is called again.
     for (const groups = this.groups ?? []; groups.length > 0; groups.shift()) {
       this.provider.detachMcast(handle, groups[0].gid, groups[0].lid);
     }

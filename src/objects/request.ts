@@ -76,7 +76,7 @@ export type SendOpcode =
 /** A send request (ibv_send_wr, ibv_post_send(3)). */
 export interface SendRequest {
   opcode: SendOpcode;
-  /** Returned in the completion, all 64 bits. Default 0. */
+  /** A 64-bit number that the completion returns. Default 0. */
   wrId?: number | bigint;
   sgList?: readonly Sge[];
   /** Target of RDMA and atomic opcodes. */
@@ -93,7 +93,7 @@ export interface SendRequest {
   swap?: bigint;
   /** Destination, on UD queue pairs. */
   to?: Destination;
-  /** Key to invalidate: a peer's window for SEND_WITH_INV, an own one for LOCAL_INV. */
+  /** Key to invalidate: a peer's window for SEND_WITH_INV, a window of this side for LOCAL_INV. */
   invalidate?: number;
   /** Number of the receiver's shared receive queue, on XRC_SEND queue pairs. */
   srqNum?: number;

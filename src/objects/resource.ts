@@ -1,7 +1,10 @@
 /** Base of all objects: a handle, parents that the object keeps alive, and children that keep it open. */
 import { BusyError, InvalidHandleError, KIND_NAMES, type Provider } from '../verbs/index.ts';
 
-/** Kinds of objects, named like their classes, in the order in which context.close() closes them: users first. */
+/**
+ * Kinds of objects, named like their classes, in the order in which context.close() closes them: each kind before those
+ * that it uses.
+ */
 const CLOSE_ORDER = [
   // Soft-RoCE (Linux 6.1) destroys a queue pair only when no memory window is bound to it, or after 50 s.
   'MemoryWindow',
@@ -171,4 +174,28 @@ function describe(value: unknown): string {
   if (typeof value === 'number')
     return `${value}${KIND_NAMES[value >> 27] ? ' (a handle, not an object)' : ''}`;
   return typeof value === 'object' ? (value.constructor?.name ?? 'an object') : `a ${typeof value}`;
+}
+
+/** Identifies a collected context in the report. */
+export interface LeakRecord {
+  label: string;
+}
+
+let reported = false;
+
+const registry = new FinalizationRegistry<LeakRecord>((record) => {
+  if (reported) return;
+  reported = true;
+  process.emitWarning(`the ${record.label} was never closed`, {
+    code: 'ISO_LEAK',
+    detail: 'Call context.close(): it closes all objects in order. Further leaks are not reported.',
+  });
+});
+
+export function watchForLeak(context: object, record: LeakRecord): void {
+  registry.register(context, record, record);
+}
+
+export function unwatchLeak(record: LeakRecord): void {
+  registry.unregister(record);
 }

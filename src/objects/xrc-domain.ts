@@ -22,7 +22,7 @@ export class XrcDomain extends Resource {
     this.context = context;
   }
 
-  /** Creates the receiving half of an extended reliable connection (IBV_QPT_XRC_RECV). It has no queues of its own. */
+  /** Creates the receiving half of an extended reliable connection (IBV_QPT_XRC_RECV). It has no queues. */
   createQp(): QueuePair {
     return new QueuePair(this, { type: 'XRC_RECV' });
   }

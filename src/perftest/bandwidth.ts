@@ -7,7 +7,7 @@ import { Requests } from './requests.ts';
 
 /** One end's part in a test, driven step by step. */
 export interface Workload {
-  /** What is counted. */
+  /** The counts of the measuring window. */
   readonly window: MeasuringWindow;
   /** Does what is possible now; returns whether the workload is complete. */
   step(): boolean;
@@ -22,7 +22,7 @@ export class BandwidthSender implements Workload {
   /** Requests by queue pair. */
   private readonly posted: Float64Array;
   private readonly completed: Float64Array;
-  /** When each request was posted, and when it was known to be complete; empty if no peak is computed. */
+  /** The times at which each request was posted and was known to be complete; empty if no peak is computed. */
   private readonly postedNs: Float64Array;
   private readonly completedNs: Float64Array;
   private totalPosted = 0;
@@ -84,7 +84,7 @@ export class BandwidthSender implements Workload {
     for (let i = 0; i < n; i++) {
       const at = slotAt(i);
       const index = words[at + WC_ID_HI];
-      // It also completes the unsignaled requests before it.
+      // A completion also stands for the unsignaled requests before it.
       const messages = (words[at + WC_ID_LO] - completed[index]) >>> 0;
       completed[index] += messages;
       this.totalCompleted += messages;
@@ -143,7 +143,9 @@ export class BandwidthReceiver implements Workload {
     for (let i = 0; i < consumed.length; i++) if (consumed[i] > 0) this.refill(i);
   }
 
-  /** Reposts consumed receives; with a given number of iterations, no more than messages will come. */
+  /**
+   * Reposts consumed receives; with a given number of iterations, no more than the number of messages still to come.
+   */
   private refill(index: number): void {
     const { endpoint, consumed, posted } = this;
     const count = Math.min(consumed[index], this.perQueue - posted[index]);

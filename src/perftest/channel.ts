@@ -12,7 +12,7 @@ export interface Channel {
   readonly role: Role;
   /** How destinations are encoded: as text, or as a C structure. */
   readonly destinationFormat: 'text' | 'struct';
-  /** Why the channel ended; null while it is open. */
+  /** The reason why the channel ended; null while it is open. */
   ended: Error | null;
   /** Called when the channel ends. */
   onEnd: (() => void) | null;

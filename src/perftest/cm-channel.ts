@@ -1,4 +1,4 @@
-/** A channel over rdma_cm (-z). As in perftest, messages are SENDs on a queue pair of their own, one at a time. */
+/** A channel over rdma_cm (-z). As in perftest, messages are SENDs on a separate queue pair, one at a time. */
 import { once } from 'node:events';
 import type { Completion, MemoryRegion } from '../objects/index.ts';
 import {
@@ -17,9 +17,9 @@ const MESSAGE_BYTES = 56;
 /** The addresses of a channel. */
 export interface CmAddress {
   readonly port: number;
-  /** Host to connect to; null: wait for a client. */
+  /** Host to connect to; null means to wait for a client. */
   readonly server: string | null;
-  /** Local address; undefined: chosen by the routing table. */
+  /** Local address; if undefined, chosen by the routing table. */
   readonly source_ip?: string;
 }
 
@@ -34,7 +34,7 @@ export class CmChannel implements Channel {
   readonly destinationFormat = 'struct';
   ended: Error | null = null;
   onEnd: (() => void) | null = null;
-  /** The device that the address resolved to. */
+  /** The device to which the address resolved. */
   readonly deviceName: string;
   private readonly connection: CmConnection;
   private readonly buffers: MessageBuffers;

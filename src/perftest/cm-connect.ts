@@ -15,7 +15,7 @@ const INVALID_SERVICE_ID = 8;
 const TRIES = 20;
 const PAUSE_MS = 100;
 
-/** Queue pairs in RESET, and what their connections need. */
+/** Queue pairs in RESET, and the parameters of their connections. */
 export interface UnconnectedQps {
   readonly pd: ProtectionDomain;
   readonly sendCq: CompletionQueue;
@@ -29,7 +29,7 @@ function optionsFor({ pd, sendCq, qps, outReads }: UnconnectedQps, index: number
   return { pd, sendCq, createQp: () => qps[index], ...reads };
 }
 
-/** Connects the queue pairs one after the other. @throws CmError, ConnectionError */
+/** Connects the queue pairs one after another. @throws CmError, ConnectionError */
 export async function connectQps(
   env: CmEnvironment,
   address: CmAddress & { server: string },

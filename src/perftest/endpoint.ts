@@ -92,7 +92,7 @@ export class Endpoint {
     this.receives = queues.map(() => context.recvBatch({ capacity: rxDepth }));
   }
 
-  /** Agrees on the terms of the test with the other end, and creates the objects it needs. */
+  /** Agrees on the terms of the test with the other end, and creates the objects that the test needs. */
   static async open(settings: Settings, context: Context, channel: Channel): Promise<Endpoint> {
     requireSupported(context, settings);
     const terms = await agreeOnTerms(channel, localMtu(context, settings), !settings.dont_xchg_versions);
@@ -171,7 +171,7 @@ export class Endpoint {
     (this.srq ?? this.qps[index]).postRecv(this.receives[index], 0, count);
   }
 
-  /** Distance from one message to the next, and how many positions there are before the first is reused. */
+  /** Distance from one message to the next, and the number of positions before the first is reused. */
   strideOf(sizeBytes: number): { bytes: number; positions: number } {
     const { cycleBytes, cacheLineBytes } = this.terms;
     if (sizeBytes > cycleBytes / 2) return { bytes: 0, positions: 1 };

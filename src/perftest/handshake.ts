@@ -21,7 +21,7 @@ export interface Terms {
 /** A queue pair as its end describes it to the other. */
 export interface Destination {
   lid: number;
-  /** READs and atomics that it accepts at once. */
+  /** READs and atomics that the end accepts at once. */
   outReads: number;
   qpNum: number;
   psn: number;
@@ -150,7 +150,7 @@ export function encodeStruct(keys: Destination): Buffer {
   return bytes;
 }
 
-/** Decodes encodeStruct(). The structure does not tell whether its GID is valid: it is if ours is. */
+/** Decodes encodeStruct(). The structure does not say whether its GID is valid; it is valid if ours is. */
 export function decodeStruct(bytes: Buffer, { gid }: Pick<Destination, 'gid'>): Destination {
   return {
     lid: bytes.readUInt32BE(STRUCT.lid),

@@ -44,9 +44,9 @@ abstract class Exchange implements Workload {
   /** Whether messages wait until they are due. */
   private readonly isPaced: boolean;
   private dueNs: number;
-  /** When the last answer arrived; -1: none yet. */
+  /** The time at which the last answer arrived; -1 if none has. */
   private answeredNs = -1;
-  /** Start of the latency of the last message; -1: none yet. */
+  /** Start of the latency of the last message; -1 if there is none yet. */
   private pendingSinceNs = -1;
   private completed = 0;
   private readonly times: Float64Array;
@@ -130,9 +130,9 @@ abstract class Exchange implements Workload {
 
   /** Start of the latency of the next message. */
   private startNs(): number {
-    // At a given rate, the time when it was due: if it could not be sent then, that is latency too.
+    // At a given rate, the time when the message was due, because a delay in sending it is latency too.
     if (this.periodNs > 0) return this.dueNs;
-    // If it follows the last answer at once, the time of that answer: this saves a clock read.
+    // If the message follows the last answer at once, the time of that answer, which saves a clock read.
     return this.isPaced || this.answeredNs < 0 ? this.endpoint.context.nowNs() : this.answeredNs;
   }
 }

@@ -1,7 +1,9 @@
 /** The measured part of a run: all of it, or with --duration the time between the margins. */
 import type { Settings } from './settings.ts';
 
-/** ended() reads the clock only once per so many calls (a power of 2), since that costs more than an empty poll. */
+/**
+ * ended() reads the clock only once in this many calls (a power of 2), since a reading costs more than an empty poll.
+ */
 const CALLS_PER_CLOCK_READ = 16;
 
 export class MeasuringWindow {

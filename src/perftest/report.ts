@@ -3,8 +3,7 @@ import { mtuBytes } from '../verbs/index.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { BandwidthReport, Destination } from './handshake.ts';
 import type { LatencyReport } from './latency.ts';
-import type { Settings } from './settings.ts';
-import type { TestKind } from './test-kinds.ts';
+import type { Settings, TestKind } from './settings.ts';
 
 export const LINE = '-'.repeat(87);
 
@@ -51,7 +50,7 @@ function parameters(endpoint: Endpoint): [name: string, value: string | number][
   ];
 }
 
-/** These share a line with the next parameter, as in perftest. */
+/** Parameters that share a line with the next one, as in perftest. */
 const PAIRED = ['Dual-port', 'Number of qps', 'Connection type'];
 
 export function header(endpoint: Endpoint): string {

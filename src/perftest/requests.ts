@@ -1,6 +1,6 @@
 /**
- * The requests of a test, written once into one batch per queue pair. A post rewrites only what changes: numbers,
- * flags, and addresses if messages advance through memory. Writing requests is most of the cost of a message.
+ * The requests of a test, written once into one batch per queue pair. A post rewrites only the fields that change:
+ * numbers, flags, and addresses if messages advance through memory. Writing requests is most of the cost of a message.
  */
 import * as V from '../verbs/index.ts';
 import { type Endpoint, QKEY } from './endpoint.ts';
@@ -16,7 +16,7 @@ const LOCAL_LO = V.WR_SGE0 + V.SGE_LO;
 const LOCAL_HI = V.WR_SGE0 + V.SGE_HI;
 
 interface RequestOptions {
-  /** Distance from one message to the next, and how many positions there are before the first is reused. */
+  /** Distance from one message to the next, and the number of positions before the first is reused. */
   readonly stride?: { bytes: number; positions: number };
   readonly cqMod?: number;
 }
@@ -30,7 +30,7 @@ export class Requests {
   private readonly isInline: boolean;
   /** The bytes of the next message of queue pair 0. */
   private readonly message: Uint8Array;
-  /** Which addresses advance from message to message. */
+  /** Whether the local and the remote addresses advance from message to message. */
   private readonly movesLocal: boolean;
   private readonly movesRemote: boolean;
   /** Opcode and flags, unsignaled and signaled. */

@@ -8,10 +8,11 @@ import { acceptCmChannel, CmChannel, connectCmChannel } from './cm-channel.ts';
 import { Endpoint, requireSupported } from './endpoint.ts';
 import { type BandwidthReport, exchangeReports } from './handshake.ts';
 import { type Exchange, Fetch, latencyOf, SendPingPong, WritePingPong } from './latency.ts';
+import { MeasuringWindow } from './measuring-window.ts';
 import * as Report from './report.ts';
+import { Requests } from './requests.ts';
 import type { Settings } from './settings.ts';
 import type { Sleeper } from './sleeper.ts';
-import { WarmUp } from './warm-up.ts';
 
 const ALL_SIZES = Array.from({ length: 23 }, (_, i) => 2 << i);
 const EMPTY_REPORT: BandwidthReport = { sizeBytes: 0, iters: 0, peak: 0, average: 0, messageRate: 0 };
@@ -28,7 +29,7 @@ class TestRun {
   private readonly output: Output;
   private readonly results: Record<string, number>[] = [];
   private readonly sizes: readonly number[];
-  /** Whether this end posts requests, and so measures. */
+  /** Whether this end posts requests, and therefore measures. */
   private readonly isSender: boolean;
   /** Error of a result below a limit; thrown once both ends are done and everything is printed. */
   private missedLimit: string | null = null;
@@ -239,7 +240,7 @@ const SILENT: Output = { print: () => {}, progress: () => {} };
 
 /** How the ends of a test find devices and each other. */
 export interface TestEnvironment {
-  /** Opens a device; undefined: the first one. */
+  /** Opens a device, or the first one if the name is undefined. */
   open(device: string | undefined): Context;
   /** The environment for rdma_cm (-z, -R). */
   cm: CmEnvironment;
@@ -324,4 +325,26 @@ async function openBothChannels(
   const calling = Promise.race([port, serving.then(() => 0)]).then(connect);
   const [server, client] = await Promise.all([serving, calling]);
   return { server, client };
+}
+
+export class WarmUp implements Workload {
+  /** Warm-up requests are not counted. */
+  readonly window: MeasuringWindow;
+  private readonly endpoint: Endpoint;
+  private left: number;
+
+  /** Posts the requests. */
+  constructor(endpoint: Endpoint, sizeBytes: number) {
+    const { txDepth } = endpoint.settings;
+    this.endpoint = endpoint;
+    this.window = new MeasuringWindow(endpoint.settings, endpoint.context.nowNs());
+    this.left = txDepth * endpoint.qps.length;
+    const requests = new Requests(endpoint, sizeBytes, { cqMod: 1 });
+    for (let index = 0; index < endpoint.qps.length; index++) requests.post(index, txDepth, true);
+  }
+
+  step(): boolean {
+    this.left -= this.endpoint.poll(this.endpoint.sendCq);
+    return this.left === 0;
+  }
 }

@@ -2,12 +2,11 @@
 import { z } from 'zod';
 import type { DriverName } from '../drivers/index.ts';
 import { ConfigError } from '../verbs/errors.ts';
-import type { TestKind } from './test-kinds.ts';
 
 /** Validated settings of a test. */
 export interface Settings extends Flags {
   kind: TestKind;
-  /** Host of the server; null: this end is the server. */
+  /** Host of the server; null if this end is the server. */
   server: string | null;
   sizeBytes: number;
   /** Whether the size was given by a flag. */
@@ -18,7 +17,7 @@ export interface Settings extends Flags {
   cqMod: number;
   inlineBytes: number;
   inlineGiven: boolean;
-  /** Length of a run with --duration; 0: the run has `iters` iterations. */
+  /** Length of a run with --duration; 0 for a run of `iters` iterations. */
   durationS: number;
   marginS: number;
   noPeak: boolean;
@@ -341,3 +340,16 @@ function requireCompatible(kind: TestKind, server: string | null, flags: Parsed)
   const reason = by.find(([applies]) => applies);
   if (reason !== undefined) throw new ConfigError(reason[1]);
 }
+
+export type Verb = 'write' | 'send' | 'read' | 'atomic';
+
+/** One of perftest's programs: ib_write_bw is `write_bw`. */
+export interface TestKind {
+  readonly name: string;
+  readonly verb: Verb;
+  readonly measures: 'bw' | 'lat';
+}
+
+export const TESTS: readonly TestKind[] = (['write', 'send', 'read', 'atomic'] as const).flatMap((verb) =>
+  (['bw', 'lat'] as const).map((measures) => ({ name: `${verb}_${measures}`, verb, measures })),
+);

@@ -1,16 +1,37 @@
 /** The policies by name, with their validated options. */
 import type { ZodType } from 'zod';
+import type { Ruler } from '../coordinator/ruler.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import type { PolicyNeeds } from '../shim/policy.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { convertQuantities, currentOptions, parseOptions } from './parse-options.ts';
 import { perf } from './perf/index.ts';
+import { master } from './perf/master.ts';
 import { perfOptions } from './perf/options.ts';
+import { slots } from './perf/slot-rotation.ts';
 import { tokenBucket } from './token-bucket/index.ts';
 import { tokenBucketOptions } from './token-bucket/options.ts';
+import { shares } from './token-bucket/shares.ts';
 
-export { coordinatorMemory, shareCoordinator } from '../coordinator/registry.ts';
-export type { ContextWatch, CoordinatorPort, Grant, Usage } from '../shim/coordinator-port.ts';
+export type { DeviceCoordinator } from '../coordinator/coordinator.ts';
+export type { Derive } from '../coordinator/device-rules.ts';
+export type { Columned } from '../coordinator/layout.ts';
+export { type MemberPage, TENANT } from '../coordinator/member-table.ts';
+export { type CoordinatorRegistry, coordinatorMemory, shareCoordinator } from '../coordinator/registry.ts';
+export {
+  type Column,
+  columnIndex,
+  type Decider,
+  type Description,
+  type GrantColumn,
+  type MemberColumns,
+  type MembersView,
+  type ReportColumn,
+  type Ruler,
+  type RulesSchema,
+} from '../coordinator/ruler.ts';
+export { type Tenants, tenantId } from '../coordinator/tenants.ts';
+export type { CoordinatorPort, Usage } from '../shim/coordinator-port.ts';
 export { shimCounters } from '../shim/counters.ts';
 export {
   type Actions,
@@ -34,6 +55,7 @@ export type {
 export { createShim, type ShimOptions } from '../shim/shim.ts';
 export { type EmulateWaitOptions, emulateWait } from '../shim/wait/emulate-wait.ts';
 export { type WaitChoice, withWait } from '../shim/wait/wait-support.ts';
+export { createCoordinatedShim } from './coordinated.ts';
 
 /** An entry of a table of built-in policies or interceptors. */
 export interface NamedEntry {
@@ -54,6 +76,8 @@ export interface PolicyEntry extends NamedEntry {
     /** A shim at the other end; 'for SENDs': without one, SENDs and immediates go whole. */
     readonly shimmedPeer: 'none' | 'for SENDs' | 'required';
   };
+  /** What the policy brings to the coordinators of devices, in the order in which they decide. */
+  readonly rulers: readonly Ruler[];
 }
 
 /** The built-in policies by name. */
@@ -62,6 +86,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     summary:
       'PeRF: splits large messages and puts 0_WAITs between the pieces, so that small messages can pass',
     needs: { wait: 'preferred', coordinator: 'own', shimmedPeer: 'for SENDs' },
+    rulers: [master, slots],
     options: perfOptions,
     create: (options) => perf(perfOptions.parse(options)),
   },
@@ -69,6 +94,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     summary:
       'a static rate for each tenant: a share of the link by weight (equal by default), or a fixed rate',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
+    rulers: [shares],
     options: tokenBucketOptions,
     create: (options) => tokenBucket(tokenBucketOptions.parse(options)),
   },

@@ -1,4 +1,4 @@
-/** Checks the options of policies and interceptors against their schemas, and words what is wrong for people. */
+/** Checks the options of policies and interceptors against their schemas, and describes errors in words. */
 import { type ZodType, z } from 'zod';
 import { ConfigError, shown } from '../verbs/errors.ts';
 import { parseQuantity, quantityOf } from '../verbs/units.ts';

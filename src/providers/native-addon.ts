@@ -29,7 +29,7 @@ export function isAddonForbidden(): boolean {
   return process.env.ISOVERBS_NO_ADDON === '1';
 }
 
-/** Shortened, because `bindings` lists every path it tried, in a dozen lines that say no more than this. */
+/** Shortened, because `bindings` lists every path it tried, in a dozen lines that add no information. */
 export function whyNotLoaded(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return 'tries' in error ? 'it has not been built' : error.message;
@@ -49,7 +49,7 @@ export function detach(native: { detachBuffer(buffer: ArrayBuffer): void }, buff
 
 export interface LoadedAddon<T> {
   native: T | null;
-  /** Why there is none. */
+  /** Why there is no addon. */
   error: unknown;
 }
 

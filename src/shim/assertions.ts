@@ -17,7 +17,7 @@ export function setAssertions(on: boolean): void {
 /**
  * Checks the ledger of a queue pair, and that of its send CQ.
  * @param when the path, for the message
- * @throws LedgerError when it contradicts itself
+ * @throws LedgerError when a ledger contradicts itself
  */
 export function assertLedger(qp: QpLedger, when: string): void {
   if (!isOn) return;
@@ -27,8 +27,8 @@ export function assertLedger(qp: QpLedger, when: string): void {
 }
 
 /**
- * Checks that no list has a queue pair that was destroyed, and the ledger of its send CQ.
- * @throws LedgerError when one has it
+ * Checks that no list contains a destroyed queue pair, and checks the ledger of its send CQ. @throws LedgerError if a
+ * list contains it
  */
 export function assertDestroyed(qp: QpLedger, writing: QpLedger | null): void {
   if (!isOn) return;
@@ -42,7 +42,7 @@ export function assertDestroyed(qp: QpLedger, writing: QpLedger | null): void {
   require(writing !== qp, qp, when, 'requests were written for it and never posted');
 }
 
-/** Counts: nothing is negative, and no queue has more than it can. */
+/** Counts: none is negative, and no queue contains more requests than it has room for. */
 function checkNumbers(qp: QpLedger, when: string): void {
   const app = (qp.appPosted - qp.appFreed) | 0;
   const real = (qp.realPosted - qp.realFreed) | 0;
@@ -60,14 +60,14 @@ function checkNumbers(qp: QpLedger, when: string): void {
   requireRange(qp, when, 'bytes issued of the oldest held request', ofOldest, 0, Number.MAX_SAFE_INTEGER);
 }
 
-/** Rows: head, issued and posted follow each other, and each real number belongs to at most one row. */
+/** Rows: head, issued and posted are in this order, and each real number belongs to at most one row. */
 function checkRows(qp: QpLedger, when: string): void {
   const { mask } = qp;
   requireRange(qp, when, 'rows', (qp.appPosted - qp.head) | 0, 0, mask + 1);
   requireRange(qp, when, 'issued, counted from head', (qp.issued - qp.head) | 0, 0, mask + 1);
   requireRange(qp, when, 'held, counted from issued', (qp.appPosted - qp.issued) | 0, 0, mask + 1);
   if (qp.managed) {
-    // No upper bound: in ERR, requests that no ENABLE reached are flushed and leave `enabled` behind.
+    // There is no upper bound: in ERR, requests that no ENABLE has released are flushed, which leaves `enabled` behind.
     require(((qp.appPosted - qp.enabled) | 0) >= 0, qp, when, 'more requests are enabled than posted');
   }
   const isBegun = qp.partial || qp.lookupIssued || qp.executed;
@@ -86,7 +86,9 @@ function checkRows(qp: QpLedger, when: string): void {
   }
 }
 
-/** A completion queue: its counts are those of its queue pairs, and each list has a queue pair once. */
+/**
+ * A completion queue: its counts are the sums over its queue pairs, and each list contains a queue pair at most once.
+ */
 function checkCq(cq: CqLedger, when: string): void {
   let extra = 0;
   let awaited = 0;
@@ -120,7 +122,7 @@ function requireRange(
   least: number,
   most: number,
 ): void {
-  // NaN is in no range.
+  // NaN is outside every range.
   require(value >= least && value <= most, qp, when, `${what}: ${value} is not from ${least} to ${most}`);
 }
 

@@ -3,16 +3,22 @@ import type { PeerVerbs, Provider, WaitSupport } from '../verbs/provider.ts';
 import { VERB_NAMES, type Verbs } from '../verbs/verbs.ts';
 import type { Gate } from './gate.ts';
 
-/** What an interceptor may override in addition to verbs: the provider's description, time, and connection set-up. */
+/**
+ * The members that an interceptor may override in addition to verbs: the provider's description, time, and connection
+ * set-up.
+ */
 const PROPERTIES = [
   'wait',
   'counters',
   'policyStates',
+  'policyGauges',
   'configurePolicy',
   'adopt',
+  'standby',
   'yieldContext',
   'nowNs',
   'sleep',
+  'createAlarm',
   'random',
   'rendezvous',
   'cm',
@@ -23,14 +29,14 @@ type Property = (typeof PROPERTIES)[number];
 export interface Interceptor {
   /** Used in errors, logs and `provider.interceptors`. */
   readonly name: string;
-  /** Returns the verbs that it overrides; all others stay the same functions. */
+  /** Returns the verbs that the interceptor overrides; all others stay the same functions. */
   wrap(next: Provider): Partial<Verbs> & PeerVerbs & Partial<Pick<Provider, Property>>;
   /** For drivers that run it in another thread: which requests may bypass it. Without a gate, none may. */
   gate?(wait: WaitSupport): Gate;
 }
 
-const NO_FUNCTIONS = new Set<string>(['wait', 'adopt', 'rendezvous', 'cm']);
-const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'describePeer', 'setPeer', ...PROPERTIES]);
+const NO_FUNCTIONS = new Set<string>(['wait', 'adopt', 'standby', 'rendezvous', 'cm']);
+const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'describePeer', 'setPeer', 'namePeer', ...PROPERTIES]);
 
 /**
  * Puts interceptors around a provider. The first listed is the outermost: the application's calls reach it first. The
@@ -54,5 +60,7 @@ function wrap(next: Provider, interceptor: Interceptor): Provider {
       throw new InvalidArgumentError(`interceptor '${name}' overrides '${verb}' with a ${typeof value}`);
     }
   }
-  return Object.freeze({ ...next, ...overrides, interceptors: [name, ...next.interceptors] });
+  // Alarms below keep the time of the clock and the sleeps that are replaced here.
+  const alarms = 'nowNs' in overrides || 'sleep' in overrides ? { createAlarm: undefined } : {};
+  return Object.freeze({ ...next, ...alarms, ...overrides, interceptors: [name, ...next.interceptors] });
 }

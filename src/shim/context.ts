@@ -1,5 +1,6 @@
 /** An open context, as a shim knows it. */
 import { IsoverbsError } from '../verbs/errors.ts';
+import type { Labels } from '../verbs/labels.ts';
 import type { NicFacts } from '../verbs/nic.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { Usage } from './coordinator-port.ts';
@@ -7,9 +8,10 @@ import { BYTES, COLUMNS, SEEN } from './counters.ts';
 import { LatencyProbe } from './latency-probe.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import type { ResourceView, TwinOptions } from './resources.ts';
+import { ContextTimers } from './timers/timers.ts';
 import type { ContextView } from './views.ts';
 
-/** Keeps a context below a number of requests per second (limiter.ts). */
+/** Keeps a context below a number of requests per second (limits/limiter.ts). */
 export interface RequestLimiter {
   /** How many of the requests that are being posted, from the first on, may be issued at once. */
   admit(qp: QpLedger, words: Uint32Array, start: number, count: number): number;
@@ -27,9 +29,12 @@ export class ShimContext implements ContextView {
   readonly device: string;
   readonly tenant: string;
   readonly nic: NicFacts | null;
+  /** The program's labels, and those in force with the coordinator's. */
+  ownLabels: Labels;
+  labels: Labels;
   readonly maxQpWr: number;
   readonly maxCqe: number;
-  /** Channel of resources, and of CQs that the application made without one; 0: not made yet. */
+  /** Channel of resources, and of CQs that the application made without one; 0 if not made yet. */
   ownChannel = 0;
   /** The application's objects that keep the context open, its CQs among them. */
   children = 0;
@@ -41,14 +46,7 @@ export class ShimContext implements ContextView {
   readonly twinKinds: TwinOptions[] = [];
   /** Ends the coordinator's subscription. */
   unsubscribe: (() => void) | null = null;
-  /** Timers, the soonest last. */
-  readonly timesNs: number[] = [];
-  readonly tokens: number[] = [];
-  /** Whether each timer may be late. */
-  readonly relaxed: boolean[] = [];
-  /** When the soonest sleep ends that a simulated run waits for, and the soonest that it does not wait for. */
-  runSleepNs = Number.POSITIVE_INFINITY;
-  idleSleepNs = Number.POSITIVE_INFINITY;
+  readonly timers = new ContextTimers();
   closed = false;
   /** Another shim around this one reports to the coordinator, and enforces its limits. */
   isInner = false;
@@ -56,7 +54,7 @@ export class ShimContext implements ContextView {
   readonly qps = new Set<QpLedger>();
   readonly destroyedCounts = new Float64Array(COLUMNS);
   readonly latencyProbe: LatencyProbe;
-  /** Null: the rate of requests is not limited. */
+  /** Null if the rate of requests is not limited. */
   limiter: RequestLimiter | null = null;
   /** GIDs of its ports that were queried, by port number and index. */
   private readonly gids = new Map<string, string>();
@@ -67,6 +65,7 @@ export class ShimContext implements ContextView {
     device: string;
     tenant: string;
     nic: NicFacts | null;
+    labels: Labels;
     maxQpWr: number;
     maxCqe: number;
     watch(isWatched: boolean): void;
@@ -76,12 +75,14 @@ export class ShimContext implements ContextView {
     this.device = fields.device;
     this.tenant = fields.tenant;
     this.nic = fields.nic;
+    this.ownLabels = fields.labels;
+    this.labels = fields.labels;
     this.maxQpWr = fields.maxQpWr;
     this.maxCqe = fields.maxCqe;
     this.latencyProbe = new LatencyProbe(fields.watch);
   }
 
-  /** What the context has done so far. */
+  /** The context's counts so far. */
   usage(): Usage {
     let requests = this.destroyedCounts[SEEN];
     let bytes = this.destroyedCounts[BYTES];
@@ -94,7 +95,7 @@ export class ShimContext implements ContextView {
     return { requests, bytes, held, qps: this.qps.size, latencyNs: this.latencyProbe.latencyNs };
   }
 
-  /** A GID of a port; '': the device reports none. */
+  /** A GID of a port; '' if the device reports none. */
   gidOf(portNum: number, index: number, provider: Provider): string {
     const key = `${portNum} ${index}`;
     let gid = this.gids.get(key);

@@ -2,16 +2,17 @@
 import { ENOMEM } from '../verbs/constants.ts';
 import { NoResourcesError } from '../verbs/errors.ts';
 import { handleIndex } from '../verbs/handles.ts';
-import type { Provider } from '../verbs/provider.ts';
+import { DEFAULT_LABELS, type Labels, sameLabels, withLabels } from '../verbs/labels.ts';
+import type { PolicyGauge, Provider } from '../verbs/provider.ts';
 import type { OpenOptions } from '../verbs/types.ts';
 import { ShimContext } from './context.ts';
-import type { CoordinatorPort, Grant, Usage } from './coordinator-port.ts';
+import type { CoordinatorPort, Usage } from './coordinator-port.ts';
 import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
 import { type Feeder, LIMITER_TOKENS } from './feeder.ts';
-import { Limiter, type LimiterHost } from './limiter.ts';
+import { Limiter, type LimiterHost } from './limits/limiter.ts';
 
-/** What contexts need of the shim around them. */
+/** The functions of the shim that contexts use. */
 export interface ContextsHost {
   readonly events: Events;
   readonly deviceEvents: DeviceEvents;
@@ -43,6 +44,16 @@ export class Contexts {
 
   get(handle: number): ShimContext | undefined {
     return this.byHandle.get(handle);
+  }
+
+  /** The requests that are held, by context with queue pairs that the shim shapes. */
+  held(): Omit<PolicyGauge, 'policy'>[] {
+    return [...this.byHandle.values()]
+      .filter(({ qps }) => qps.size > 0)
+      .map((context) => {
+        const { device, tenant } = context;
+        return { device, tenant, name: 'held', unit: 'requests', value: context.usage().held };
+      });
   }
 
   /** The limiter of a context may have tokens. */
@@ -82,6 +93,7 @@ export class Contexts {
       device,
       tenant: options?.tenant ?? '',
       nic: next.describeNic?.(handle) ?? null,
+      labels: withLabels(DEFAULT_LABELS, options?.labels ?? {}),
       maxQpWr,
       maxCqe,
       watch: (isWatched) => this.host.feeder.timers.watch(isWatched),
@@ -91,17 +103,39 @@ export class Contexts {
       this.host.feeder.setup(context);
       if (coordinator !== null) {
         next.yieldContext?.(handle);
-        const granted = (grant: Grant) => this.host.feeder.granted(context, grant);
-        context.unsubscribe = coordinator.subscribe(context, granted, {
-          usage: () => this.usage(context),
-          limited: () => this.limit(context),
-        });
+        const granted = () => {
+          this.limit(context);
+          this.relabel(context);
+          this.host.feeder.granted(context);
+        };
+        context.unsubscribe = coordinator.subscribe(context, granted, () => this.usage(context));
       }
     } catch (error) {
       this.close(handle);
       throw error;
     }
     return handle;
+  }
+
+  /** Changes labels of a context; its queue pairs follow. */
+  setLabels(handle: number, change: Partial<Labels>): Labels {
+    const labels = this.next.setLabels(handle, change);
+    const context = this.byHandle.get(handle);
+    if (context === undefined) return labels;
+    context.ownLabels = withLabels(context.ownLabels, change);
+    this.relabel(context);
+    return context.labels;
+  }
+
+  /** The labels of the program or of the coordinator may have changed. */
+  private relabel(context: ShimContext): void {
+    const given = this.coordinator?.labelsOf?.(context) ?? {};
+    const labels = withLabels(context.ownLabels, given);
+    if (sameLabels(labels, context.labels)) return;
+    context.labels = labels;
+    this.coordinator?.relabel?.(context);
+    for (const qp of context.qps) this.host.feeder.relabel(qp);
+    this.host.feeder.drain();
   }
 
   close(handle: number): void {
@@ -154,7 +188,7 @@ export class Contexts {
     if (!context.isInner) this.coordinator?.countQps?.(context, context.qps.size);
   }
 
-  /** The coordinator has set, changed or removed a limit. */
+  /** The coordinator may have set, changed or removed a limit. */
   private limit(context: ShimContext): void {
     const { limiter } = context;
     if (context.isInner || context.closed) return;
@@ -172,7 +206,7 @@ export class Contexts {
     }
   }
 
-  /** What the context has done. The latency of its next request will be part of the next answer. */
+  /** The context's counts. The latency of its next request will be part of the next answer. */
   private usage(context: ShimContext): Usage | null {
     if (context.isInner) return null;
     context.latencyProbe.arm();

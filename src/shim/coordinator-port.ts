@@ -1,18 +1,11 @@
 /**
- * The interface between a policy and the coordinator, which knows all tenants of a device. It carries numbers only, so
- * that a page of shared memory can hold them; their kinds are agreed between a policy and its coordinator.
+ * The interface between a shim and the coordinator, which knows all tenants of a device. What a policy reports and is
+ * granted are numbers in a page that both share (src/coordinator/ruler.ts); only changes on which it must act are events.
  */
+import type { Labels } from '../verbs/labels.ts';
 import type { ContextView } from './views.ts';
 
-/** What the coordinator allows or requests. */
-export interface Grant {
-  readonly kind: number;
-  /** What it applies to: the index of a queue pair, a tenant's number; -1: the whole context. */
-  readonly target: number;
-  readonly value: number;
-}
-
-/** What a context has done since it was opened, for monitoring. */
+/** The counts of a context since it was opened, for monitoring. */
 export interface Usage {
   /** Requests that the application has posted, and bytes of their messages. */
   readonly requests: number;
@@ -21,24 +14,25 @@ export interface Usage {
   readonly held: number;
   /** Queue pairs that exist now. */
   readonly qps: number;
-  /** Smoothed time from post to the poll that finds the completion, of requests sampled now and then; 0: none yet. */
+  /**
+   * Smoothed time from post to the poll that finds the completion, of requests sampled from time to time; 0 if there is
+   * none yet.
+   */
   readonly latencyNs: number;
-}
-
-/** What the coordinator may ask of a context, and tell it. */
-export interface ContextWatch {
-  /** Called periodically for monitoring; null: another shim around this one reports instead. */
-  usage(): Usage | null;
-  /** The limits have changed. */
-  limited(): void;
 }
 
 /** The coordinator, as a shim sees it: in this process, or a client of one elsewhere. */
 export interface CoordinatorPort {
-  /** A policy reports a value of a context. May be called in any event: must not throw or wait. */
-  report(context: ContextView, kind: number, value: number): void;
-  /** Calls `listener` with every grant for this context, until the returned function is called. */
-  subscribe(context: ContextView, listener: (grant: Grant) => void, watch?: ContextWatch): () => void;
+  /**
+   * Calls `granted` when grants of this context have changed on which it must act at once, its limits included, until
+   * the returned function is called. `usage` is called from time to time for monitoring; null: another shim around this
+   * one reports instead.
+   */
+  subscribe(context: ContextView, granted: () => void, usage?: () => Usage | null): () => void;
+  /** Labels that the coordinator gives to a context, and that precede the program's; the same object until they change. */
+  labelsOf?(context: ContextView): Partial<Labels>;
+  /** The labels of a context have changed. */
+  relabel?(context: ContextView): void;
   /** A context has this many queue pairs now. */
   countQps?(context: ContextView, qps: number): void;
   /** The number of queue pairs that a context may have now; Infinity: no limit. */

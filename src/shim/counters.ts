@@ -1,7 +1,7 @@
 /** What a shim counts: one column per quantity for each queue pair, summed on request. */
 import type { LayerCounters, Provider, ShimCounters } from '../verbs/provider.ts';
 
-// Columns of `QpLedger.counts`. They are doubles, because 32 bits overflow within minutes.
+// Columns of `QpLedger.counts`. They are doubles, because 32-bit counters overflow within minutes.
 export const SEEN = 0;
 export const SPLIT = 1;
 export const HELD = 2;
@@ -33,7 +33,7 @@ export function totalOf(
   return total;
 }
 
-/** Columns by their names. */
+/** The columns, by the names of the counters. */
 export function toCounters(c: Float64Array): ShimCounters {
   return {
     seen: c[SEEN],
@@ -49,7 +49,7 @@ export function toCounters(c: Float64Array): ShimCounters {
 }
 
 /**
- * What the shims around a provider counted since it was made. With several shims, the outermost one counts the
+ * The counts of the shims around a provider since its creation. With several shims, the outermost one counts the
  * application's requests and bytes; the other counters are summed.
  */
 export function shimCounters(provider: Provider): ShimCounters {

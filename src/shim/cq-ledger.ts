@@ -10,12 +10,12 @@ import type { ShimContext } from './context.ts';
 import { isSend } from './peer/outbox.ts';
 import type { QpLedger } from './qp-ledger.ts';
 
-/** What ibv_req_notify_cq(3) asks for: nothing, the next completion, the next solicited or failed one. */
+/** The levels of ibv_req_notify_cq(3): nothing, the next completion, the next solicited or failed completion. */
 export const ARM_NONE = 0;
 export const ARM_ANY = 1;
 export const ARM_SOLICITED = 2;
 
-/** In QpLedger.split: a 0_WAIT that was issued as RDMA_WRITEs without data. */
+/** A value of QpLedger.split: a 0_WAIT that was issued as RDMA_WRITEs without data. */
 export const AS_WRITES = 2;
 
 export class CqLedger {
@@ -24,17 +24,17 @@ export class CqLedger {
   realCqe: number;
   readonly context: number;
   readonly owner: ShimContext;
-  /** The channel that gets the device's events: the application's, or the shim's own. */
+  /** The channel that receives the device's events: the application's, or the shim's. */
   readonly channel: number;
   readonly appChannel: number;
-  /** Queue pairs that send or receive on it. */
+  /** Queue pairs whose sends or receives complete here. */
   readonly users: QpLedger[] = [];
   /**
-   * The only one of them, while its successful sends need only to be counted. Null: that is not so, or findSoleSender
-   * was not called since something changed.
+   * The only one of them, while its successful sends only have to be counted. Otherwise null, also until findSoleSender
+   * is called after a change.
    */
   soleSender: QpLedger | null = null;
-  /** Queue pairs that send on it and hold requests. */
+  /** Queue pairs whose sends complete here and that hold requests. */
   readonly backlogged: QpLedger[] = [];
   /** Queue pairs whose oldest held request is a WAIT on this CQ. */
   readonly waiters: QpLedger[] = [];
@@ -42,19 +42,19 @@ export class CqLedger {
   extra = 0;
   /** Outstanding internal requests whose tokens the policy awaits. */
   awaitedCount = 0;
-  /** Queue pairs that send on it and keep rows: its events may be the shim's. */
+  /** Queue pairs whose sends complete here and that keep rows. If there are any, an event may be the shim's. */
   translatedQps = 0;
-  /** Which completions the application requested an event for: ARM_*. */
+  /** The completions for which the application requested an event: ARM_*. */
   appArmed = ARM_NONE;
-  /** Which completions an event was requested for from the device, since its last event. */
+  /** The completions for which the shim requested an event from the device since its last event. */
   realArmed = ARM_NONE;
-  /** A completion has arrived that the application requested an event for. */
+  /** Whether a completion has arrived for which the application requested an event. */
   isEventDue = false;
   /** Events that were due when the application armed the queue again, and are not delivered yet. */
   pendingEvents = 0;
-  /** Completions that the application was or will be given: what a WAIT on this CQ counts. */
+  /** Completions that the application has received or will receive, which a WAIT on this CQ counts. */
   produced = 0;
-  /** The count that the next WAIT on this CQ starts from. */
+  /** The count from which the next WAIT on this CQ starts. */
   waitIndex = 0;
   /** Completions that the shim polled for itself and keeps for the application. */
   private fifo: Uint32Array = new Uint32Array(0);
@@ -89,7 +89,10 @@ export class CqLedger {
     this.soleSender = null;
   }
 
-  /** Finds a queue pair whose sends alone complete here, in order, with nothing held, kept or awaited. */
+  /**
+   * Finds a queue pair whose sends are the only completions here, in order, with no request held and no completion kept
+   * or awaited.
+   */
   findSoleSender(): void {
     const { users, waiters } = this;
     if (users.length !== 1 || this.fifoCount + waiters.length > 0) return;
@@ -150,11 +153,11 @@ export class CqLedger {
 export function settleSend(qp: QpLedger, words: Uint32Array, at: number): boolean {
   const seq = words[at + L.WC_SEQ] | 0;
   const status = words[at + L.WC_OP] & 0xff;
-  // Completions come in order: one below the last belongs to requests that a RESET has dropped.
+  // Completions arrive in order, so one below the last belongs to requests that a RESET has dropped.
   if (((seq - qp.realFreed) | 0) < 0) return false;
   qp.realFreed = (seq + 1) | 0;
   if (((seq - qp.base) | 0) < 0) return true;
-  // Follows the completions, because running numbers wrap: it must not fall behind by more than a queue's depth.
+  // Follows the completions, because running numbers wrap and it must not fall behind by more than a queue's depth.
   qp.base = seq;
   qp.sums[1] = qp.issuedBytes[seq & qp.realMask];
   const { mask, last } = qp;
@@ -165,7 +168,7 @@ export function settleSend(qp: QpLedger, words: Uint32Array, at: number): boolea
     if (!ofPartial || status === IBV_WC_SUCCESS) return false;
     abandonPartial(qp);
   } else {
-    // A real number between two rows belongs to a request of the shim's own, such as a WAIT.
+    // A real number between two rows belongs to an internal request, such as a WAIT.
     if (((seq - qp.first[row]) | 0) < 0) return false;
     if (status === IBV_WC_SUCCESS && last[row] !== seq) return false;
   }
@@ -191,7 +194,7 @@ function abandonPartial(qp: QpLedger): void {
 
 /** A piece of a SEND found the memory of the peer's receive gone. A whole SEND would have failed at the peer instead. */
 function asOfReceive(qp: QpLedger, row: number, seq: number, words: Uint32Array, at: number): void {
-  // The SEND itself comes last, and can be refused for the key that it invalidates.
+  // The SEND itself is sent last, and can be refused because of the key that it invalidates.
   const isWhole = qp.head !== qp.issued && qp.last[row] === seq;
   if (isWhole || !isSend(qp.held[row * qp.stride + L.WR_OP] & 0xff)) return;
   words[at + L.WC_OP] = (words[at + L.WC_OP] & ~0xff) | IBV_WC_REM_OP_ERR;

@@ -1,6 +1,6 @@
 /**
  * Asynchronous events. The shim listens for those that fail a queue pair: a responder's errors have no completion, and
- * held requests would wait without end. All events are passed on to the application when it listens.
+ * held requests would wait for ever. All events are passed on to the application when it listens.
  */
 import { IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR } from '../verbs/constants.ts';
 import type { Provider } from '../verbs/provider.ts';
@@ -8,9 +8,9 @@ import type { AsyncListener } from '../verbs/types.ts';
 
 interface ContextEvents {
   listener: AsyncListener | null;
-  /** Whether the shim listens, which begins when it first needs to. */
+  /** Whether the shim listens, which it does from the first time that it has to. */
   watched: boolean;
-  /** Pairs of event and element that the application has not listened for yet. */
+  /** Pairs of event and element that wait until the application listens. */
   pending: [event: number, element: number][];
 }
 

@@ -1,4 +1,7 @@
-/** Completion events: the device's wake the shim; the application's are delivered, or kept until it listens. */
+/**
+ * Completion events: those of the device wake the shim; those of the application are delivered, or kept until it
+ * listens.
+ */
 import type { Provider } from '../verbs/provider.ts';
 import type { CompletionListener } from '../verbs/types.ts';
 import { ARM_ANY, ARM_NONE, ARM_SOLICITED, type CqLedger } from './cq-ledger.ts';
@@ -7,17 +10,17 @@ import type { Tables } from './tables.ts';
 /** A completion channel. */
 interface ChannelState {
   listener: CompletionListener | null;
-  /** Whether the shim listens to the device's channel, which begins when it first needs to. */
+  /** Whether the shim listens to the device's channel, which it does from the first time that it has to. */
   watched: boolean;
-  /** CQs with events that the application has not listened for yet. */
+  /** CQs with events that wait until the application listens. */
   pending: number[];
 }
 
-/** What events need of the shim around them. */
+/** The functions of the shim that events use. */
 export interface EventsHost {
   /** Polls a CQ for the shim: feeds waiting queue pairs, and keeps the application's completions. */
   pollForShim(cq: CqLedger): void;
-  /** Feeds the queue pairs that may go on after a completion of this CQ. */
+  /** Feeds the queue pairs that may continue after a completion of this CQ. */
   feedAll(cq: CqLedger): void;
   /** An event of a CQ that the application does not know. */
   internalEvent(cq: number): void;
@@ -59,7 +62,7 @@ export class Events {
     return cq.isEventDue ? ARM_NONE : cq.appArmed;
   }
 
-  /** Arms a CQ. False: it was armed already. */
+  /** Arms a CQ. Returns false if it was armed already. */
   arm(cq: CqLedger, level: number): boolean {
     if (level === ARM_ANY) this.listen(cq.channel);
     if (level === ARM_NONE || cq.realArmed === ARM_ANY || cq.realArmed === level) return false;
@@ -94,7 +97,7 @@ export class Events {
     this.next.watchCompChannel(channel, (cq) => this.onEvent(cq));
   }
 
-  /** The application listens, or stops (null). */
+  /** The application starts to listen, or stops (null). */
   watch(channel: number, listener: CompletionListener | null): void {
     const needed = this.tables.cqs.some(
       (cq) => cq !== undefined && cq.channel === channel && this.levelOf(cq) === ARM_ANY,
@@ -117,7 +120,7 @@ export class Events {
     }
     cq.realArmed = ARM_NONE;
     if (cq.translatedQps === 0 && cq.waiters.length === 0) {
-      // The shim has nothing on this CQ: each event is the application's.
+      // The shim has no requests on this CQ, so each event is the application's.
       if (cq.pendingEvents === 0) cq.isEventDue = cq.appArmed !== ARM_NONE;
     } else {
       this.host.pollForShim(cq);
@@ -143,12 +146,12 @@ export class Events {
     this.raise(cq);
   }
 
-  /** Runs on a stack of its own, not inside the application's call. */
+  /** Runs on a fresh stack, not inside the application's call. */
   private defer(cq: CqLedger, action: () => void): void {
     void this.next.sleep(cq.context, 0).then(action);
   }
 
-  /** Must be called last: the application's listener may do anything, and may throw. */
+  /** Must be called last, because the application's listener may do anything, and may throw. */
   private raise(cq: CqLedger): void {
     let events = cq.pendingEvents;
     cq.pendingEvents = 0;

@@ -3,10 +3,10 @@
  * requests, at a post, after completions and after a failure.
  */
 import { IBV_QP_STATE, IBV_QPS_ERR, ISO_WR_WAIT } from '../verbs/constants.ts';
-import type { Provider } from '../verbs/provider.ts';
+import { sameLabels, withLabels } from '../verbs/labels.ts';
+import type { Provider, QpReport } from '../verbs/provider.ts';
 import { assertLedger } from './assertions.ts';
 import type { ShimContext } from './context.ts';
-import type { CoordinatorPort, Grant } from './coordinator-port.ts';
 import { ARM_ANY, type CqLedger } from './cq-ledger.ts';
 import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
@@ -15,19 +15,18 @@ import type { Policy, QpChange } from './policy.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import { ResourceKeeper } from './resource-keeper.ts';
 import type { Tables } from './tables.ts';
-import { Timers } from './timers.ts';
+import { Timers } from './timers/timers.ts';
 
 /** Timer tokens from here on are the limiters', by index of the context. */
 export const LIMITER_TOKENS = 2 ** 50;
 
-/** What the feeder works with. */
+/** The parts of the shim that the feeder uses. */
 export interface FeederParts {
   policy: Policy;
   next: Provider;
   tables: Tables;
   events: Events;
   deviceEvents: DeviceEvents;
-  coordinator: CoordinatorPort | null;
   /** The completion channel of a context that the shim listens to. */
   channel(context: ShimContext): number;
   /** The limiter of a context may have tokens. */
@@ -75,7 +74,6 @@ export class Feeder {
     this.issuer = new Issuer(next, {
       timers: this.timers,
       resources: this.resources,
-      coordinator: parts.coordinator,
       // `admit` may appear or disappear while the policy runs.
       get limits() {
         return policy.admit !== undefined;
@@ -91,6 +89,13 @@ export class Feeder {
       },
       synthesised: (cq) => events.synthesised(cq),
     });
+  }
+
+  /** The shim's counts so far of each queue pair, including internal ones. */
+  report(): QpReport[] {
+    const { tables } = this.parts;
+    const known = tables.qps.filter((qp) => qp !== undefined).map((qp) => this.issuer.reportOf(qp));
+    return [...known, ...this.resources.reports()];
   }
 
   /** A request of this queue pair is held for the first time. */
@@ -132,7 +137,7 @@ export class Feeder {
       qp.sendCq.backlogged.push(qp);
     }
     qp.countWaiting();
-    if (this.timers.pending > 0) this.timers.sleep(qp.context);
+    if (this.timers.pending > 0) this.timers.arm(qp.context);
     if ((qp.backlog > 0 || qp.awaitedTokens.length > 0) && this.parts.events.arm(qp.sendCq, ARM_ANY)) {
       // Completions that were there before raise no event, may be the last, and may never be polled by the application.
       this.justArmed.push(qp.sendCq);
@@ -209,8 +214,10 @@ export class Feeder {
     }
   }
 
-  granted(context: ShimContext, grant: Grant): void {
-    this.deferred.push(() => this.parts.policy.onGrant?.(context, grant, this.issuer));
+  granted(context: ShimContext): void {
+    const { policy } = this.parts;
+    if (policy.onGrants === undefined) return;
+    this.deferred.push(() => policy.onGrants?.(context, this.issuer));
     this.drain();
   }
 
@@ -218,6 +225,14 @@ export class Feeder {
   deferChange(qp: QpLedger, change: QpChange): void {
     const { policy } = this.parts;
     if (policy.onQp !== undefined) this.deferred.push(() => policy.onQp?.(qp, change, this.issuer));
+  }
+
+  /** Recomputes the labels of a queue pair. If they changed, the next `drain` reports it. */
+  relabel(qp: QpLedger): void {
+    const labels = withLabels(qp.context.labels, qp.ownLabels);
+    if (sameLabels(labels, qp.labels)) return;
+    qp.labels = labels;
+    this.deferChange(qp, 'labels');
   }
 
   /** A send failed, or the device reports a failure: the policy is not called until the queue pair is usable again. */
@@ -228,7 +243,9 @@ export class Feeder {
     this.deferChange(qp, 'state');
   }
 
-  /** It leaves SQE: earlier errors are old, and held requests are flushed like those that the device had. */
+  /**
+   * The queue pair leaves SQE: earlier errors are old, and held requests are flushed like those that the device had.
+   */
   leaveSqe(qp: QpLedger): void {
     qp.staleErrorsUntil = qp.realFreed === qp.realPosted ? null : (qp.realPosted - 1) | 0;
     qp.sendCq.soleSender = null;
@@ -274,7 +291,7 @@ export class Feeder {
     if (qp.ready > 0 && this.issuer.needsLookup(qp)) this.issuer.issueLookup(qp);
   }
 
-  /** Feeds the queue pairs that may go on after completions of this CQ. */
+  /** Feeds the queue pairs that may continue after completions of this CQ. */
   feedAll(cq: CqLedger): void {
     if (this.feeding) {
       this.unfed.push(cq);
@@ -326,7 +343,7 @@ export class Feeder {
     }
   }
 
-  /** It holds nothing any more. */
+  /** The queue pair no longer holds requests. */
   unlist(qp: QpLedger): void {
     qp.inBacklogList = false;
     qp.countWaiting();

@@ -1,12 +1,12 @@
 /**
  * The half of a policy that decides, where the application posts, which requests need not be shaped. A driver that runs
  * the shim in another thread keeps one in the application's thread (src/drivers/worker). It is called only for queue
- * pairs without shaped requests, so it needs no state of the other half.
+ * pairs without shaped requests, so it requires no state from the other half.
  */
 import { ISO_WR_ENABLE, ISO_WR_WAIT } from '../verbs/constants.ts';
 import type { Policy, QpView } from './policy.ts';
 
-/** Decides about every post of a queue pair until one of its requests is shaped. */
+/** Decides on every post of a queue pair until one of its requests is shaped. */
 export interface Gate {
   /** How many of the requests start .. start + count - 1 go straight to the device (Policy.onload). */
   straight(qp: QpView, words: Uint32Array, start: number, count: number): number;
@@ -16,7 +16,7 @@ export interface Gate {
   readonly limits: boolean;
 }
 
-/** The gate of one policy, with an instance of its own. */
+/** The gate of one policy, with a separate instance of it. */
 export function gateOf(policy: Policy): Gate {
   return {
     straight: (qp, words, start, count) => policy.onload(qp, words, start, count),

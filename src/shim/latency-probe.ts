@@ -5,18 +5,18 @@
 import { IBV_SEND_SIGNALED } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 
-/** Calls that may check for a request to choose: a program that only receives posts none. */
+/** Number of calls that check for a request to choose, because a program that only receives posts none. */
 const MAX_CALLS = 256;
-/** Weight of the earlier values in the smoothed latency; the new value has the rest. */
+/** Weight of the earlier values in the smoothed latency; the new value has the remaining weight. */
 const KEPT = 7 / 8;
 
-// Nothing to do; the next signaled request is chosen; a request is underway; a call that checks is in progress.
+// States: idle; the next signaled request will be chosen; a request is under way; a call that checks is in progress.
 const OFF = 0;
 const ARMED = 1;
 const UNDERWAY = 2;
 const IN_CALL = 3;
 
-/** What the probe reads of a queue pair. */
+/** The fields of a queue pair that the probe reads. */
 interface ProbedQp {
   readonly sqSigAll: boolean;
   readonly appPosted: number;
@@ -26,7 +26,7 @@ interface ProbedQp {
 
 /** One request of a context, from its post to the poll that finds its completion. */
 export class LatencyProbe {
-  /** Smoothed; 0: nothing was measured yet. */
+  /** The smoothed latency; 0 if nothing was measured yet. */
   latencyNs = 0;
   private state = OFF;
   private callsLeft = 0;
@@ -35,7 +35,7 @@ export class LatencyProbe {
   private postedNs = 0;
   private readonly watch: (isWatched: boolean) => void;
 
-  /** @param watch told whether every call of the application must check */
+  /** @param watch called with whether every call of the application must check */
   constructor(watch: (isWatched: boolean) => void) {
     this.watch = watch;
   }
@@ -56,7 +56,7 @@ export class LatencyProbe {
     this.watch(true);
   }
 
-  /** A call had no request to choose. */
+  /** A call offered no request to choose. */
   countMiss(): void {
     if (this.state === ARMED && --this.callsLeft <= 0) this.end();
   }
@@ -75,7 +75,7 @@ export class LatencyProbe {
     }
   }
 
-  /** The request is underway if the post took it. */
+  /** The request is under way if the post accepted it. */
   endPost(): void {
     const { qp } = this;
     if (this.state !== IN_CALL) return;
@@ -89,7 +89,7 @@ export class LatencyProbe {
     this.state = IN_CALL;
   }
 
-  /** Ends the measurement if the request has completed, or failed: then it counts for nothing. */
+  /** Ends the measurement if the request has completed. A failed request does not count. */
   endPoll(nowNs: number): void {
     const { qp } = this;
     if (this.state !== IN_CALL || qp === null) return;
@@ -107,7 +107,7 @@ export class LatencyProbe {
     if (this.qp === qp && this.state >= UNDERWAY) this.end();
   }
 
-  /** Stops measuring; calls check nothing any more. */
+  /** Stops measuring; calls no longer check anything. */
   end(): void {
     if (this.state !== OFF) this.watch(false);
     this.state = OFF;

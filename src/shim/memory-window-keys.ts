@@ -1,4 +1,4 @@
-/** Keys of memory windows. A held bind counts as posted, so the window has its key already. */
+/** Keys of memory windows. A held bind counts as posted, so the window already has its new key. */
 import { IBV_MW_TYPE_2, IBV_WR_BIND_MW } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
@@ -24,7 +24,7 @@ export function queryMw(next: Provider, tables: Tables, feeder: Feeder, mw: numb
   return info;
 }
 
-/** How many held requests precede the newest bind of this window; -1: no bind is held. */
+/** The number of held requests before the newest bind of this window; -1 if no bind is held. */
 function heldBind(qp: QpLedger, mw: number): number {
   for (let i = qp.backlog - 1; i >= 0; i--) {
     const at = ((qp.issued + i) & qp.mask) * qp.stride;

@@ -1,4 +1,7 @@
-/** Plain requests, as nearly all are: one element, no inline bytes, an opcode of the device's. Checked cheaply, by runs. */
+/**
+ * Plain requests, as nearly all requests are: one element, no inline bytes, an opcode that the device has. They are
+ * checked cheaply, in runs.
+ */
 import { IBV_SEND_INLINE, ISO_WR_WAIT } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 
@@ -6,7 +9,7 @@ import * as L from '../verbs/layout.ts';
 const { SLOT_WORDS, WR_OP } = L;
 const FIRST = L.slotAt(0);
 const LENGTH = L.WR_SGE0 + L.SGE_LENGTH;
-/** Bits of WR_OP: the element count, IBV_SEND_INLINE, and the bits that only opcodes from ISO_WR_WAIT on have. */
+/** Bits of WR_OP: the element count, IBV_SEND_INLINE, and the bits that only opcodes from ISO_WR_WAIT upwards have. */
 const MASK = (0xffff << 16) | (IBV_SEND_INLINE << 8) | (0x100 - ISO_WR_WAIT);
 const PLAIN = 1 << 16;
 /** This many messages below SHORT_BYTES add up to less than 2^31. */

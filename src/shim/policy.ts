@@ -3,17 +3,16 @@
  * and completions, timers and grants; it answers through Actions. The shim keeps the ledgers (src/shim/qp-ledger.ts).
  * Members that a policy leaves out cost nothing.
  */
-import type { PolicyState, WaitSupport } from '../verbs/provider.ts';
-import type { Grant } from './coordinator-port.ts';
+import type { PolicyGauge, PolicyState, WaitSupport } from '../verbs/provider.ts';
 import type { ResourceRequest, Resources, ResourceView } from './resources.ts';
 import type { ContextView, QpView } from './views.ts';
 
 export type { ContextView, QpView } from './views.ts';
 
-/** What happened to a queue pair. state: the application modified it, or it failed (`broken`). */
-export type QpChange = 'created' | 'state' | 'destroyed';
+/** What happened to a queue pair. state: the application modified it, or it failed (`broken`). labels: they changed. */
+export type QpChange = 'created' | 'state' | 'labels' | 'destroyed';
 
-/** What a policy requires of the layers below it. */
+/** The requirements of a policy on the layers below it. */
 export interface PolicyNeeds {
   /** Whether the policy requires WAIT and ENABLE; 'preferred' accepts an emulation. */
   readonly wait: 'none' | 'preferred' | 'required';
@@ -65,14 +64,17 @@ export interface Policy {
   readonly zeroWaits?: boolean;
   /** Called while the queue pair has a backlog: after a post, and after its completions arrived. */
   feed(qp: QpView, out: Actions): void;
-  /** `count` completions of its send queue arrived in one poll, those of internal requests included. Before `feed`. */
+  /**
+   * `count` completions of its send queue arrived in one poll, including those of internal requests. Called before
+   * `feed`.
+   */
   onCompleted?(qp: QpView, count: number, out: Actions): void;
   /** A queue pair changed. Once it is destroyed, only `index` and `handle` are valid, and actions have no effect. */
   onQp?(qp: QpView, change: QpChange, out: Actions): void;
   /** A `timer` has expired, possibly some time ago. */
   onTimer?(token: number, out: Actions): void;
-  /** The coordinator sent a grant for this context. */
-  onGrant?(context: ContextView, grant: Grant, out: Actions): void;
+  /** Grants of this context have changed on which the policy must act at once. It reads them from its page. */
+  onGrants?(context: ContextView, out: Actions): void;
   /** An internal request with a token has ended, with this IBV_WC_* status. */
   onInternal?(token: number, status: number, out: Actions): void;
   /**
@@ -82,15 +84,17 @@ export interface Policy {
   configure?(changes: Readonly<Record<string, unknown>>, out: Actions): void;
   /** How the policy classifies and treats each open context, for people. */
   inspect?(): readonly Omit<PolicyState, 'policy'>[];
+  /** Its quantities at present, to be drawn over time. Must neither act nor change anything. */
+  gauges?(out: Actions): readonly Omit<PolicyGauge, 'policy'>[];
 }
 
 /** The token of an internal request whose end the policy does not need to know. */
 export const NO_TOKEN = -1;
 
 /**
- * What a policy can do in an event. Everything issued for one queue pair in one event reaches the device as one batch,
- * if the policy handles each queue pair once. Requests of a queue pair keep their order, so actions name no request:
- * all apply to the oldest held one. Every event may act on every queue pair.
+ * The actions of a policy in an event. Everything issued for one queue pair in one event reaches the device as one
+ * batch, if the policy handles each queue pair once. Requests of a queue pair keep their order, so actions name no
+ * request: all apply to the oldest held one. Every event may act on every queue pair.
  */
 export interface Actions {
   /** How the layers below this shim support WAIT and ENABLE. */
@@ -142,7 +146,7 @@ export interface Actions {
    * it asked for. `token` goes to onInternal when the WAIT has ended.
    */
   waitFor(qp: QpView, cq: number, count: number, token?: number): void;
-  /** Issues an ENABLE: `count` more requests of a managed queue pair (`target`, a handle) may go; 0: all. */
+  /** Issues an ENABLE: `count` more requests of a managed queue pair (`target`, a handle) may go; 0 for all. */
   enable(qp: QpView, target: number, count: number, token?: number): void;
   /**
    * Ends the oldest held request without the device. With IBV_WC_SUCCESS it completes, if it is signaled, with `bytes`
@@ -150,18 +154,20 @@ export interface Actions {
    * earlier requests are in flight whose completions must come first: try again when they have completed.
    */
   deliver(qp: QpView, status: number, bytes: number): boolean;
-  /** Fails the oldest held request with IBV_WC_GENERAL_ERR, and the queue pair with it. Returns as `deliver`. */
+  /**
+   * Fails the oldest held request with IBV_WC_GENERAL_ERR, and the queue pair with it. Returns the same as `deliver`.
+   */
   refuse(qp: QpView): boolean;
   /**
    * As `piece`, but on a resource in the same protection domain, such as a twin, and at most to the end of the
-   * scatter-gather element. Returns the bytes; 0: the resource has no room, the request may not be cut or takes a
-   * receive, or an earlier one is not known to be complete. When all bytes have arrived, `deliver` or `pass` ends the
-   * request. `inflight` does not count them.
+   * scatter-gather element. Returns the number of bytes, or 0 if the resource has no room, the request may not be cut
+   * or takes a receive, or an earlier request is not known to be complete. When all bytes have arrived, `deliver` or
+   * `pass` ends the request. `inflight` does not count them.
    */
   pieceOn(qp: QpView, resource: ResourceView, bytes: number, token: number): number;
-  /** Posts a request on a resource. False: it has no room. */
+  /** Posts a request on a resource. Returns false if it has no room. */
   post(resource: ResourceView, request: ResourceRequest): boolean;
-  /** Posts a receive into `bytes` at `offsetBytes` of the resource's buffer. False: it has no room. */
+  /** Posts a receive into `bytes` at `offsetBytes` of the resource's buffer. Returns false if it has no room. */
   receive(resource: ResourceView, offsetBytes: number, bytes: number, token: number): boolean;
   /** The device's time in nanoseconds (float64). */
   nowNs(context: ContextView): number;
@@ -172,11 +178,12 @@ export interface Actions {
    * polls, adds no cost to the program's calls, and no run waits for it.
    */
   timer(context: ContextView, atNs: number, token: number, mayBeLate?: boolean): void;
-  /** Reports a value to the coordinator; without one it has no effect. */
-  report(context: ContextView, kind: number, value: number): void;
   /** Whether the oldest held request is a WAIT for completions or an ENABLE. */
   isCrossChannel(qp: QpView): boolean;
-  /** Executes that WAIT or ENABLE, and ends it. False: not yet (`feed` is called again when it may be), or it failed. */
+  /**
+   * Executes that WAIT or ENABLE, and ends it. Returns false if it cannot be executed yet (`feed` is called again when
+   * it may be) or failed.
+   */
   execute(qp: QpView): boolean;
   /**
    * Issues the oldest held request, a 0_WAIT, as RDMA_WRITEs without data (RC and UC). False: the queue had no room for

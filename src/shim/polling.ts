@@ -15,7 +15,7 @@ import { ARM_ANY, ARM_NONE, type CqLedger, settleSend } from './cq-ledger.ts';
 import type { Feeder } from './feeder.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import { type KnownRing, scratchRing, type Tables } from './tables.ts';
-import type { Timers } from './timers.ts';
+import type { Timers } from './timers/timers.ts';
 import { syntheticCompletion } from './wait/cross-channel.ts';
 
 // Used in each poll; a module's own constants cost nothing (plain-requests.ts).
@@ -86,7 +86,7 @@ export class Polling {
     return n;
   }
 
-  /** Kept completions come first. */
+  /** Kept completions are delivered first. */
   private pollKept(cq: CqLedger, known: KnownRing, start: number, max: number): number {
     const n = this.drain(cq, known.words, start, max);
     const raw = n < max ? this.next.pollCq(cq.handle, known.handle, start + n, max - n) : 0;
@@ -180,7 +180,7 @@ export class Polling {
         if (qp !== undefined && qp.inbox !== null && qp.handle === words[at + L.WC_QP]) {
           const isSend = ((op >>> 8) & 0xff) === IBV_WC_RECV;
           const bytes = qp.inbox.take(words[at + L.WC_SEQ], isSend);
-          // For the device, a message that came in pieces ends with an empty one.
+          // To the device, a message in pieces ends with an empty message.
           if (bytes >= 0 && words[at + L.WC_BYTE_LEN] === 0) words[at + L.WC_BYTE_LEN] = bytes;
         }
       }

@@ -9,7 +9,7 @@ import { plainBytes } from './plain-requests.ts';
 import type { Policy } from './policy.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import type { KnownRing, Tables } from './tables.ts';
-import type { Timers } from './timers.ts';
+import type { Timers } from './timers/timers.ts';
 import { crossChannelReason, fixTarget, isCrossChannel } from './wait/cross-channel.ts';
 
 // Used in each post; a module's own constants cost nothing (plain-requests.ts).
@@ -27,7 +27,7 @@ export class Posting {
   private readonly qps: Tables['qps'];
   private readonly rings: Tables['wrRings'];
   private readonly countsBytes: boolean;
-  /** `onload` counts the bytes of the requests that it passes. */
+  /** Whether `onload` counts the bytes of the requests that it passes. */
   private readonly policyCountsBytes: boolean;
 
   constructor(policy: Policy, next: Provider, tables: Tables, feeder: Feeder) {
@@ -170,7 +170,7 @@ export class Posting {
     let n = 0;
     while (n < count) {
       if (this.validateSend(qp.handle, known.handle, start + n) !== 0) {
-        // As at a post whose memory is gone: the queue pair fails.
+        // The queue pair fails, as at a post whose memory was detached.
         if (words[L.HDR_REASON] === L.REASON_DETACHED) this.feeder.fail(qp);
         break;
       }

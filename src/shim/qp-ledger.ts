@@ -1,5 +1,5 @@
 /**
- * The ledger of one queue pair: which requests of the device an application's request became, and back.
+ * The ledger of one queue pair: it maps the application's requests to those of the device, and back.
  *
  * Two running numbers (mod 2^32) identify requests: the application's, counted when it posts, and the real one, counted
  * when the shim posts to the device. Until a request is held, both are equal and requests go straight to the device. From
@@ -15,6 +15,7 @@ import {
   ISO_WR_ENABLE,
   ISO_WR_WAIT,
 } from '../verbs/constants.ts';
+import { LABEL_BITS, type Labels, maskedLabels, type QpLabels, withLabels } from '../verbs/labels.ts';
 import * as L from '../verbs/layout.ts';
 import type { QpInfo, QpInitAttr } from '../verbs/types.ts';
 import type { ShimContext } from './context.ts';
@@ -50,9 +51,9 @@ export class QpLedger implements QpView {
   readonly realDepth: number;
   readonly recvDepth: number;
   readonly sqSigAll: boolean;
-  /** Its receives come from a shared queue, whose slots are not counted here. */
+  /** Whether its receives come from a shared queue, whose slots are not counted here. */
   readonly hasSrq: boolean;
-  /** Its requests are held until an ENABLE on another queue pair releases them. */
+  /** Whether its requests are held until an ENABLE on another queue pair releases them. */
   readonly managed: boolean;
   readonly sendCq: CqLedger;
   readonly recvCq: CqLedger;
@@ -82,13 +83,16 @@ export class QpLedger implements QpView {
   issued = 0;
   /** Whether the request at `issued` is partly issued, and the element and offset that follow. */
   partial = false;
-  /** A READ of the peer's table was issued for the request at `issued`, and counts as its first piece. */
+  /** Whether a READ of the peer's table was issued for the request at `issued`, as its first piece. */
   lookupIssued = false;
   sgeIndex = 0;
   sgeOffset = 0;
-  /** A request failed: held requests are posted whole, for the device to flush. */
+  /** Whether a request failed, so that held requests are posted whole for the device to flush. */
   broken = false;
-  /** It left SQE with requests outstanding: errors up to this real number are old. Null once that one has completed. */
+  /**
+   * Set if the queue pair left SQE with requests outstanding: errors up to this real number are old. Null once that
+   * request has completed.
+   */
   staleErrorsUntil: number | null = null;
   /** Managed: the request up to which posted ENABLEs release it, and up to which executed ones do. */
   enableIndex = 0;
@@ -96,14 +100,21 @@ export class QpLedger implements QpView {
   /** In a context with a limiter: the request up to which it may issue, and whether it waits for more tokens. */
   licensed = 0;
   isLimited = false;
-  /** The application has posted WAIT or ENABLE. From then on all requests are held, to know exactly when each ends. */
+  /**
+   * Whether the application has posted WAIT or ENABLE. From then on all requests are held, so that the shim knows
+   * exactly when each ends.
+   */
   usesWaits = false;
-  /** The oldest held request, a WAIT or ENABLE, has taken effect; its completion waits for earlier ones. */
+  /** Whether the oldest held request, a WAIT or ENABLE, has taken effect; its completion waits for earlier ones. */
   executed = false;
-  /** The request that the policy or the shim failed, and its status; 0: none. */
+  /** The request that the policy or the shim failed, and its status; 0 if none. */
   failSeq = 0;
   failStatus = 0;
-  /** The next request that is issued must be signaled. */
+  /** Whether the policy has issued a 0_WAIT that the device does not support, and no request since. */
+  hasYielded = false;
+  /** Bytes of the last piece; 0 if nothing was cut. */
+  pieceBytes = 0;
+  /** Whether the next request that is issued must be signaled. */
   signalNext = false;
   /** Pairs of a real number and the token that the policy gets when that request has ended. */
   readonly awaitedTokens: number[] = [];
@@ -118,15 +129,15 @@ export class QpLedger implements QpView {
   /** The real number of the last signaled request. */
   lastSignaled = -1;
   inBacklogList = false;
-  /** Plain requests shorter than this go straight to the device without `onload`; 0: none. */
+  /** Plain requests shorter than this go straight to the device without `onload`; 0 if none do. */
   plainBelow = 0;
   /** The CQ that its oldest held request waited for last; that CQ's waiters may include it. */
   private awaited: CqLedger | null = null;
   private isWaiting = false;
-  /** UD: the shim's address handle for datagrams that no queue pair receives; 0: not created yet. */
+  /** UD: the shim's address handle for datagrams that no queue pair receives; 0 if not created yet. */
   ownAh = 0;
 
-  /** Agreed with the peer's shim, until RESET. */
+  /** The agreement with the peer's shim, until RESET. */
   inbox: Inbox | null = null;
   outbox: Outbox | null = null;
   /** Slots, and entries of the send CQ, kept free for the requests that end a message in pieces. */
@@ -136,6 +147,9 @@ export class QpLedger implements QpView {
   maxRdAtomic = 1;
   sgid = '';
   dgid = '';
+  /** Labels that were given to the queue pair itself, and those that result with the context's. */
+  ownLabels: QpLabels;
+  labels: Labels;
   /** appPosted and recvPosted at the last RESET. */
   sendBase = 0;
   recvBase = 0;
@@ -154,9 +168,9 @@ export class QpLedger implements QpView {
   realMask = 0;
   /** [bytes issued, bytes known complete, bytes of `issued` already issued] */
   readonly sums = new Float64Array(3);
-  /** As counts[HIGH_WATER]. */
+  /** The same as counts[HIGH_WATER]. */
   private highWater = 0;
-  /** By the columns of counters.ts. */
+  /** Counts by the columns of counters.ts. */
   readonly counts = new Float64Array(COLUMNS);
 
   constructor(
@@ -173,6 +187,8 @@ export class QpLedger implements QpView {
     this.qpNum = info.qpNum;
     this.pd = pd;
     this.context = sendCq.owner;
+    this.ownLabels = maskedLabels(attr, LABEL_BITS);
+    this.labels = withLabels(this.context.labels, this.ownLabels);
     this.type = attr.qpType;
     this.sqSigAll = attr.sqSigAll;
     this.hasSrq = (attr.srq ?? 0) !== 0;
@@ -274,7 +290,17 @@ export class QpLedger implements QpView {
     counts[IN_BYTES] += bytes;
   }
 
-  /** Its oldest held request waits for completions of this CQ; null: it does not wait. */
+  /** Takes over the counts of requests that bypassed the shim; without effect once it has held any. */
+  adopt(posted: number, freed: number, lastSignaled: number): void {
+    if (this.translated) return;
+    this.appPosted = posted;
+    this.realPosted = posted;
+    if (((freed - this.realFreed) | 0) > 0) this.realFreed = freed;
+    if (((freed - this.appFreed) | 0) > 0) this.appFreed = freed;
+    this.lastSignaled = lastSignaled;
+  }
+
+  /** The CQ for whose completions its oldest held request waits; null if it does not wait. */
   waitOn(cq: CqLedger | null): void {
     const { awaited } = this;
     if (awaited !== null && awaited !== cq) {
@@ -301,7 +327,7 @@ export class QpLedger implements QpView {
     this.counts[HIGH_WATER] = depth;
   }
 
-  /** Counts the bytes of requests that need no rows; `sign` -1: takes back those of requests that were refused. */
+  /** Counts the bytes of requests that need no rows; `sign` -1 takes back those of refused requests. */
   countBytes(
     words: Uint32Array,
     start: number,
@@ -351,6 +377,7 @@ export class QpLedger implements QpView {
     this.recvBase = this.recvPosted;
     this.failStatus = 0;
     this.signalNext = false;
+    this.hasYielded = false;
     this.sendCq.awaitedCount -= this.awaitedTokens.length / 2;
     this.awaitedTokens.length = 0;
     this.countWaiting();
@@ -359,7 +386,7 @@ export class QpLedger implements QpView {
     this.beginNext();
   }
 
-  /** Nothing of the request at `issued` is issued, or done, yet. */
+  /** No part of the request at `issued` has been issued or executed yet. */
   beginNext(): void {
     this.executed = false;
     this.partial = false;
@@ -372,7 +399,7 @@ export class QpLedger implements QpView {
   /** Ends held requests without the device: they are flushed after the outstanding ones. */
   consumeHeld(): void {
     const last = (this.realPosted - 1) | 0;
-    // A request that is begun will have an error completion of its own.
+    // A partly issued request will have its own error completion.
     let isConsumed = !this.partial && !this.lookupIssued;
     for (; this.issued !== this.appPosted; this.issued = (this.issued + 1) | 0) {
       const row = this.issued & this.mask;
@@ -398,7 +425,7 @@ export class QpLedger implements QpView {
   }
 }
 
-/** Bytes of requests of a ring, of any kind. */
+/** Message bytes of requests of any kind in a ring. */
 function totalBytes(
   words: Uint32Array,
   start: number,

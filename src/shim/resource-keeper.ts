@@ -1,11 +1,11 @@
 /**
- * Queue pairs of a policy's own, which the application never sees, each with a completion queue and an optional buffer.
- * A loopback is connected to itself. A twin accompanies a reliable connection of the application, and is connected to
- * the peer's twin once its address is known.
+ * A policy's internal queue pairs, which the application never sees, each with a completion queue and an optional
+ * buffer. A loopback is connected to itself. A twin accompanies a reliable connection of the application, and is
+ * connected to the peer's twin once its address is known.
  */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
-import type { Provider } from '../verbs/provider.ts';
+import type { Provider, QpReport } from '../verbs/provider.ts';
 import { maskOf } from '../verbs/qp-state.ts';
 import type { MrInfo, QpAttr, RingInfo } from '../verbs/types.ts';
 import type { ShimContext } from './context.ts';
@@ -28,10 +28,10 @@ const RING_SLOTS = 64;
 /** The Q_Key of sinks. */
 export const SINK_QKEY = 0x150f05;
 const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ;
-/** In the high half of wr_id: the low half is a token for onInternal. */
+/** A mark in the high half of wr_id, whose low half is a token for onInternal. */
 const HAS_TOKEN = 1;
 
-/** What resources need of the shim around them. */
+/** The functions of the shim that resources use. */
 export interface ResourcesHost {
   reportToken(token: number, status: number): void;
   /** The completion channel of a context that the shim listens to. */
@@ -44,7 +44,7 @@ export class Resource implements ResourceView {
   readonly cq: number;
   readonly qpNum: number;
   readonly depth: number;
-  /** The protection domain of a loopback or sink; 0: a twin is in that of its queue pair. */
+  /** The protection domain of a loopback or sink; 0 for a twin, which is in that of its queue pair. */
   readonly pd: number;
   readonly mr: MrInfo | null;
   readonly buffer: Uint8Array | null;
@@ -84,6 +84,8 @@ export class ResourceKeeper {
   private scratch: KnownRing | null = null;
   /** Slots written and not yet posted, all of one resource: the owner. */
   private pending = 0;
+  /** Slots of the owner that are being posted. */
+  private posting = 0;
   private owner: Resource | null = null;
   /** Counts of requests that belong to no queue pair of the application. */
   readonly counts: Float64Array;
@@ -119,7 +121,7 @@ export class ResourceKeeper {
     return made;
   }
 
-  /** In RTR without receives: it drops datagrams silently. */
+  /** The sink stays in RTR without receives, so it drops datagrams silently. */
   private sink(context: ShimContext): Resource {
     return this.own(context, { depth: 1 }, C.IBV_QPT_UD, ({ qp }) => {
       const modify = (attr: QpAttr) => this.next.modifyQp(qp, attr, maskOf(attr));
@@ -362,13 +364,24 @@ export class ResourceKeeper {
     if (n === 0 || this.owner === null) return;
     this.pending = 0;
     const resource = this.owner;
+    this.posting = n;
     const taken = this.next.postSend(resource.qp, this.ring!.handle, 0, n);
+    this.posting = 0;
     resource.posted = (resource.posted - (n - taken)) | 0;
     for (let i = taken; i < n; i++) {
       const at = L.HEADER_WORDS + i * L.SLOT_WORDS;
       if (this.words[at + 1] === HAS_TOKEN) this.host.reportToken(this.words[at], C.IBV_WC_GENERAL_ERR);
     }
     this.arm(resource);
+  }
+
+  /** The number of requests that the device has received on its queue pairs before the post in progress. */
+  reports(): QpReport[] {
+    return [...this.byCq.values()].map((resource) => {
+      const { qp, freed } = resource;
+      const posted = (resource.posted - (this.owner === resource ? this.posting + this.pending : 0)) | 0;
+      return { qp, posted, freed, lastSignaled: (posted - 1) | 0, broken: false, staleErrorsUntil: null };
+    });
   }
 
   /** Lets the next completion wake the shim. */
@@ -389,7 +402,7 @@ export class ResourceKeeper {
     this.poll(resource);
   }
 
-  /** For programs that only poll, in which events never run. */
+  /** Used by programs that only poll, in which events never run. */
   pollAll(context: ShimContext): void {
     for (const resource of context.resources) this.poll(resource as Resource);
     for (const resource of this.byCq.values()) if (resource.ofQp?.context === context) this.poll(resource);

@@ -1,17 +1,17 @@
-/** Queue pairs of a policy's own, which the application never sees: what a policy declares, and posts on them. */
+/** A policy's internal queue pairs, which the application never sees: their declarations, and posts on them. */
 import type { ContextView, QpView } from './views.ts';
 
 /** Options of a twin: a queue pair that the policy has next to one of the application. */
 export interface TwinOptions {
   /** Slots of its send queue, and of its receive queue. */
   depth: number;
-  /** Bytes of its buffer, which the peer may read and write. Default 0: none. */
+  /** Bytes of its buffer, which the peer may read and write. Default 0, for none. */
   bufferBytes?: number;
 }
 
 /** Options of a queue pair that is connected to itself. */
 export interface LoopbackOptions extends TwinOptions {
-  /** Its requests go only as ENABLEs allow. */
+  /** Whether its requests go only as ENABLEs allow. */
   managed?: boolean;
 }
 
@@ -22,17 +22,17 @@ export interface ResourceView {
   readonly qp: number;
   readonly cq: number;
   readonly qpNum: number;
-  /** Its buffer; null: none. */
+  /** Its buffer; null if it has none. */
   readonly buffer: Uint8Array | null;
   /** Free slots of its send queue. */
   readonly room: number;
   readonly connected: boolean;
 }
 
-/** What the peer must know to connect its twin with this one. */
+/** The facts that the peer requires to connect its twin with this one. */
 export interface ResourceAddress {
   qpNum: number;
-  /** Address of its buffer; 0: none. */
+  /** Address of its buffer; 0 if it has none. */
   bufferAddr: number;
   rkey: number;
 }
@@ -49,19 +49,22 @@ export interface ResourceMemory {
 export interface ResourceRequest {
   /** IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND, ISO_WR_WAIT or ISO_WR_ENABLE. */
   opcode: number;
-  /** Whether it makes a completion, which a WAIT can count. A request with a token always does. */
+  /** Whether it generates a completion, which a WAIT can count. A request with a token always does. */
   signaled: boolean;
   /** The message, in the resource's own buffer. */
   offsetBytes: number;
   bytes: number;
   /** WRITE and READ: offset in the peer's buffer (a loopback is its own peer). */
   remoteOffsetBytes: number;
-  /** WRITE and READ: memory to use instead of the buffers; the offsets are ignored then. */
+  /** WRITE and READ: memory to use instead of the buffers, in which case the offsets are ignored. */
   memory?: ResourceMemory | null;
-  /** WAIT: handle of a CQ, and completions. ENABLE: handle of a managed queue pair, and requests. */
+  /**
+   * The handle of a CQ and a number of completions for WAIT; the handle of a managed queue pair and a number of
+   * requests for ENABLE.
+   */
   target: number;
   count: number;
-  /** Passed to onInternal when the request has ended, 0 to 2^32 - 1; NO_TOKEN: nothing is passed. */
+  /** Passed to onInternal when the request has ended, 0 to 2^32 - 1; nothing is passed for NO_TOKEN. */
   token: number;
 }
 
@@ -70,16 +73,19 @@ export interface Resources {
   readonly context: ContextView;
   /**
    * A reliable connection with itself.
-   * @throws UnsupportedError for a managed one where the device has none, NoResourcesError
+   * @throws UnsupportedError for a managed one if the device does not support them, NoResourcesError
    */
   loopback(options: LoopbackOptions): ResourceView;
   /** A datagram queue pair that drops all datagrams: the destination of `zeroSends`. @throws NoResourcesError */
   sink(): ResourceView;
-  /** From now on, each reliable connection of the application gets a twin like this; returns the kind, for `twin`. */
+  /**
+   * From now on, each reliable connection of the application gets a twin with these options; returns the kind, for
+   * `twin`.
+   */
   twins(options: TwinOptions): number;
-  /** The twin of a queue pair; null: it has none. */
+  /** The twin of a queue pair; null if it has none. */
   twin(qp: QpView, kind: number): ResourceView | null;
-  /** What must be sent to the peer. */
+  /** The description that must be sent to the peer. */
   address(resource: ResourceView): ResourceAddress;
   /**
    * Connects a twin over the path of the application's own queue pair, which must be in RTR or beyond.

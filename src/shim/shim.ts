@@ -14,7 +14,8 @@ import {
 import { BusyError, ConfigError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../verbs/gid.ts';
 import { handleIndex } from '../verbs/handles.ts';
-import type { Adopt, PolicyState, Provider } from '../verbs/provider.ts';
+import { LABEL_BITS, maskedLabels } from '../verbs/labels.ts';
+import type { Adopt, PolicyGauge, PolicyState, Provider } from '../verbs/provider.ts';
 import type { AhAttr, CqInfo, CqOptions, QpAttr, QpInfo, QpInitAttr } from '../verbs/types.ts';
 import { assertDestroyed, assertLedger } from './assertions.ts';
 import type { Interceptor } from './compose.ts';
@@ -34,13 +35,14 @@ import { Polling } from './polling.ts';
 import { Posting } from './posting.ts';
 import { QpLedger } from './qp-ledger.ts';
 import { Tables } from './tables.ts';
+import { Standby, type StandbyOptions } from './wait/standby.ts';
 
 /** Queue pairs of one CQ that can all have their maximum of internal requests at the same time. */
 const SHAPED_QPS_PER_CQ = 16;
 
 /** Options of a shim. */
 export interface ShimOptions {
-  /** The coordinator of the device's tenants; without one, reports have no effect and no grants come. */
+  /** The coordinator of the device's tenants; without one, no grants come. */
   coordinator?: CoordinatorPort;
 }
 
@@ -65,9 +67,17 @@ export function createShim(makePolicy: () => Policy, options: ShimOptions = {}):
           `policy '${name}' requires a coordinator: pass one in the options of createShim`,
         );
       }
-      const shim = new Shim(policy, next, options.coordinator ?? null);
-      return { ...shim.verbs(), adopt: shim.adopter() };
+      return new Shim(policy, next, options.coordinator ?? null).overrides();
     },
+    gate: () => gateOf(makePolicy()),
+  };
+}
+
+/** Makes an interceptor of a policy that emulates WAIT, for directly below another shim: it sleeps until it is needed. */
+export function createStandbyShim(makePolicy: () => Policy, options: StandbyOptions): Interceptor {
+  return {
+    name: makePolicy().name,
+    wrap: (next) => new Shim(makePolicy(), next, null).standbyOverrides(options),
     gate: () => gateOf(makePolicy()),
   };
 }
@@ -110,7 +120,6 @@ class Shim {
       tables: this.tables,
       events: this.events,
       deviceEvents: this.deviceEvents,
-      coordinator,
       channel: (context) => {
         const channel = this.contexts.channelOf(context);
         this.events.listen(channel);
@@ -124,13 +133,25 @@ class Shim {
     const { slots, splitsAboveBytes } = policy;
     this.peers = splitsAboveBytes === undefined ? null : new Peers(next, this.tables, splitsAboveBytes);
     this.slots = slots + (this.peers === null ? 0 : TAIL_SLOTS);
+    next.standby?.whenWoken(() => this.feeder.report());
   }
 
-  verbs(): ReturnType<Interceptor['wrap']> {
+  overrides(): ReturnType<Interceptor['wrap']> {
+    // An emulation on standby serves the shim directly above it only.
+    const own = this.next.standby === undefined ? {} : { standby: undefined };
+    return { ...this.verbs(), ...own, adopt: this.adopter() };
+  }
+
+  standbyOverrides(options: StandbyOptions): ReturnType<Interceptor['wrap']> {
+    return new Standby(this.next, this.tables, this.overrides(), options).overrides();
+  }
+
+  private verbs(): ReturnType<Interceptor['wrap']> {
     const { next, tables, events, posting, polling, contexts } = this;
     return {
       ...this.peers?.verbs(),
       openDevice: (name, options) => contexts.open(name, options),
+      setLabels: (context, change) => contexts.setLabels(context, change),
       closeDevice: (context) => contexts.close(context),
       watchAsyncEvents: (context, listener) => this.deviceEvents.watch(context, listener),
       allocPd: (context) => contexts.adopt(contexts.pds, context, next.allocPd(context)),
@@ -177,6 +198,7 @@ class Shim {
       ],
       ...(this.coordinator !== null && { yieldContext: (handle) => contexts.yieldContext(handle) }),
       configurePolicy: (name, changes) => this.configure(name, changes),
+      policyGauges: () => this.policyGauges(),
       ...(this.policy.inspect !== undefined && { policyStates: () => this.policyStates() }),
     };
   }
@@ -197,6 +219,13 @@ class Shim {
     }
   }
 
+  /** What the shim knows under any policy, and what the policy adds. */
+  private policyGauges(): PolicyGauge[] {
+    const { policy, next, contexts, feeder } = this;
+    const own = [...contexts.held(), ...(policy.gauges?.(feeder.issuer) ?? [])];
+    return [...own.map((gauge) => ({ policy: policy.name, ...gauge })), ...(next.policyGauges?.() ?? [])];
+  }
+
   private policyStates(): PolicyState[] {
     const { policy, next } = this;
     const own = (policy.inspect?.() ?? []).map((state) => ({ policy: policy.name, ...state }));
@@ -209,19 +238,11 @@ class Shim {
     const below = this.next.adopt;
     return {
       qp(handle, posted, freed, lastSignaled) {
-        const qp = tables.qp(handle);
-        if (qp !== undefined && !qp.translated) {
-          qp.appPosted = posted;
-          qp.realPosted = posted;
-          if (((freed - qp.realFreed) | 0) > 0) qp.realFreed = freed;
-          if (((freed - qp.appFreed) | 0) > 0) qp.appFreed = freed;
-          qp.lastSignaled = lastSignaled;
-        }
+        tables.qp(handle)?.adopt(posted, freed, lastSignaled);
         below?.qp(handle, posted, freed, lastSignaled);
       },
       cq(handle, produced) {
-        const cq = tables.cq(handle);
-        if (cq !== undefined) cq.produced = (cq.produced + produced) | 0;
+        tables.countProduced(handle, produced);
         below?.cq(handle, produced);
       },
     };
@@ -340,6 +361,13 @@ class Shim {
     qp.sgid = dgid === '' ? '' : qp.context.gidOf(portNum, sgidIndex, this.next);
   }
 
+  /** The application has changed labels of this queue pair. */
+  private setLabels(qp: QpLedger, attr: QpAttr, mask: number): void {
+    qp.ownLabels = { ...qp.ownLabels, ...maskedLabels(attr, mask) };
+    this.feeder.relabel(qp);
+    this.feeder.drain();
+  }
+
   private modifyQp(handle: number, attr: QpAttr, mask: number): void {
     const qp = this.tables.qp(handle);
     const resets = (mask & IBV_QP_STATE) !== 0 && attr?.qpState === IBV_QPS_RESET;
@@ -350,6 +378,7 @@ class Shim {
     if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) qp.accessFlags = attr.qpAccessFlags ?? 0;
     if ((mask & IBV_QP_AV) !== 0) this.setPath(qp, attr.ah);
     this.peers?.modified(qp, attr, mask);
+    if ((mask & LABEL_BITS) !== 0) this.setLabels(qp, attr, mask);
     if ((mask & IBV_QP_STATE) === 0) return;
     qp.state = attr.qpState ?? qp.state;
     qp.countWaiting();
@@ -395,7 +424,8 @@ class Shim {
     if (qp === undefined) return answer;
     const cap = { ...answer.init.cap, maxSendWr: qp.appDepth };
     const init = { ...answer.init, cap, ...(qp.managed && { managed: true }) };
-    return { attr: { ...answer.attr, cap }, init };
+    const { qpWeight, group, traffic } = qp.labels;
+    return { attr: { ...answer.attr, cap, qpWeight, group, traffic }, init };
   }
 
   private destroyQp(handle: number): void {

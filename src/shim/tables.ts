@@ -1,4 +1,4 @@
-/** Tables by index: what a shim knows by handle, and a policy's typed columns. */
+/** Tables by index: a shim's objects by handle, and a policy's typed columns. */
 import { handleIndex } from '../verbs/handles.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { RingInfo } from '../verbs/types.ts';
@@ -38,6 +38,12 @@ export class Tables {
     return cq !== undefined && cq.handle === handle ? cq : undefined;
   }
 
+  /** `count` completions were delivered that the shim did not see. */
+  countProduced(handle: number, count: number): void {
+    const cq = this.cqs[handleIndex(handle)];
+    if (cq !== undefined && cq.handle === handle) cq.produced = (cq.produced + count) | 0;
+  }
+
   addWrRing(info: RingInfo): RingInfo {
     this.wrRings[handleIndex(info.handle)] = new KnownRing(info);
     return info;
@@ -61,7 +67,7 @@ export function scratchRing(next: Provider, slots: number): KnownRing {
 }
 
 /** The column itself if it has an element for `index`, otherwise a wider copy. */
-export function fitColumn<T extends Uint8Array | Float64Array>(column: T, index: number): T {
+export function fitColumn<T extends Uint8Array | Int32Array | Float64Array>(column: T, index: number): T {
   if (index < column.length) return column;
   const Column = column.constructor as new (length: number) => T;
   const wider = new Column(Math.max(index + 1, column.length * 2));

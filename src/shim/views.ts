@@ -1,39 +1,47 @@
-/** What a policy may know of contexts and queue pairs. */
+/** A policy's views of contexts and queue pairs. */
+import type { Labels } from '../verbs/labels.ts';
 import type { NicFacts } from '../verbs/nic.ts';
 
-/** An open context. `index` is dense: it fits typed columns of the policy's own. */
+/** An open context. `index` is dense, so a policy can use it for typed columns. */
 export interface ContextView {
   readonly index: number;
   readonly handle: number;
   readonly device: string;
   /** The tenant that openDevice was given; '' without one. */
   readonly tenant: string;
-  /** What the device knows of its NIC; null: nothing. */
+  /** Known facts about the device's NIC; null if there are none. */
   readonly nic: NicFacts | null;
+  /** Its labels now; a new object after each change. */
+  readonly labels: Labels;
 }
 
-/** A queue pair. `index` is dense: it fits typed columns of the policy's own. */
+/** A queue pair. `index` is dense, so a policy can use it for typed columns. */
 export interface QpView {
   readonly index: number;
   readonly handle: number;
   readonly context: ContextView;
   /** IBV_QPT_* */
   readonly type: number;
-  /** Its requests are held until an ENABLE releases them. */
+  /** Whether its requests are held until an ENABLE releases them. */
   readonly managed: boolean;
-  /** Every request is signaled. */
+  /** Whether every request is signaled. */
   readonly sqSigAll: boolean;
   /** The application's max_send_wr. */
   readonly appDepth: number;
   /** IBV_QPS_*, as the application last set it. */
   readonly state: number;
-  /** The queue pair has failed: the shim flushes what is held, and does not call `feed` until it is usable again. */
+  /**
+   * Whether the queue pair has failed: the shim then flushes held requests, and does not call `feed` until the queue
+   * pair is usable again.
+   */
   readonly broken: boolean;
   /** Handle of the CQ of its sends. */
   readonly sendCqHandle: number;
-  /** GIDs of its own port and of the peer's, in the notation of gidToString; '': not connected, or without GIDs. */
+  /** GIDs of its own port and of the peer's, in the notation of gidToString; '' if not connected or without GIDs. */
   readonly sgid: string;
   readonly dgid: string;
-  /** What the shim has counted so far, by the columns of counters.ts. */
+  /** Its labels now, including those of its context; a new object after each change. */
+  readonly labels: Labels;
+  /** The shim's counts so far, by the columns of counters.ts. */
   readonly counts: Float64Array;
 }

@@ -1,13 +1,12 @@
 /** Dispatches each event to the part of the simulation that handles it. */
 import * as C from '../verbs/constants.ts';
-import { onDeparted, setPaused } from './egress/class-round.ts';
-import type { EgressPort } from './egress/fifo-port.ts';
-import { admitPackets } from './egress/fifo-round.ts';
+import { onDeparted, setPaused } from './egress/departures.ts';
 import { onRate } from './egress/rate-limiters.ts';
 import { onPacerDue } from './egress/rate-pacing.ts';
+import { admitPackets } from './egress/round.ts';
 import type { StoppablePort } from './egress/stoppable-port.ts';
 import * as K from './kernel/event-kinds.ts';
-import { notified } from './network/cnp.ts';
+import { notified } from './network/dcqcn.ts';
 import type { SwitchNetwork } from './network/switches.ts';
 import { arrive, deliver, offCable, receive } from './nic/arrivals.ts';
 import { countCompletion, onPeriodEnd } from './nic/event-moderation.ts';
@@ -37,7 +36,7 @@ export function dispatch(world: World, kind: number, a: number, b: number, c: nu
       return;
     case K.EV_ROOM:
       world.ports[a].waiting = false;
-      admitPackets(world, world.ports[a] as EgressPort);
+      admitPackets(world, world.ports[a], 0);
       return;
     case K.EV_DEPART:
       onDeparted(world, world.ports[a] as StoppablePort);
@@ -48,6 +47,10 @@ export function dispatch(world: World, kind: number, a: number, b: number, c: nu
     case K.EV_CALL:
       world.observable++;
       world.hooks.call(a);
+      return;
+    case K.EV_ALARM:
+      world.observable++;
+      world.hooks.alarm(a);
       return;
     case K.EV_ACTOR:
       world.hooks.actor(a, b);

@@ -7,8 +7,9 @@ import { NoResourcesError } from '../verbs/errors.ts';
 import { mtuBytes } from '../verbs/names.ts';
 import type { QpAttr, QpCap } from '../verbs/types.ts';
 import { dispatch } from './dispatch.ts';
-import { runKickedPorts } from './egress/fifo-round.ts';
+import type { MakeQpScheduler } from './egress/make-scheduler.ts';
 import { changeRate, freeLimiter } from './egress/rate-limiters.ts';
+import { runKickedPorts } from './egress/round.ts';
 import { ALL_CLASSES, type StoppablePort } from './egress/stoppable-port.ts';
 import * as K from './kernel/event-kinds.ts';
 import { layoutOf, type TopologyName, type TopologyOptions } from './network/topology.ts';
@@ -40,6 +41,8 @@ export interface SimulationOptions {
   duplicate?: number;
   /** Whether payload bytes are copied. Default true; timing is the same. */
   payload?: boolean;
+  /** A scheduler of queue pairs instead of the one that `params` name. */
+  qpScheduler?: MakeQpScheduler;
   /** How the hosts are wired. Default 'direct': cables without switches. */
   topology?: TopologyName | TopologyOptions;
 }
@@ -63,6 +66,7 @@ export interface QpRequest {
 const NO_HOOKS: WorldHooks = {
   completionEvent() {},
   call() {},
+  alarm() {},
   asyncEvent() {},
   actor() {},
   cqOf: () => undefined,
@@ -78,13 +82,13 @@ export const REORDER_DELAY_NS = 2000;
 
 export class Simulation {
   readonly world: World;
-  /** Completion queue of queue pairs that never complete anything. */
+  /** Completion queue of queue pairs without completions. */
   private readonly noCq = new Cq(0, 0, 1);
 
   constructor(options: SimulationOptions = {}) {
     const { hosts = 2, params = MINIMAL_NIC, seed = 1, loss = 0, payload = true } = options;
     const layout = layoutOf(options.topology ?? 'direct', hosts);
-    this.world = new World(params, hosts, seed, payload, { ...NO_HOOKS }, layout);
+    this.world = new World(params, hosts, seed, payload, { ...NO_HOOKS }, layout, options.qpScheduler);
     const { reorder = 0, reorderDelayNs = REORDER_DELAY_NS, duplicate = 0 } = options;
     for (const host of this.world.hosts) {
       this.world.setLoss(host, loss);
@@ -250,7 +254,7 @@ export class Simulation {
     while (events.size > 0 && events.headKind() === K.EV_TIMEOUT) {
       const qp = world.qps[events.headA()];
       const at = events.headTime();
-      // A timer that is due is a real event. A stale one is queued again or dropped.
+      // A due timer is a real event. A stale timer is queued again or dropped.
       if (qp?.timerQueued && qp.times[DEADLINE] <= at) break;
       events.pop();
       if (qp !== undefined) timerIsDue(world, qp, at);

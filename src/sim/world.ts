@@ -5,7 +5,7 @@
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import { EgressPort } from './egress/fifo-port.ts';
-import { schedulerOf } from './egress/make-scheduler.ts';
+import { classSchedulerOf, type MakeQpScheduler, qpSchedulerOf } from './egress/make-scheduler.ts';
 import type { Port } from './egress/port.ts';
 import { Limiters } from './egress/rate-limiters.ts';
 import { StoppablePort } from './egress/stoppable-port.ts';
@@ -32,7 +32,7 @@ import { type Qp, RESPONSE_END, type Sender, sendingLevel } from './transport/qp
 /** A machine with one NIC on one link. */
 export interface Host {
   readonly index: number;
-  /** The host is switched off: it sends and receives nothing. */
+  /** Whether the host is switched off, so that it sends and receives nothing. */
   dead: boolean;
   linkUp: boolean;
   /** Probability that its link loses a packet or an acknowledgement, in either direction, times 2^32. */
@@ -50,6 +50,8 @@ export interface WorldHooks {
   completionEvent(cq: Cq): void;
   /** The delay of a `call` is over. */
   call(token: number): void;
+  /** A deadline of this alarm has passed. */
+  alarm(number: number): void;
   /**
    * A host raised an asynchronous event. `element` is the handle of the queue pair, completion queue or
    * shared receive queue concerned, a port number, or 0 for the device.
@@ -57,7 +59,7 @@ export interface WorldHooks {
   asyncEvent(host: number, event: number, element: number): void;
   /** An application inside the simulation is due to run. */
   actor(actor: number, b: number): void;
-  /** Look up objects by the handles that work requests contain. */
+  /** Functions that look up objects by the handles in work requests. */
   cqOf(handle: number): Cq | undefined;
   qpOf(handle: number): Qp | undefined;
   ahOf(handle: number): Ah | undefined;
@@ -89,12 +91,12 @@ export class World {
   readonly groups = new Groups();
   readonly windows: (Window | undefined)[] = [undefined];
   readonly faults: LinkFaults;
-  /** Whether packets can wait in a receiver at all. */
+  /** Whether packets can ever wait in a receiver. */
   readonly receives: boolean;
   /** Whether payload bytes are copied. Timing does not depend on it. */
   readonly payload: boolean;
   hooks: WorldHooks;
-  /** Number of things so far that an application could observe: completions made visible, and calls. */
+  /** Number of events so far that an application could observe: completions made visible, calls and alarms. */
   observable = 0;
   /** [0] events processed so far. */
   readonly eventCount = new Float64Array(1);
@@ -119,6 +121,9 @@ export class World {
   readonly notBefore = new Float64Array(1);
   /** Ports to serve when the current event is done. */
   readonly kicked: Port[] = [];
+  private readonly makeQpScheduler: MakeQpScheduler;
+  /** Whether a scheduler distinguishes senders with work from others. */
+  private readonly reportsWork: boolean;
   /** Ports whose scheduler holds back a waiting packet. */
   readonly held: StoppablePort[] = [];
 
@@ -129,12 +134,15 @@ export class World {
     payload: boolean,
     hooks: WorldHooks,
     layout: Layout | null = null,
+    makeQpScheduler: MakeQpScheduler = qpSchedulerOf,
   ) {
     this.params = params;
     this.payload = payload;
     this.hooks = hooks;
     this.greedy = params.scheduler === 'greedy';
-    this.stoppable = schedulerOf(params).classes > 1 || (layout !== null && params.pfcXoffBytes > 0);
+    this.makeQpScheduler = makeQpScheduler;
+    this.stoppable = classSchedulerOf(params).classes > 1 || (layout !== null && params.pfcXoffBytes > 0);
+    this.reportsWork = this.stoppable || makeQpScheduler(params).began !== undefined;
     this.faults = new LinkFaults(hostCount, seed);
     this.receives = receiverWaits(params);
     for (let index = 0; index < hostCount; index++) {
@@ -164,8 +172,9 @@ export class World {
   private makePort(gbps: number): Port {
     const { params, clock } = this;
     const id = this.ports.length;
-    if (!this.stoppable) return new EgressPort(id, params, gbps, clock);
-    return new StoppablePort(id, params, gbps, clock, schedulerOf(params));
+    const make = () => this.makeQpScheduler(params);
+    if (!this.stoppable) return new EgressPort(id, params, gbps, clock, make());
+    return new StoppablePort(id, params, gbps, clock, classSchedulerOf(params), make);
   }
 
   /** Raises an affiliated asynchronous event (IBV_EVENT_*) unless the host is dead. */
@@ -202,11 +211,9 @@ export class World {
 
   /** Reports that a sender has work, so that strict schedulers keep the wire free for it. */
   began(sender: Sender): void {
-    if (!this.stoppable) return;
+    if (!this.reportsWork) return;
     const level = sendingLevel(sender);
-    if (level < 0) return;
-    const port = this.portOf(sender.qp) as StoppablePort;
-    port.scheduler.began(sender, port.classOf(level));
+    if (level >= 0) this.portOf(sender.qp).began(sender, level);
   }
 
   /**
@@ -217,6 +224,7 @@ export class World {
     this.packetCount[0]++;
     const from = this.hosts[port.id >> 1];
     const psn = (pool.psn[p] - basePsn) & 0xffffff;
+    qp.departures?.add(port.busyUntil, from.index, psn, pool.length[p], port.lastBytes);
     if (this.isLost(from, toHost)) {
       this.packetCount[1]++;
       this.trace.add(TRACE_LOST, qp.qpn, psn);
@@ -313,7 +321,7 @@ export class World {
     this.events.push(EV_COMPLETION, cq.id, 0, 0);
   }
 
-  /** Draws whether the links of the two hosts lose what is sent now. */
+  /** Draws whether the links of the two hosts lose the packet that is sent now. */
   isLost(from: Host, toIndex: number): boolean {
     if (from.dead) return true;
     if (from.index === toIndex) return false;

@@ -12,14 +12,14 @@ const TWO32 = 4294967296;
 /** Multiplying by this is exact, and cheaper than a division. */
 const HIGH = 1 / TWO32;
 
-/** What batches need of a provider. */
+/** The verbs that batches require of a provider. */
 export type RingVerbs = Pick<Verbs, 'createWrRing' | 'createWcRing' | 'destroyRing'>;
 
 /** The size of a batch. */
 export interface BatchOptions {
-  /** Slots. */
+  /** The number of slots. */
   capacity: number;
-  /** Scatter-gather elements per request. Default 2: those cost no extension. */
+  /** Scatter-gather elements per request. Default 2, the most that require no extension. */
   sges?: number;
   /** Longest inline message, in bytes. Default 0. */
   inlineBytes?: number;
@@ -56,12 +56,12 @@ abstract class WrBatch {
     return this;
   }
 
-  /** errno of the last post from this ring that came back short. */
+  /** errno of the last post from this ring that was accepted only in part. */
   get errno(): number {
     return this.words[L.HDR_ERRNO];
   }
 
-  /** REASON_* of the last post from this ring that came back short. */
+  /** REASON_* of the last post from this ring that was accepted only in part. */
   get reason(): number {
     return this.words[L.HDR_REASON];
   }
@@ -126,7 +126,7 @@ abstract class WrBatch {
     return at;
   }
 
-  /** A request of one element, or of none where length and lkey are 0. */
+  /** A request of one element, or of none if length and lkey are 0. */
   protected put(wrId: number, opFlags: number, addr: number, lengthBytes: number, lkey: number): number {
     if (lengthBytes === 0 && lkey === 0) return this.next(wrId, opFlags);
     const at = this.next(wrId, opFlags | (1 << 16));
@@ -253,7 +253,7 @@ export class SendBatch extends WrBatch {
 
   /**
    * BIND_MW: the window `mw` opens `lengthBytes` at `addr` of the region `mr` (handles; length 0 unbinds).
-   * `rkey` is the new key of a type 2 window; type 1 chooses its own.
+   * `rkey` is the new key of a type 2 window; for type 1 the device chooses it.
    */
   bindMw(
     wrId: number,
@@ -278,7 +278,10 @@ export class SendBatch extends WrBatch {
     return this;
   }
 
-  /** Any opcode whose message is copied now (IBV_SEND_INLINE); set the rest with remoteTo() and imm(). */
+  /**
+   * Any opcode, with a message that is copied at once (IBV_SEND_INLINE); set the other fields with remoteTo() and
+   * imm().
+   */
   inline(wrId: number, opcode: number, flags: number, data: Uint8Array): this {
     if (data.length > this.inlineBytes) {
       throw new InvalidArgumentError(
@@ -299,7 +302,7 @@ export class SendBatch extends WrBatch {
     return L.extAt(this.check(index), this.capacity, this.extBytes) * 4;
   }
 
-  /** ISO_WR_WAIT on a completion queue; count 0 is PeRF's 0_WAIT, `repeat` of them in one slot. */
+  /** ISO_WR_WAIT on a completion queue; count 0 is PeRF's 0_WAIT, of which one slot stands for `repeat`. */
   wait(wrId: number, flags: number, cq: number, count: number, repeat = 1): this {
     const at = this.next(wrId, C.ISO_WR_WAIT | (flags << 8));
     this.words[at + L.WR_TARGET] = cq;
@@ -331,7 +334,7 @@ export class SendBatch extends WrBatch {
     return this;
   }
 
-  /** Sets the shared receive queue that request `index` of an XRC queue pair is for. */
+  /** Sets the destination of request `index` of an XRC queue pair: a shared receive queue. */
   srqTo(index: number, srqNum: number): this {
     this.words[L.slotAt(this.check(index)) + L.WR_SRQN] = srqNum;
     return this;

@@ -54,7 +54,7 @@ export const IBV_WC_COMP_SWAP = 3;
 export const IBV_WC_FETCH_ADD = 4;
 export const IBV_WC_BIND_MW = 5;
 export const IBV_WC_LOCAL_INV = 6;
-/** Opcode of a signaled WAIT or ENABLE (mlx5 reports its own as IBV_WC_DRIVER2). */
+/** Opcode of a signaled WAIT or ENABLE (mlx5 uses IBV_WC_DRIVER2 too). */
 export const IBV_WC_DRIVER2 = 136;
 export const IBV_WC_RECV = 128;
 export const IBV_WC_RECV_RDMA_WITH_IMM = 129;
@@ -80,7 +80,7 @@ export const IBV_ACCESS_MW_BIND = 16;
 export const IBV_ACCESS_ZERO_BASED = 32;
 export const IBV_ACCESS_ON_DEMAND = 64;
 export const IBV_ACCESS_HUGETLB = 128;
-/** Optional: a device without it ignores it. */
+/** Optional: a device that does not support this flag ignores it. */
 export const IBV_ACCESS_RELAXED_ORDERING = 1 << 20;
 
 /** Flags that a device may ignore: bits 20 to 29. */
@@ -143,6 +143,19 @@ export const IBV_QP_PATH_MIG_STATE = 1 << 18;
 export const IBV_QP_CAP = 1 << 19;
 export const IBV_QP_DEST_QPN = 1 << 20;
 export const IBV_QP_RATE_LIMIT = 1 << 25;
+/** Labels of a queue pair (labels.ts), which the device never sees: qpWeight, group, traffic. */
+export const ISO_QP_WEIGHT = 1 << 28;
+export const ISO_QP_GROUP = 1 << 29;
+export const ISO_QP_TRAFFIC = 1 << 30;
+
+/** Kinds of traffic that a program may declare. PeRF calls the last three D, M and B. */
+export const ISO_TRAFFIC_UNDECLARED = 0;
+/** Few requests at a time, each of which is waited for. */
+export const ISO_TRAFFIC_LATENCY = 1;
+/** Many small requests at a time. */
+export const ISO_TRAFFIC_THROUGHPUT = 2;
+/** Large messages. */
+export const ISO_TRAFFIC_BANDWIDTH = 3;
 
 /** ibv_event_type */
 export const IBV_EVENT_CQ_ERR = 0;
@@ -169,7 +182,9 @@ export const IBV_EVENT_WQ_FATAL = 19;
 /** rdma_port_space */
 export const RDMA_PS_TCP = 0x0106;
 export const RDMA_PS_UDP = 0x0111;
-/** responderResources and initiatorDepth: as many as the device has; in accept, no more than the peer requests. */
+/**
+ * For responderResources and initiatorDepth: as many as the device supports; in accept, no more than the peer requests.
+ */
 export const RDMA_MAX_RESP_RES = 0xff;
 export const RDMA_MAX_INIT_DEPTH = 0xff;
 

@@ -1,9 +1,9 @@
 /** Every error that isoverbs throws: one table, one page (docs/errors.md), and a test that compares the two. */
 
 export interface ErrorKind {
-  /** What happened, as a noun phrase for the docs. */
+  /** The meaning, as a noun phrase for the docs. */
   readonly meaning: string;
-  /** What to do about it. */
+  /** Advice for the user. */
   readonly advice: string;
 }
 
@@ -92,10 +92,10 @@ export const ERRORS = {
   },
 } as const satisfies Record<string, ErrorKind>;
 
-/** What `code` of an error can be. */
+/** The possible values of an error's `code`. */
 export type ErrorCode = keyof typeof ERRORS;
 
-/** What an error has in addition to its message. */
+/** The fields of an error in addition to its message. */
 export interface ErrorDetails {
   /** The verb that failed, as in the Verbs interface. */
   verb?: string;
@@ -103,7 +103,7 @@ export interface ErrorDetails {
   errno?: number;
   /** Index, inside the batch, of the work request that was rejected. */
   index?: number;
-  /** How many work requests of the batch were posted before it. */
+  /** The number of work requests of the batch that were posted before it. */
   posted?: number;
   /** ibv_wc_status of a failed completion. */
   status?: number;
@@ -207,7 +207,7 @@ const CLASSES: Record<ErrorCode, new (message: string, details?: ErrorDetails) =
   ISO_ERR_SYSTEM: SystemError,
 };
 
-/** Makes the error class that belongs to a code; the addon throws through this one function. */
+/** Makes an error of the class that belongs to a code; the addon throws through this function alone. */
 export function makeError(code: ErrorCode, message: string, details?: ErrorDetails): IsoverbsError {
   const Class = CLASSES[code] ?? SystemError;
   return new Class(message, details);

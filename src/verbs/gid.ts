@@ -1,4 +1,4 @@
-/** GIDs: 16 bytes on the wire, IPv6 notation for people (as ibv_devinfo prints them). */
+/** GIDs: 16 bytes on the wire, and IPv6 notation in texts (as printed by ibv_devinfo). */
 import { EINVAL } from './constants.ts';
 import { InvalidArgumentError, shown } from './errors.ts';
 

@@ -22,14 +22,16 @@ export interface Grh {
   hopLimit: number;
 }
 
-/** Reads the header at the start of a received datagram. @throws InvalidArgumentError when there is none */
+/** Reads the header at the start of a received datagram. @throws InvalidArgumentError if there is none */
 export function parseGrh(bytes: Uint8Array): Grh {
   if (bytes.length < GRH_BYTES) {
     throw new InvalidArgumentError(`a GRH has ${GRH_BYTES} bytes, got ${bytes.length}`);
   }
   if (isIpv4(bytes)) return parseIpv4(bytes);
   if (bytes[0] >> 4 !== 6) {
-    throw new InvalidArgumentError('these 40 bytes are no GRH: neither an IPv6 nor an IPv4 header');
+    throw new InvalidArgumentError(
+      'these 40 bytes are not a GRH: they contain neither an IPv6 nor an IPv4 header',
+    );
   }
   return {
     type: bytes[6] === IPPROTO_UDP ? 'RoCE v2' : 'IB',
@@ -67,7 +69,7 @@ function parseIpv4(bytes: Uint8Array): Grh {
   };
 }
 
-/** Whether a GID is a group's: ff.., or an IPv4 group mapped (::ffff:224.0.0.0 and up). */
+/** Whether a GID is a group's: ff.., or a mapped IPv4 group (::ffff:224.0.0.0 and up). */
 export function isMulticastGid(gid: string): boolean {
   if (/^ff/i.test(gid)) return true;
   const first = Number(/^::ffff:(\d+)\./i.exec(gid)?.[1]);

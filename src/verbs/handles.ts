@@ -87,7 +87,7 @@ export class HandleTable<T extends object> {
 
   /** The item, or undefined for anything that is not a live handle of this table. */
   get(handle: number): T | undefined {
-    // Only a number may be masked: a bigint throws, and an object would run code of its own.
+    // Only a number may be masked: a bigint throws, and an object would run its own code.
     if (typeof handle !== 'number') return undefined;
     const index = handle & INDEX_MASK;
     return this.handles[index] === handle ? this.items[index] : undefined;

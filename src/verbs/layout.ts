@@ -12,10 +12,10 @@ export const SLOT_WORDS = 16;
 export const HEADER_BYTES = 64;
 export const HEADER_WORDS = 16;
 
-// Header words of a work-request ring: why the last post came back short.
-/** errno of the first refused work request, 0 when all were taken (libibverbs' return value). */
+// Header words of a work-request ring: why the last post was not accepted in full.
+/** errno of the first refused work request, or 0 if all were accepted (libibverbs' return value). */
 export const HDR_ERRNO = 0;
-/** One of the REASON_* numbers, finer than the errno. */
+/** One of the REASON_* numbers, which are more specific than the errno. */
 export const HDR_REASON = 1;
 
 /** Work-request slot. A RECV uses only wr_id, the SGE count and the SGEs. */
@@ -28,13 +28,13 @@ export const WR_IMM = 3;
 export const WR_REMOTE_LO = 4;
 export const WR_REMOTE_HI = 5;
 export const WR_RKEY = 6;
-/** XRC: number of the shared receive queue that the message is for. */
+/** XRC: number of the shared receive queue that receives the message. */
 export const WR_SRQN = 7;
 /** UD sends: handle of the address handle, number and Q_Key of the destination queue pair. */
 export const WR_AH = 4;
 export const WR_REMOTE_QPN = 5;
 export const WR_REMOTE_QKEY = 6;
-/** Two SGEs are in the slot: address lo, address hi, length, lkey. The others are in the extension. */
+/** Two SGEs are in the slot: address lo, address hi, length, lkey. Further SGEs are in the extension. */
 export const WR_SGE0 = 8;
 export const WR_SGE1 = 12;
 export const SGE_WORDS = 4;
@@ -57,17 +57,19 @@ export const WR_BIND_ADDR_HI = 11;
 export const WR_BIND_LENGTH_LO = 12;
 export const WR_BIND_LENGTH_HI = 13;
 export const WR_BIND_ACCESS = 14;
-/** WAIT: a CQ; ENABLE: a managed QP. */
+/** The CQ of a WAIT, or the managed QP of an ENABLE. */
 export const WR_TARGET = 8;
-/** WAIT: completions to wait for (0: gives up a turn); ENABLE: requests to release (0: all). */
+/**
+ * For WAIT, the completions to wait for (0 only gives up a turn); for ENABLE, the requests to release (0 releases all).
+ */
 export const WR_COUNT = 9;
-/** WAIT with count 0: how many 0_WAITs this slot stands for (0 and 1 are the same). */
+/** In a WAIT with count 0, the number of 0_WAITs for which this slot stands (0 and 1 are the same). */
 export const WR_REPEAT = 10;
 
 /** Completion slot. */
 export const WC_ID_LO = 0;
 export const WC_ID_HI = 1;
-/** status | opcode << 8 | flags << 16 | WC_RECV_SIDE if a receive; the side is valid on errors, too. */
+/** status | opcode << 8 | flags << 16 | WC_RECV_SIDE if a receive; the side is valid on errors too. */
 export const WC_OP = 2;
 export const WC_BYTE_LEN = 3;
 /** Immediate data in host byte order, or with IBV_WC_WITH_INV the key that the peer invalidated. */
@@ -86,16 +88,16 @@ export const WC_QP_NUM = 8;
 /** UD receives: pkey_index | slid << 16, and sl | dlid_path_bits << 8. */
 export const WC_PKEY_SLID = 9;
 export const WC_SL_PATH_BITS = 10;
-/** Extended completion queues: the device's clock when it completed, and the time of day in nanoseconds. */
+/** Extended completion queues: the device's clock at completion, and the time of day in nanoseconds. */
 export const WC_TICKS_LO = 11;
 export const WC_TICKS_HI = 12;
 export const WC_WALLCLOCK_LO = 13;
 export const WC_WALLCLOCK_HI = 14;
-/** Handle of the shared receive queue that a receive came from; 0: the queue pair's own. */
+/** Handle of the shared receive queue that supplied a receive; 0 for the queue pair's own queue. */
 export const WC_SRQ = 15;
 export const WC_RECV_SIDE = 1 << 24;
 
-/** Why a post was refused (HDR_REASON). REASON_TEXT is the text of the error. */
+/** Reasons for refusing a post (HDR_REASON). REASON_TEXT has the texts for errors. */
 export const REASON_NONE = 0;
 export const REASON_STATE = 1;
 export const REASON_QUEUE_FULL = 2;
@@ -117,7 +119,7 @@ export const REASON_SRQ = 16;
 /** Explanations of the REASON_* codes, for messages. */
 export const REASON_TEXT: readonly string[] = [
   'accepted',
-  'the queue pair is in a state that takes no such request; move it on with modifyQp first',
+  'the queue pair is in a state that does not allow this request; move it to another state with modifyQp first',
   'the queue is full; poll completions, or create it larger (cap; maxWr of a shared receive queue)',
   'this opcode is not allowed on this type of queue pair',
   'more scatter-gather elements than the queue pair was created for',
@@ -148,7 +150,7 @@ export function ringBytes(capacity: number, extBytes: number): number {
 
 /** Whether `start` and `count` are whole numbers of slots that lie inside a ring. */
 export function within(capacity: number, start: number, count: number): boolean {
-  // Only a number may be shifted: a bigint throws, and an object would run code of its own.
+  // Only a number may be shifted: a bigint throws, and an object would run its own code.
   if (typeof start !== 'number' || typeof count !== 'number') return false;
   return start >>> 0 === start && count >>> 0 === count && start + count <= capacity;
 }

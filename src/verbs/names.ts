@@ -1,4 +1,4 @@
-/** Names of numbers, like those of ibv_wc_status_str(3). */
+/** Names of numeric constants, like those of ibv_wc_status_str(3). */
 import * as C from './constants.ts';
 
 function table(prefix: string): Record<number, string> {

@@ -1,9 +1,9 @@
 /**
- * Facts about a NIC that no verb reports but policies use: rates and sizes of its pipeline. Null: unknown.
+ * Facts about a NIC that no verb reports but policies use: rates and sizes of its pipeline. Unknown facts are null.
  */
 export interface NicFacts {
   readonly linkGbps: number | null;
-  /** Path MTU of the port, and headers and gaps of each packet on the wire. */
+  /** Path MTU of the port, and the headers and gaps of each packet on the wire. */
   readonly mtuBytes: number | null;
   readonly headerBytes: number | null;
   /** Time for which one WQE, and one 0_WAIT, occupies its queue pair. */
@@ -11,7 +11,7 @@ export interface NicFacts {
   readonly waitStepNs: number | null;
   /** Queue pairs that the NIC serves at a time. */
   readonly processingUnits: number | null;
-  /** What all queue pairs of a port share on its way to the wire. */
+  /** The buffer that all queue pairs of a port share on the way to the wire. */
   readonly egressFifoBytes: number | null;
   /** Time from the post of a request to its completion on an idle NIC, which fetches the request and its payload. */
   readonly latencyNs: number | null;

@@ -1,14 +1,14 @@
 /**
- * A provider: the verbs of one kind of device (src/providers), with its clock, its connection manager and its rendezvous. An interceptor wraps one (src/shim/compose.ts), and the object layer stands on one
- * (src/objects).
+ * A provider: the verbs of one kind of device (src/providers), with its clock, its connection manager and its
+ * rendezvous. An interceptor wraps one (src/shim/compose.ts), and the object layer is built on one (src/objects).
  */
 import type { ConnectionManager } from './connection-manager.ts';
 import type { NicFacts } from './nic.ts';
 import type { Verbs } from './verbs.ts';
 
 /**
- * simulated, hardware: ISO_WR_WAIT and ISO_WR_ENABLE may be posted and the device executes them.
- * emulated: a shim executes them. none: posts are refused.
+ * How ISO_WR_WAIT and ISO_WR_ENABLE are executed: simulated and hardware mean by the device, emulated by a shim; with
+ * none, posts are refused.
  */
 export type WaitSupport = 'simulated' | 'hardware' | 'emulated' | 'none';
 
@@ -20,7 +20,7 @@ export interface Wire {
   close(): void;
   /** Called for each message of the other side. */
   onMessage: (message: Uint8Array) => void;
-  /** Called once, with an error if the other side broke off or sent an invalid message. */
+  /** Called once, with an error if the other side disconnected abnormally or sent an invalid message. */
   onClose: (error?: Error) => void;
   readonly remoteAddress: string;
 }
@@ -28,13 +28,13 @@ export interface Wire {
 /** A listener for wires. */
 export interface WireServer {
   readonly port: number;
-  /** Accepts no more connections. */
+  /** Stops accepting connections. */
   close(): void;
 }
 
 /** How two ends find each other: TCP on real devices, in memory on simulated ones. */
 export interface Rendezvous {
-  /** Calls `onWire` for each connection to this port (0: a free one). @throws ConnectionError */
+  /** Calls `onWire` for each connection to this port (0 selects a free one). @throws ConnectionError */
   listen(
     context: number,
     options: { port: number; host?: string },
@@ -45,26 +45,38 @@ export interface Rendezvous {
 }
 
 /**
- * What a sleep keeps going. program (the default): the program and a run of simulated devices last until the sleep ends.
- * run: only such a run does, which advances time while events are to come. nothing: neither.
+ * What a sleep keeps running. `program` (the default): the program, and a run of simulated devices, last until the
+ * sleep ends. `run`: only such a run does, which advances time while events are pending. `nothing`: neither does.
  */
 export type SleepKeeps = 'program' | 'run' | 'nothing';
 
-/** What a shim around a provider counted. */
+/** One deadline of a shim, on a provider's clock: a sleep that is set again and again, without a promise. */
+export interface Alarm {
+  /** Its only element is the time for the next set(), in nanoseconds as `nowNs`; Infinity: none. */
+  readonly atNs: Float64Array;
+  /** Replaces the deadline. At that time or later the listener is called once; earlier deadlines may still call it. */
+  set(): void;
+  /** The listener is not called any more. */
+  close(): void;
+}
+
+/** The counts of a shim around a provider. */
 export interface ShimCounters {
-  /** Requests that it took from the application. */
+  /** Requests that the shim accepted from the application. */
   seen: number;
-  /** Of these, those that were cut. */
+  /** The number of these requests that were cut. */
   split: number;
-  /** Of these, those that the shim held. */
+  /** The number of these requests that the shim held. */
   held: number;
-  /** WAITs that it executed in software. */
+  /** WAITs that the shim executed in software. */
   emulated: number;
-  /** Requests that it made itself; `waits` counts each 0_WAIT, `posts` are those on queue pairs of its own. */
+  /** Requests that the shim made; `waits` counts each 0_WAIT, `posts` counts those on internal queue pairs. */
   internal: { pieces: number; waits: number; enables: number; posts: number };
-  /** Message bytes of the requests seen. Requests that go straight count if the policy has `statistics`. */
+  /**
+   * Message bytes of the requests seen. Requests that go straight to the device count if the policy has `statistics`.
+   */
   bytes: number;
-  /** Most requests that one send queue of the device held at a time. */
+  /** The most requests that one send queue of the device held at a time. */
   sqHighWater: number;
   /** Completions of internal requests, which the application does not see. */
   hiddenCompletions: number;
@@ -85,25 +97,47 @@ export interface PolicyState {
   readonly why: string;
 }
 
+/** A quantity of a policy at present, such as tokens or held requests. */
+export interface PolicyGauge {
+  readonly policy: string;
+  readonly device: string;
+  readonly tenant: string;
+  /** Unique for a device and tenant. */
+  readonly name: string;
+  /** Such as `bytes`, `requests` or `0 or 1`. */
+  readonly unit: string;
+  readonly value: number;
+}
+
 /** The counters of one shim of several. */
 export interface LayerCounters extends ShimCounters {
-  /** Its name among `interceptors`. */
+  /** The shim's name among `interceptors`. */
   name: string;
 }
 
-/**
- * The messages of two shims about a queue pair while its connection is set up. Code that makes connections carries the
- * bytes to the peer unread; the outermost shim with something to agree on answers.
- */
-export interface PeerVerbs {
-  /** Bytes for the peer's shim, of a queue pair in INIT or later; null: nothing to agree on. */
-  describePeer?(qp: number): Uint8Array | null;
-  /** Bytes of the peer's shim; null: it has none. Must precede all sends. Both are valid until RESET. */
-  setPeer?(qp: number, description: Uint8Array | null): void;
+/** The other end of a connection, as the code that makes the connection knows it. */
+export interface PeerName {
+  /** Its IP address as text. */
+  readonly address: string;
+  /** The ports of the connection, of this end and the other, as far as they are known. */
+  readonly ports: readonly number[];
 }
 
 /**
- * Through this, a driver that lets requests and completions bypass a shim reports how many they were. Running numbers
+ * The messages that two shims exchange about a queue pair while its connection is set up. Code that makes connections
+ * carries the bytes to the peer unread. The outermost shim that has something to negotiate answers.
+ */
+export interface PeerVerbs {
+  /** Bytes for the peer's shim about a queue pair in INIT or later; null if there is nothing to negotiate. */
+  describePeer?(qp: number): Uint8Array | null;
+  /** Bytes from the peer's shim; null if the peer has no shim. Must precede all sends. Both are valid until RESET. */
+  setPeer?(qp: number, description: Uint8Array | null): void;
+  /** Names the peer before RTR, for interceptors that decide by address or port. */
+  namePeer?(qp: number, name: PeerName): void;
+}
+
+/**
+ * A driver that lets requests and completions bypass a shim uses this to report their numbers. Running numbers
  * are those of WC_SEQ.
  */
 export interface Adopt {
@@ -113,39 +147,69 @@ export interface Adopt {
   cq(cq: number, produced: number): void;
 }
 
+/** What the shim above an emulation of WAIT knows of a queue pair of the device, by handle. */
+export interface QpReport {
+  readonly qp: number;
+  /** Sends posted, the first one not known to be complete, and the last signaled one, as running numbers of WC_SEQ. */
+  readonly posted: number;
+  readonly freed: number;
+  readonly lastSignaled: number;
+  /** Whether a send failed, so that the device flushes all sends behind it. */
+  readonly broken: boolean;
+  /** Set if the queue pair left SQE: errors up to this running number are old. Null if none are outstanding. */
+  readonly staleErrorsUntil: number | null;
+}
+
+/** An emulation of WAIT and ENABLE that sleeps until it is needed, and the shim directly above it. */
+export interface WaitStandby {
+  /** After a 0_WAIT, bytes of one queue pair that may be in flight when its next request goes. */
+  readonly yieldBytes: number;
+  /** `report` returns what the shim above has counted so far; it is called once, when the emulation wakes. */
+  whenWoken(report: () => readonly QpReport[]): void;
+}
+
 /** The verbs of one kind of device, with its clock, connection manager and rendezvous. */
 export interface Provider extends Verbs, PeerVerbs {
   readonly name: string;
-  /** 'one': all calls must come from the isolate that made the provider. */
+  /** With 'one', all calls must come from the isolate that made the provider. */
   readonly threads: 'any' | 'one';
   readonly wait: WaitSupport;
-  /** One sentence for people: how this device supports WAIT and ENABLE, and why not in hardware. */
+  /** One sentence for users: how this device supports WAIT and ENABLE, and why not in hardware. */
   describeWait?(context: number): string;
-  /** What is known of the NIC's pipeline; null or absent: nothing. */
+  /** Known facts about the NIC's pipeline; null or absent if there are none. */
   describeNic?(context: number): NicFacts | null;
   readonly rendezvous: Rendezvous;
-  /** Null without a connection manager (librdmacm is not installed): `cmError` says why. */
+  /** Null without a connection manager, for example if librdmacm is not installed; `cmError` gives the reason. */
   readonly cm: ConnectionManager | null;
   readonly cmError: string | null;
-  /** Present if a shim is around it. */
+  /** Present if a shim wraps the provider. */
   readonly adopt?: Adopt;
-  /** Names of the interceptors around it, outermost first. */
+  /** Present if WAIT is emulated on demand, and the shim directly above executes the 0_WAITs of its own policy. */
+  readonly standby?: WaitStandby | undefined;
+  /** Names of the interceptors around the provider, outermost first. */
   readonly interceptors: readonly string[];
   /** The device's time: virtual on simulated devices, a monotonic clock on real ones. */
   nowNs(context: number): number;
-  /** Resolves after `delayNs` of the device's time; `keeps` says what the sleep keeps going. */
+  /** Resolves after `delayNs` of the device's time; `keeps` says what the sleep keeps running. */
   sleep(context: number, delayNs: number, keeps?: SleepKeeps): Promise<void>;
-  /** A random whole number below a bound, for layers above the provider; absent: they have their own. */
-  random?(below: number): number;
-  /** What the shims around it counted, the outermost first. */
-  counters?(): readonly LayerCounters[];
-  /** How the policies around it classify and treat each open context. */
-  policyStates?(): readonly PolicyState[];
   /**
-   * Changes options of the policies of this name around it while they run: all of these, or none.
+   * Creates an alarm of a context; `keeps` says what its deadline keeps running. If absent, shims use `sleep`. An
+   * interceptor that replaces `nowNs` or `sleep` removes it, unless it replaces this too.
+   */
+  createAlarm?(context: number, keeps: SleepKeeps, listener: () => void): Alarm;
+  /** A random whole number below a bound, for layers above the provider. If absent, they use their own generator. */
+  random?(below: number): number;
+  /** The counts of the shims around the provider, the outermost first. */
+  counters?(): readonly LayerCounters[];
+  /** How the policies around the provider classify and treat each open context. */
+  policyStates?(): readonly PolicyState[];
+  /** Quantities of the policies around the provider, at present. */
+  policyGauges?(): readonly PolicyGauge[];
+  /**
+   * Changes options of the running policies of this name around the provider: all of the options, or none.
    * @throws ConfigError for an option that is wrong or cannot change, and when there is no such policy
    */
   configurePolicy?(name: string, changes: Readonly<Record<string, unknown>>): void;
-  /** Of a shim with a coordinator: another such shim around it reports this context to the coordinator from now on. */
+  /** For a shim with a coordinator: another such shim around it reports this context to the coordinator from now on. */
   yieldContext?(context: number): void;
 }

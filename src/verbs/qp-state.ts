@@ -27,6 +27,9 @@ const MASK_BITS: readonly [name: string, bit: number, field: keyof QpAttr][] = [
   ['IBV_QP_CAP', C.IBV_QP_CAP, 'cap'],
   ['IBV_QP_DEST_QPN', C.IBV_QP_DEST_QPN, 'destQpNum'],
   ['IBV_QP_RATE_LIMIT', C.IBV_QP_RATE_LIMIT, 'rateLimitKbps'],
+  ['ISO_QP_WEIGHT', C.ISO_QP_WEIGHT, 'qpWeight'],
+  ['ISO_QP_GROUP', C.ISO_QP_GROUP, 'group'],
+  ['ISO_QP_TRAFFIC', C.ISO_QP_TRAFFIC, 'traffic'],
 ];
 
 /** The fields of QpAttr. */
@@ -42,7 +45,7 @@ const { IBV_QPS_SQD: SQD, IBV_QPS_SQE: SQE } = C;
 
 /** Bits that RC, UC, UD and both halves of XRC require for a transition. To RESET or ERR, the state alone is enough. */
 function transition(qpType: number, from: number, to: number): Transition | null {
-  // Nothing can fail in RESET.
+  // A queue pair in RESET cannot fail.
   if (from === RESET && to === C.IBV_QPS_ERR) return null;
   if (to === RESET || to === C.IBV_QPS_ERR) return { required: 0, optional: 0 };
   // XRC is a reliable connection whose halves are separate queue pairs.
@@ -98,7 +101,7 @@ export function stateName(state: number): string {
   return STATE_NAMES[state] ?? `state ${state}`;
 }
 
-/** The mask that says which fields of `attr` are set. */
+/** The mask of the fields of `attr` that are set. */
 export function maskOf(attr: QpAttr): number {
   return MASK_BITS.reduce((mask, [, bit, field]) => (attr[field] === undefined ? mask : mask | bit), 0);
 }
@@ -107,6 +110,16 @@ export function maskOf(attr: QpAttr): number {
 export function fieldsOf(attr: QpAttr, mask: number): QpAttr {
   const named = MASK_BITS.filter(([, bit]) => (mask & bit) !== 0);
   return Object.fromEntries(named.map(([, , field]) => [field, attr[field]]));
+}
+
+/** @throws InvalidArgumentError when a bit of the mask is set whose field is not */
+export function requireFields(attr: QpAttr, mask: number): void {
+  const absent = MASK_BITS.filter(([, bit, field]) => (mask & bit) !== 0 && attr[field] === undefined);
+  if (absent.length === 0) return;
+  const list = absent.map(([name, , field]) => `${name} (attr.${field})`).join(', ');
+  throw new InvalidArgumentError(`modifyQp: the mask names ${list}, but attr has no such field`, {
+    verb: 'modifyQp',
+  });
 }
 
 /**
@@ -121,13 +134,7 @@ export function checkModify(qpType: number, current: number, attr: QpAttr, mask:
       verb: 'modifyQp',
     });
   }
-  const absent = MASK_BITS.filter(([, bit, field]) => (mask & bit) !== 0 && attr[field] === undefined);
-  if (absent.length > 0) {
-    const list = absent.map(([name, , field]) => `${name} (attr.${field})`).join(', ');
-    throw new InvalidArgumentError(`modifyQp: the mask names ${list}, but attr has no such field`, {
-      verb: 'modifyQp',
-    });
-  }
+  requireFields(attr, mask);
   const told = (mask & C.IBV_QP_CUR_STATE) !== 0 ? attr.curQpState : current;
   if (told !== current) {
     throw new InvalidStateError(

@@ -1,9 +1,11 @@
 /**
- * Arguments and results of verbs: attributes, and descriptions of objects. Times are float64 nanoseconds, sizes are bytes.
- * Addresses are numbers: a provider returns only addresses below 2^53.
+ * Arguments and results of verbs: attributes, and descriptions of objects. Times are in nanoseconds (float64), sizes in
+ * bytes. Addresses are numbers: a provider returns only addresses below 2^53.
  */
 
-/** An entry of `getDeviceList`: what is known of a device before it is opened. */
+import type { Labels, QpLabels } from './labels.ts';
+
+/** An entry of `getDeviceList`: what is known about a device before it is opened. */
 export interface DeviceInfo {
   name: string;
   /** The provider that has it: 'sim' or 'rdma-core'. */
@@ -42,14 +44,14 @@ export interface DeviceAttr {
   maxMcastGrp: number;
   maxMcastQpAttach: number;
   maxTotalMcastQpAttach: number;
-  /** Code of the time to an acknowledgement: 4.096 us * 2^code. */
+  /** Code of the acknowledgement delay: 4.096 us * 2^code. */
   localCaAckDelay: number;
   sysImageGuid: string;
   physPortCnt: number;
   deviceCapFlags: number;
 }
 
-/** What on-demand paging can do, by transport: IBV_ODP_SUPPORT_* bits. */
+/** Support for on-demand paging, by transport: IBV_ODP_SUPPORT_* bits. */
 export interface OdpCaps {
   /** IBV_ODP_SUPPORT (1), IBV_ODP_SUPPORT_IMPLICIT (2) */
   general: number;
@@ -62,9 +64,9 @@ export interface OdpCaps {
 /** ibv_query_device_ex(3): attributes that `queryDevice` lacks. A device without a feature reports zeros. */
 export interface DeviceAttrEx {
   odp: OdpCaps;
-  /** Valid bits of a completion timestamp; 0: this device does not stamp completions. */
+  /** Valid bits of a completion timestamp; 0 if this device has no completion timestamps. */
   completionTimestampMask: bigint;
-  /** Rate of the clock behind those timestamps; 0: unknown. */
+  /** Rate of the clock behind those timestamps; 0 if unknown. */
   hcaCoreClockKhz: number;
   deviceCapFlagsEx: bigint;
   tso: { maxTsoBytes: number; supportedQpTypes: number };
@@ -72,9 +74,12 @@ export interface DeviceAttrEx {
   maxWqTypeRq: number;
   rawPacketCaps: number;
   tagMatching: { maxRndvHdrBytes: number; maxNumTags: number; flags: number; maxOps: number; maxSge: number };
-  /** modifyCq: most completions and microseconds that one event may stand for; 0: no moderation. */
+  /**
+   * Limits of modifyCq: the maximum number of completions, and of microseconds, that one event may cover; 0 if the
+   * device cannot moderate events.
+   */
   cqModeration: { maxCount: number; maxPeriodUs: number };
-  /** modifyQpRateLimit; 0 and 0: no limits. */
+  /** Limits of modifyQpRateLimit; both 0 if rates cannot be limited. */
   packetPacing: { minKbps: number; maxKbps: number; supportedQpTypes: number };
   maxDeviceMemoryBytes: number;
   xrc: boolean;
@@ -113,7 +118,7 @@ export interface GidEntry {
   gid: string;
   /** 'IB', 'RoCE v1' or 'RoCE v2' */
   type: string;
-  /** Index of the network interface behind it (as in `ip link`); 0: none. */
+  /** Index of the network interface behind it (as in `ip link`), or 0. */
   ndevIfindex: number;
 }
 
@@ -130,7 +135,7 @@ export interface MrInfo {
   byteOffset: number;
 }
 
-/** ibv_rereg_mr(3): the changes. Absent attributes stay. */
+/** The changes of ibv_rereg_mr(3). Absent attributes stay as they are. */
 export interface MrChange {
   pd?: number;
   access?: number;
@@ -142,7 +147,7 @@ export interface MwInfo {
   handle: number;
   /** IBV_MW_TYPE_* */
   type: number;
-  /** Valid once the window is bound. Each bind changes it: queryMw returns the current key. */
+  /** Valid once the window is bound. Each bind changes the key; queryMw returns the current one. */
   rkey: number;
 }
 
@@ -157,7 +162,7 @@ export interface CqOptions {
 /** A completion queue. */
 export interface CqInfo {
   handle: number;
-  /** Entries granted: at least as many as requested. */
+  /** Granted entries, at least as many as requested. */
   cqe: number;
 }
 
@@ -167,7 +172,7 @@ export interface SrqInitAttr {
   maxSge: number;
   /** IBV_SRQT_*; default IBV_SRQT_BASIC. */
   srqType?: number;
-  /** IBV_SRQT_XRC: XRC domain, and where its receives complete. */
+  /** For IBV_SRQT_XRC: the XRC domain, and the CQ on which receives complete. */
   xrcd?: number;
   cq?: number;
 }
@@ -175,10 +180,10 @@ export interface SrqInitAttr {
 /** A shared receive queue. */
 export interface SrqInfo {
   handle: number;
-  /** Sizes granted. */
+  /** Granted sizes. */
   maxWr: number;
   maxSge: number;
-  /** IBV_SRQT_XRC: the number that senders use; otherwise 0. */
+  /** For IBV_SRQT_XRC, the number that senders use; otherwise 0. */
   srqNum: number;
 }
 
@@ -186,7 +191,7 @@ export interface SrqInfo {
 export interface SrqAttr {
   maxWr: number;
   maxSge: number;
-  /** IBV_EVENT_SRQ_LIMIT_REACHED is raised, once, when fewer receives are left; 0: not armed. */
+  /** IBV_EVENT_SRQ_LIMIT_REACHED is raised once, when fewer receives than this are left; 0 if not armed. */
   srqLimit: number;
 }
 
@@ -200,21 +205,24 @@ export interface QpCap {
 }
 
 /** ibv_qp_init_attr_ex, with handles. */
-export interface QpInitAttr {
+export interface QpInitAttr extends QpLabels {
   qpType: number;
-  /** IBV_QPT_XRC_RECV has no queues of its own: 0, 0 and a cap of zeros. */
+  /** For IBV_QPT_XRC_RECV, which has no queues, both CQs are 0, and all capacities too. */
   sendCq: number;
   recvCq: number;
   cap: QpCap;
-  /** Receives come from this shared receive queue; the queue pair has none of its own. */
+  /** Receives come from this shared receive queue; the queue pair has no receive queue. */
   srq?: number;
-  /** IBV_QPT_XRC_RECV: its XRC domain, in place of a protection domain. */
+  /** For IBV_QPT_XRC_RECV: its XRC domain, in place of a protection domain. */
   xrcd?: number;
-  /** Posts go through ibv_wr_*(3) (ibv_create_qp_ex with send_ops_flags); it behaves the same. */
+  /** Whether posts go through ibv_wr_*(3) (ibv_create_qp_ex with send_ops_flags); the queue pair behaves the same. */
   extended?: boolean;
-  /** Every send request completes visibly, as if IBV_SEND_SIGNALED were set. */
+  /** Whether every send request completes visibly, as if IBV_SEND_SIGNALED were set. */
   sqSigAll: boolean;
-  /** ISO: a managed queue pair fetches its requests only as ENABLE requests on other queue pairs allow. */
+  /**
+   * Extension of isoverbs: a managed queue pair fetches its requests only as ENABLE requests on other queue pairs
+   * allow.
+   */
   managed?: boolean;
 }
 
@@ -222,7 +230,7 @@ export interface QpInitAttr {
 export interface QpInfo {
   handle: number;
   qpNum: number;
-  /** Capacities granted. */
+  /** Granted capacities. */
   cap: QpCap;
 }
 
@@ -241,8 +249,8 @@ export interface AhAttr {
   portNum?: number;
 }
 
-/** ibv_qp_attr; a field counts when its IBV_QP_* bit is in the mask. */
-export interface QpAttr {
+/** ibv_qp_attr; a field counts when its IBV_QP_* bit is in the mask. Labels have ISO_QP_* bits. */
+export interface QpAttr extends QpLabels {
   qpState?: number;
   curQpState?: number;
   pathMtu?: number;
@@ -264,13 +272,13 @@ export interface QpAttr {
   retryCnt?: number;
   rnrRetry?: number;
   rateLimitKbps?: number;
-  /** queryQp in SQD: whether requests that began earlier are still in progress. */
+  /** Reported by queryQp in SQD: whether requests that began earlier are still in progress. */
   sqDraining?: boolean;
 }
 
 /** ibv_qp_rate_limit_attr. */
 export interface QpRateLimit {
-  /** 0: no limit. */
+  /** 0 means no limit. */
   rateLimitKbps: number;
   maxBurstBytes?: number;
   typicalPktBytes?: number;
@@ -302,6 +310,8 @@ export type AsyncListener = (event: number, element: number) => void;
 
 /** Options of openDevice. */
 export interface OpenOptions {
-  /** The tenant of this context; by default each context is a tenant of its own. */
+  /** The tenant of this context; by default each context is a separate tenant. */
   tenant?: string;
+  /** Its labels, and those of its queue pairs without labels of their own. */
+  labels?: Partial<Labels>;
 }

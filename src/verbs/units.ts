@@ -33,20 +33,20 @@ export function parseQuantity(what: string, text: string, quantity: Quantity): n
   const known = Object.keys(quantity.units).join(', ');
   const match = /^(\d+(?:\.\d+)?|\.\d+)([a-zA-Z]*)$/.exec(text);
   if (match === null) {
-    throw new ConfigError(`${what}: '${text}' is no number with a unit of ${known}`);
+    throw new ConfigError(`${what}: '${text}' is not a number with one of the units ${known}`);
   }
   const value = Number(match[1]);
   const unit = match[2];
   if (unit === '') {
     if (value === 0 || quantity.bare) return value;
-    throw new ConfigError(`${what}: '${text}' needs a unit; there is ${known}`);
+    throw new ConfigError(`${what}: '${text}' requires a unit; use one of ${known}`);
   }
   if (Object.hasOwn(quantity.units, unit)) return value * quantity.units[unit];
-  throw new ConfigError(`${what}: there is no unit '${unit}'; there is ${known}`);
+  throw new ConfigError(`${what}: unknown unit '${unit}'; use one of ${known}`);
 }
 
 /** The value of a whole number without a unit. @throws ConfigError */
 export function parseWhole(what: string, text: string): number {
   if (/^\d+$/.test(text)) return Number(text);
-  throw new ConfigError(`${what}: '${text}' is no whole number`);
+  throw new ConfigError(`${what}: '${text}' is not a whole number`);
 }

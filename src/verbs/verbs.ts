@@ -2,6 +2,9 @@
  * The seam: libibverbs, flat and synchronous, with integer handles. Control verbs throw an IsoverbsError; postSend,
  * postRecv and pollCq return counts.
  */
+import { EOPNOTSUPP } from './constants.ts';
+import { UnsupportedError } from './errors.ts';
+import type { Labels } from './labels.ts';
 import type {
   AhAttr,
   AsyncListener,
@@ -29,19 +32,24 @@ import type {
   SrqInitAttr,
 } from './types.ts';
 
-/** ibv_*: one function each. A function may be called without `this`. */
+/** One function for each ibv_* verb. Functions may be called without `this`. */
 export interface Verbs {
   /** ibv_get_device_list(3). Without devices the list is empty. */
   getDeviceList(): DeviceInfo[];
   /** ibv_open_device(3). @throws NoDeviceError */
   openDevice(name: string, options?: OpenOptions): number;
+  /**
+   * ISO: changes labels of a context, and thereby of its queue pairs without labels of their own. Returns all labels of
+   * the context. @throws InvalidArgumentError for a label that is wrong; then none changes
+   */
+  setLabels(context: number, change: Partial<Labels>): Labels;
   /** ibv_close_device(3). @throws BusyError while it has children */
   closeDevice(context: number): void;
   /** ibv_query_device(3) */
   queryDevice(context: number): DeviceAttr;
   /** ibv_query_device_ex(3) */
   queryDeviceEx(context: number): DeviceAttrEx;
-  /** ibv_query_rt_values_ex(3). @throws UnsupportedError where completions are not stamped */
+  /** ibv_query_rt_values_ex(3). @throws UnsupportedError if completions have no timestamps */
   queryRtValues(context: number): RtValues;
   /** ibv_query_port(3); ports count from 1. @throws InvalidArgumentError */
   queryPort(context: number, portNum: number): PortAttr;
@@ -49,7 +57,7 @@ export interface Verbs {
   queryGid(context: number, portNum: number, index: number): GidEntry;
   /** ibv_query_pkey(3), in host byte order. @throws InvalidArgumentError beyond the table */
   queryPkey(context: number, portNum: number, index: number): number;
-  /** Listens for asynchronous events on the event loop of this thread; null: stops. */
+  /** Listens for asynchronous events on the event loop of this thread; null stops listening. */
   watchAsyncEvents(context: number, listener: AsyncListener | null): void;
   /** Whether listening keeps the process alive (at first it does not). */
   refAsyncEvents(context: number, keepAlive: boolean): void;
@@ -87,7 +95,7 @@ export interface Verbs {
   reregMr(mr: number, change: MrChange): MrInfo;
   /** ibv_dereg_mr(3). @throws BusyError while windows are bound to it */
   deregMr(mr: number): void;
-  /** ibv_alloc_mw(3). Bound by a posted BIND_MW of either type. @throws UnsupportedError */
+  /** ibv_alloc_mw(3). A window of either type is bound by posting BIND_MW. @throws UnsupportedError */
   allocMw(pd: number, type: number): MwInfo;
   /** The current key of the window: a bind changes it when it is posted. */
   queryMw(mw: number): MwInfo;
@@ -101,13 +109,15 @@ export interface Verbs {
   createCompChannel(context: number): number;
   /** ibv_destroy_comp_channel(3). @throws BusyError while queues use it */
   destroyCompChannel(channel: number): void;
-  /** Listens for completion events on the event loop of this thread, and acknowledges them; null: stops. */
+  /** Listens for completion events on the event loop of this thread, and acknowledges them; null stops listening. */
   watchCompChannel(channel: number, listener: CompletionListener | null): void;
   /** Whether waiting on this channel keeps the process alive (at first it does not). */
   refCompChannel(channel: number, keepAlive: boolean): void;
   /** ibv_create_cq(3); channel 0 for none. With wcFlags: ibv_create_cq_ex(3). @throws UnsupportedError */
   createCq(context: number, cqe: number, channel: number, options?: CqOptions): CqInfo;
-  /** ibv_resize_cq(3); returns the entries granted. @throws BusyError when more completions wait, UnsupportedError */
+  /**
+   * ibv_resize_cq(3); returns the entries granted. @throws BusyError if it contains more completions, UnsupportedError
+   */
   resizeCq(cq: number, cqe: number): number;
   /** ibv_modify_cq(3): one event for `maxCount` completions or after `periodUs`. @throws UnsupportedError */
   modifyCq(cq: number, maxCount: number, periodUs: number): void;
@@ -127,7 +137,7 @@ export interface Verbs {
   createQp(pd: number, attr: QpInitAttr): QpInfo;
   /** ibv_modify_qp(3). @throws InvalidStateError naming missing and disallowed bits of the mask */
   modifyQp(qp: number, attr: QpAttr, mask: number): void;
-  /** ibv_query_qp(3): all attributes, because libibverbs treats its mask as a hint only. */
+  /** ibv_query_qp(3): all attributes, because libibverbs treats its mask only as a hint. */
   queryQp(qp: number): { attr: QpAttr; init: QpInitAttr };
   /** ibv_destroy_qp(3). @throws BusyError while it is attached to a group */
   destroyQp(qp: number): void;
@@ -150,9 +160,9 @@ export interface Verbs {
   /** Frees a ring of either kind and detaches its ArrayBuffer. */
   destroyRing(ring: number): void;
   /**
-   * ibv_post_send(3) for the slots start .. start + count - 1 of a work-request ring. Returns how many were taken. Their
-   * running numbers (WC_SEQ) count from 0 at creation and continue through a RESET. If not all were taken, HDR_ERRNO and
-   * HDR_REASON of the ring say why slot start + returned was refused.
+   * ibv_post_send(3) for the slots start .. start + count - 1 of a work-request ring. Returns how many were accepted.
+   * Their running numbers (WC_SEQ) count from 0 at creation and continue through a RESET. If not all were accepted,
+   * HDR_ERRNO and HDR_REASON of the ring say why slot start + returned was refused.
    * @throws InvalidHandleError
    */
   postSend(qp: number, ring: number, start: number, count: number): number;
@@ -165,7 +175,7 @@ export interface Verbs {
    * HDR_ERRNO and HDR_REASON of the ring say why.
    */
   validateSend(qp: number, ring: number, index: number): number;
-  /** ibv_poll_cq(3) into the slots start .. start + max - 1; returns how many. */
+  /** ibv_poll_cq(3) into the slots start .. start + max - 1; returns the number of completions. */
   pollCq(cq: number, ring: number, start: number, max: number): number;
 }
 
@@ -178,7 +188,7 @@ export const MR_VERBS = [
   'deregMr',
 ] as const satisfies readonly (keyof Verbs)[];
 
-/** Verbs of rings: the hot path, and those that make and free rings. */
+/** Verbs of rings: the hot path, and the verbs that create and free rings. */
 export const RING_VERBS = [
   'createWrRing',
   'createWcRing',
@@ -194,6 +204,7 @@ export const RING_VERBS = [
 export const VERB_NAMES = [
   'getDeviceList',
   'openDevice',
+  'setLabels',
   'closeDevice',
   'queryDevice',
   'queryDeviceEx',
@@ -238,3 +249,14 @@ export const VERB_NAMES = [
   'detachMcast',
   ...RING_VERBS,
 ] as const satisfies readonly (keyof Verbs)[];
+
+/** Functions that throw UnsupportedError; `reasons` has a clause for each verb that says what is missing. */
+export function unsupportedVerbs<K extends keyof Verbs>(reasons: Record<K, string>): Pick<Verbs, K> {
+  const entries = Object.entries<string>(reasons).map(([verb, reason]) => [
+    verb,
+    (): never => {
+      throw new UnsupportedError(`${verb}: ${reason}`, { verb, errno: EOPNOTSUPP });
+    },
+  ]);
+  return Object.fromEntries(entries) as Pick<Verbs, K>;
+}

@@ -1,5 +1,6 @@
-/** A batch of completions: the application's view of a ring that polls write to. Reading it allocates nothing. */
+/** A batch of completions: the application's view of a ring that polls fill. Reading it allocates nothing. */
 import type { RingVerbs } from './batch.ts';
+import * as C from './constants.ts';
 import * as L from './layout.ts';
 
 const TWO32 = 4294967296;
@@ -27,7 +28,7 @@ export class WcBatch {
     return this.words[at] + this.words[at + 1] * TWO32;
   }
 
-  /** wr_id, all 64 bits. */
+  /** The 64-bit wr_id. */
   wrIdBigInt(index: number): bigint {
     const at = L.slotAt(index);
     return (BigInt(this.words[at + 1]) << 32n) | BigInt(this.words[at]);
@@ -48,7 +49,7 @@ export class WcBatch {
     return (this.words[L.slotAt(index) + L.WC_OP] >>> 16) & 0xff;
   }
 
-  /** Whether it completes a receive; valid on errors, too. */
+  /** Whether it completes a receive; valid on errors too. */
   isRecv(index: number): boolean {
     return (this.words[L.slotAt(index) + L.WC_OP] & L.WC_RECV_SIDE) !== 0;
   }
@@ -73,12 +74,12 @@ export class WcBatch {
     return this.words[L.slotAt(index) + L.WC_QP_NUM];
   }
 
-  /** UD receives: number of the queue pair that sent it. */
+  /** UD receives: number of the sending queue pair. */
   srcQp(index: number): number {
     return this.words[L.slotAt(index) + L.WC_SRC_QP];
   }
 
-  /** UD receives. */
+  /** UD receives: index of the P_Key. */
   pkeyIndex(index: number): number {
     return this.words[L.slotAt(index) + L.WC_PKEY_SLID] & 0xffff;
   }
@@ -98,7 +99,7 @@ export class WcBatch {
     return (this.words[L.slotAt(index) + L.WC_SL_PATH_BITS] >>> 8) & 0xff;
   }
 
-  /** Extended queues: the device's clock when it completed (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP). */
+  /** Extended queues: the device's clock at completion (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP). */
   ticks(index: number): bigint {
     const at = L.slotAt(index);
     return (BigInt(this.words[at + L.WC_TICKS_HI]) << 32n) | BigInt(this.words[at + L.WC_TICKS_LO]);
@@ -110,7 +111,7 @@ export class WcBatch {
     return (BigInt(this.words[at + L.WC_WALLCLOCK_HI]) << 32n) | BigInt(this.words[at + L.WC_WALLCLOCK_LO]);
   }
 
-  /** Handle of the shared receive queue that the receive came from; 0: the queue pair's own queue. */
+  /** Handle of the shared receive queue that supplied the receive; 0 for the queue pair's own queue. */
   srq(index: number): number {
     return this.words[L.slotAt(index) + L.WC_SRQ];
   }
@@ -129,4 +130,22 @@ export class WcBatch {
   [Symbol.dispose](): void {
     this.close();
   }
+}
+
+const WC_OPCODES = [
+  C.IBV_WC_RDMA_WRITE,
+  C.IBV_WC_RDMA_WRITE,
+  C.IBV_WC_SEND,
+  C.IBV_WC_SEND,
+  C.IBV_WC_RDMA_READ,
+  C.IBV_WC_COMP_SWAP,
+  C.IBV_WC_FETCH_ADD,
+  C.IBV_WC_LOCAL_INV,
+  C.IBV_WC_BIND_MW,
+  C.IBV_WC_SEND,
+];
+
+/** Completion opcodes by IBV_WR_* or ISO_WR_*. */
+export function wcOpcode(opcode: number): number {
+  return opcode >= C.ISO_WR_WAIT ? C.IBV_WC_DRIVER2 : WC_OPCODES[opcode];
 }

@@ -1,4 +1,4 @@
-// Docstrings of exported names, wherever the declaration behind a re-export stands.
+// Docstrings of exported names, including declarations behind re-exports.
 import ts from 'typescript';
 import { position, references, type SourceTree } from './source-tree.ts';
 
@@ -84,7 +84,7 @@ const isExported = (node: ts.Node) =>
   ts.canHaveModifiers(node) &&
   ts.getModifiers(node)?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) === true;
 
-/** Whether words in a comment of the form `/** ... *\/` stand right before a declaration, or before its list. */
+/** Whether a non-empty comment of the form `/** ... *\/` stands directly before a declaration, or before its list. */
 function isDocumented(node: ts.Node): boolean {
   const isOwn = ts
     .getJSDocCommentsAndTags(node)
@@ -93,7 +93,7 @@ function isDocumented(node: ts.Node): boolean {
   return isOwn || (previous !== undefined && isDocumented(previous));
 }
 
-/** Constants in capitals, one a line without a blank line between them, are a list with one docstring at its head. */
+/** Uppercase constants on consecutive lines are a list, which has one docstring at its head. */
 function previousInList(node: ts.Node): ts.Node | undefined {
   const { statements } = node.getSourceFile();
   const previous = statements[statements.indexOf(node as ts.Statement) - 1];

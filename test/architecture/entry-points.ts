@@ -9,14 +9,16 @@ export interface PackageFile {
   readonly scripts?: Readonly<Record<string, string>>;
 }
 
-/** The source of what the compiler writes: dist/x.js and dist/x.d.ts come from src/x.ts, out/bench from bench. */
+/**
+ * The source of a file that the compiler writes: dist/x.js and dist/x.d.ts come from src/x.ts, out/bench from bench.
+ */
 function sourceOf(path: string): string {
   return normalize(path)
     .replace(/^dist\/(.*?)(\.d\.ts|\.js)$/, 'src/$1.ts')
     .replace(/^out\/bench\/(.*)\.js$/, 'bench/$1.ts');
 }
 
-/** Paths that package.json names in `bin`, `exports` and `scripts` and that no file stands behind. */
+/** Paths in `bin`, `exports` and `scripts` of package.json for which there is no file. */
 export function missingEntryPoints(manifest: PackageFile, exists: (path: string) => boolean): string[] {
   const targets = Object.values(manifest.exports ?? {}).flatMap((entry) =>
     typeof entry === 'string' ? [entry] : Object.values(entry),

@@ -4,14 +4,14 @@ import { importCycles, unacceptedCycles } from './cycles.ts';
 import { undocumentedExports } from './docstrings.ts';
 import { missingEntryPoints, missingModules, type PackageFile } from './entry-points.ts';
 import { impureUnitTests, impurities } from './purity.ts';
-import { indirectImports, roomsLoadedWith, unknownRooms, wrongImports } from './rooms.ts';
+import { indirectImports, namedSystems, roomsLoadedWith, unknownRooms, wrongImports } from './rooms.ts';
 import { fullFolders, longFiles, longFunctions } from './sizes.ts';
 import { treeOf } from './source-tree.ts';
 
 const lines = (count: number) => Array.from({ length: count }, () => '  work();').join('\n');
 
 describe('rooms', () => {
-  test('a folder that is no room is found', () => {
+  test('a folder that is not a room is found', () => {
     expect(unknownRooms(treeOf({ 'src/verbs/a.ts': '', 'src/attic/b.ts': '', 'src/open.ts': '' }))).toEqual([
       'attic',
     ]);
@@ -46,7 +46,15 @@ describe('rooms', () => {
     expect(wrongImports(tree)).toEqual(['src/shim/a.ts -> ../sim/b.ts']);
   });
 
-  test('an import in a comment or a string is none', () => {
+  test('a coordinator or daemon that names a system is found, in code and comments', () => {
+    const text = "import { performance } from 'node:perf_hooks';\n// PeRF's master\n";
+    const found = ["src/coordinator/a.ts:2 // PeRF's master", "src/daemon/b.ts:2 // PeRF's master"];
+    const files = { 'src/coordinator/a.ts': text, 'src/daemon/b.ts': text, 'src/policies/c.ts': text };
+    expect(namedSystems(treeOf(files))).toEqual(found);
+    expect(namedSystems(treeOf({ 'src/daemon/d.ts': "const of = 'token-bucket';" }))).toHaveLength(1);
+  });
+
+  test('an import in a comment or a string does not count', () => {
     const text = "// import { b } from '../sim/b.ts';\nexport const a = \"import '../sim/b.ts'\";";
     expect(wrongImports(treeOf({ 'src/shim/a.ts': text }))).toEqual([]);
   });
@@ -62,7 +70,7 @@ describe('rooms', () => {
     ]);
   });
 
-  test('what is loaded together with a file includes what its imports import, but no types and no lazy imports', () => {
+  test('rooms loaded with a file include those of indirect imports, but not of types or lazy imports', () => {
     const tree = treeOf({
       'src/cli/a.ts':
         "import './b.ts';\nimport type { P } from '../policies/p.ts';\nexport const s = () => import('../sim/s.ts');",
@@ -113,7 +121,7 @@ describe('pure rooms', () => {
     'new MessageChannel();',
     'new WeakRef({});',
     "fetch('http://localhost');",
-  ])('a way around the names of clock and randomness is found: %s', (text) => {
+  ])('an indirect use of clock or randomness is found: %s', (text) => {
     expect(impurities(treeOf({ 'src/sim/a.ts': text }))).not.toEqual([]);
     expect(impurities(treeOf({ 'src/sim/a.ts': 'Math.max(1, Math.PI);' }))).toEqual([]);
   });
@@ -267,12 +275,12 @@ describe('import cycles', () => {
     expect(importCycles(tree, ['value'])).toEqual([['src/sim/a.ts', 'src/sim/b.ts']]);
   });
 
-  test('a lazy import closes no cycle', () => {
+  test('a lazy import does not close a cycle', () => {
     const tree = cycle("export const b = () => import('./b.ts');", "import { a } from './a.ts';");
     expect(importCycles(tree, ['value', 'type'])).toEqual([]);
   });
 
-  test('an accepted cycle lies in its folder, and an entry that accepts nothing is found', () => {
+  test('an accepted cycle lies in its folder, and an entry that matches no cycle is found', () => {
     const cycles = [
       ['src/a/a.ts', 'src/a/b.ts'],
       ['src/a/c.ts', 'src/d/e.ts'],
@@ -369,7 +377,7 @@ describe('entry points', () => {
     { scripts: { bench: 'tsc && node --expose-gc out/bench/gone.js' } },
     { scripts: { docs: 'node scripts/gone.mjs --check' } },
     { scripts: { test: 'vitest run test/gone' } },
-  ])('a file that does not exist is found: %j', (manifest) => {
+  ])('a missing file is found: %j', (manifest) => {
     expect(missing(manifest)).toHaveLength(1);
   });
 

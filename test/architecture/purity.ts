@@ -3,10 +3,10 @@ import ts from 'typescript';
 import { roomOf } from './rooms.ts';
 import { position, references, type SourceTree, walk } from './source-tree.ts';
 
-/** A run in virtual time is deterministic because none of these rooms can ask the machine for anything. */
+/** A run in virtual time is deterministic because these rooms cannot obtain anything from the machine. */
 const PURE = ['verbs', 'shim', 'coordinator', 'policies', 'sim'];
 
-/** Names that reach the machine, wherever they stand in the code. */
+/** Names that reach the machine, wherever they appear in the code. */
 const BANNED: Readonly<Record<string, string>> = {
   Date: 'the clock',
   performance: 'the clock',

@@ -21,7 +21,7 @@ export const ROOMS = [
   'cli',
 ];
 
-/** Rooms that a room must not import, whatever the order of the list allows. */
+/** Rooms that a room must not import, although the order of the list allows it. */
 const FORBIDDEN: Readonly<Record<string, readonly string[]>> = { policies: ['providers', 'sim', 'drivers'] };
 
 /** The room of a file, by its path from the root of the repository. */
@@ -66,7 +66,7 @@ export function indirectImports(tree: SourceTree): string[] {
   );
 }
 
-/** Rooms whose code is loaded together with a file: what `import()` loads later does not count. */
+/** Rooms whose code is loaded together with a file: modules that `import()` loads later do not count. */
 export function roomsLoadedWith(tree: SourceTree, path: string): Set<string> {
   const loaded = new Set<string>();
   const load = (name: string) => {
@@ -77,4 +77,20 @@ export function roomsLoadedWith(tree: SourceTree, path: string): Set<string> {
   };
   load(path);
   return new Set([...loaded].map(roomOf));
+}
+
+/** The names of systems, which belong to their policies' folders. */
+const SYSTEMS = /\bperf\b|\bmaster|\btoken-?bucket/i;
+/** Rooms that serve every policy alike. */
+const IMPARTIAL = ['coordinator', 'daemon'];
+
+/** Lines of impartial rooms that name a system, in code or comments. */
+export function namedSystems(tree: SourceTree): string[] {
+  return [...tree].flatMap(([path, file]) =>
+    path.startsWith('src/') && IMPARTIAL.includes(roomOf(path))
+      ? file.text
+          .split('\n')
+          .flatMap((line, i) => (SYSTEMS.test(line) ? [`${path}:${i + 1} ${line.trim()}`] : []))
+      : [],
+  );
 }

@@ -6,7 +6,7 @@ import { position, type SourceTree, walk } from './source-tree.ts';
 export const MAX_FUNCTION_LINES = 70;
 export const MAX_FILE_LINES = 500;
 export const MAX_FOLDER_FILES = 25;
-export const MAX_SRC_FILES = 500;
+export const MAX_SRC_FILES = 540;
 
 /** The header comment of a longer file says why: "Longer than 500 lines: the state machine is one table." */
 const REASON = /Longer than 500 lines: (?:\S+\s+){2}\S/;
@@ -54,7 +54,7 @@ export function longFiles(tree: SourceTree): string[] {
   return found;
 }
 
-/** Folders with more than 25 files of their own. */
+/** Folders that directly contain more than 25 files. */
 export function fullFolders(tree: SourceTree): string[] {
   const counts = new Map<string, number>();
   for (const path of tree.keys()) counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);

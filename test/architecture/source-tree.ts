@@ -13,7 +13,7 @@ export type SourceTree = ReadonlyMap<string, ts.SourceFile>;
 export type ReferenceKind = 'value' | 'type' | 'lazy';
 
 export interface Reference {
-  /** As written: './issuer.ts', 'zod', 'node:fs'. */
+  /** The module as written: './issuer.ts', 'zod', 'node:fs'. */
   readonly specifier: string;
   /** Path from the root of the repository; null for a package. */
   readonly target: string | null;
@@ -53,7 +53,7 @@ export function position(node: ts.Node): string {
   return `${file.fileName}:${file.getLineAndCharacterOfPosition(node.getStart()).line + 1}`;
 }
 
-/** Everything that a file imports or re-exports, at its top or anywhere inside. */
+/** Everything that a file imports or re-exports, at the top level or nested. */
 export function references(file: ts.SourceFile): Reference[] {
   const found: Reference[] = [];
   const add = (name: ts.Node | undefined, kind: ReferenceKind) => {

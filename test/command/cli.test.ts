@@ -25,7 +25,7 @@ function isoverbs(args: string[], env: Record<string, string> = {}) {
   return { code: child.status, out: child.stdout, err: child.stderr };
 }
 
-test('devices --json lists the simulated devices, and what real devices require', () => {
+test('devices --json lists the simulated devices, and the requirements of real devices', () => {
   const { code, out, err } = isoverbs(['devices', '--json'], { ISOVERBS_NO_ADDON: '1' });
   expect({ code, err }).toEqual({ code: 0, err: '' });
   const { devices, notes } = JSON.parse(out);
@@ -53,7 +53,7 @@ test('devices prints a table, and advice on machines without RDMA', () => {
   if (!/rdma-core/.test(out.split('note:')[0])) expect(out).toContain('note: ');
 });
 
-test('policies lists needs, options, defaults and units, in 80 columns', () => {
+test('policies lists requirements, options, defaults and units, in 80 columns', () => {
   const { out } = isoverbs(['policies']);
   expect(out).toMatch(/^Policies \(ISOVERBS_POLICY\)/);
   expect(out).toMatch(/^ {2}name +WAIT +coordinator +shim at the peer/m);
@@ -115,7 +115,7 @@ test('a closed stdout pipe ends a command without an error', () => {
   }
 });
 
-test('trace prints names of objects, and numbers of queue pairs', async () => {
+test('trace prints object names and queue pair numbers', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-trace-'));
   try {
     const interceptor = trace({ file: join(folder, 'named.trace') });

@@ -1,4 +1,4 @@
-// Completions as offered by the shells themselves, where they are installed. Needs a build.
+// Completions as the shells themselves offer them, for each shell that is installed. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

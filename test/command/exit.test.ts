@@ -8,7 +8,7 @@ import { USAGE } from '../../src/cli/program.ts';
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const ENV = { ...process.env, ISOVERBS_LOG: '', ISOVERBS_NO_ADDON: '1', ISOVERBS_POLICY: '' };
 
-/** The line in which bench names the simulated devices that it chose. */
+/** The line in which bench names the simulated devices that it selected. */
 const DEVICES_LINE = /^isoverbs: both ends run in this process.*\n/;
 
 function isoverbs(line: string, env: Record<string, string> = {}) {

@@ -61,7 +61,7 @@ test('every page describes its command in full sentences and refers to pages tha
   }
 });
 
-/** Examples that need a real device, minutes, or a program that does not exist: they are only parsed. */
+/** Examples that require a real device, several minutes, or a program that does not exist are only parsed. */
 const NOT_RUN =
   /-d rxe0|^isoverbs (top|tenants|set|daemon --policy)|^isoverbs compare (--seeds|--svg)|--device rxe0|^isoverbs reproduce|app\.js|completion|app\.trace/;
 const examples = commands.flatMap((command) => pageOf(command)?.examples.map(([line]) => line) ?? []);
@@ -77,7 +77,7 @@ test.each(examples.filter((line) => !NOT_RUN.test(line)))('the example %s succee
       timeout: 60_000,
     },
   );
-  // bench names the simulated devices that it chose.
+  // bench names the simulated devices that it selected.
   expect({ status, stderr: stderr.replace(/^isoverbs: both ends run in this process.*\n/, '') }).toEqual({
     status: 0,
     stderr: '',

@@ -50,7 +50,7 @@ test('schedulers give applications a class by kind, unless they have one', () =>
   expect(ets.mix.set).toEqual({ etsWeights: '16,1', scheduler: 'ets' });
 });
 
-test('applications keep their names when they run alone, and copies are added up', async () => {
+test('applications keep their names when they run alone, and copies are summed up', async () => {
   const result = await compare({
     mix: { ...MIX, apps: ['M:count=2', 'D', 'D:think=5us', 'D:name=x'].map(mixApp) },
     policies: ['none'],
@@ -68,7 +68,7 @@ test('applications keep their names when they run alone, and copies are added up
   expect(ofAlone(result, 1, 1, 'avgUs')).toBeGreaterThan(1);
 });
 
-test('bestOf() returns the largest rate or the lowest latency, without the row alone', () => {
+test('bestOf() returns the largest rate or the lowest latency, without the row `alone`', () => {
   const row = (name: string, rate: number, us: number) => ({
     ...{ name, group: name === 'alone' ? 'alone' : 'policy', says: '', commands: [] },
     apps: [{ throughputGbps: rate, messageRateMmps: rate, avgUs: us, p99Us: us }],
@@ -131,7 +131,7 @@ test.each<[string[], RegExp]>([
   [['--policy', 'perf:speed=1'], /there is no option 'speed'; there are: subMsgSizeBytes, /],
   [['--policy', 'perf', '--policy', 'perf'], /'perf' is compared twice/],
   [['--policy', './magic.mjs'], /magic\.mjs cannot be loaded/],
-  [['--scheduler', 'best'], /there is no scheduler 'best'; there are: rr, sp, ets, greedy, none/],
+  [['--scheduler', 'best'], /unknown scheduler 'best'; available: rr, sp, ets, greedy, none/],
   [['--app', 'X'], /unknown kind 'X'; use one of B, M, D/],
   [['--app', 'D:colour=red'], /unknown key 'colour'/],
   [['--app', 'D:name=x', '--app', 'B:name=x'], /two apps are named 'x'/],
@@ -141,7 +141,7 @@ test.each<[string[], RegExp]>([
   [['--topology', 'ring'], /topology must be one of/],
   [['--seeds', 'x'], /seeds must be written as/],
   [['--jobs', '0'], /jobs must be a whole number/],
-  [['--duration', '20'], /duration: '20' needs a unit/],
+  [['--duration', '20'], /duration: '20' requires a unit/],
   [['--duration', '1ms', '--warmup', '2ms'], /gives no samples/],
   [['--duration', '500ns', '--warmup', '0ns', '--app', 'D'], /gives no samples: app D completed nothing/],
   [['--json', '--md'], /--json and --md exclude each other/],

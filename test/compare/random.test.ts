@@ -19,7 +19,7 @@ afterEach(() => {
 const command = (...args: string[]) => isoverbs('compare', '--jobs', '1', ...args);
 
 const TIMES = { duration: '600us', warmup: '200us' };
-/** One switch, so that receivers are shared too; PeRF's NIC, so that runs are short. */
+/** One switch, so that mixtures share receivers too; PeRF's NIC keeps runs short. */
 const FIXED = { ...TIMES, profile: 'cx6-100g', topology: 'star' } as const;
 const SHORT = ['--duration', TIMES.duration, '--warmup', TIMES.warmup, '--profile', 'cx6-100g'];
 /** A tenth of a Gbit/s for all tenants together, without a burst. */
@@ -31,7 +31,7 @@ test('a seed and a number always draw the same mixture, another seed draws other
   expect(new Set([...draw(1), ...draw(2)].map((mix) => JSON.stringify(mix))).size).toBe(40);
 });
 
-test('random mixtures are all possible, and cover every profile, topology, operation and transport', () => {
+test('random mixtures are all valid, and cover every profile, topology, operation and transport', () => {
   const mixtures = Array.from({ length: 400 }, (_, i) => randomMixture(7, i, TIMES));
   for (const mix of mixtures) requireRunnable(mix, 7);
   const apps = mixtures.flatMap((mix) => mix.apps.map(({ spec }) => spec));
@@ -69,7 +69,7 @@ test.each<[Measure, number, boolean]>([
   ['messageRate', 0.89, true],
   ['payload', 0, true],
   ['busiestLink', 2, false],
-])('a %s of %d times that of bare is worse: %s', (measure, ratio, worse) => {
+])('a %s of %d times the bare value is worse: %s', (measure, ratio, worse) => {
   expect(isWorse({ measure, ratio })).toBe(worse);
 });
 
@@ -95,7 +95,7 @@ test('a policy that starves every tenant is reported as harming all of them', as
   }
 });
 
-test('a policy that holds nothing back harms nobody', async () => {
+test('a policy that holds nothing back harms no tenant', async () => {
   const { policies } = await worseOff({
     ...{ count: 4, seed: 1, fixed: FIXED, threads: 1 },
     policies: ['token-bucket:linkGbps=1000000,pieceBytes=1073741824,burstBytes=1073741824'],
@@ -104,7 +104,7 @@ test('a policy that holds nothing back harms nobody', async () => {
   expect(worse).toEqual([0, 0, 0, 0]);
 });
 
-test('the same seed prints and draws the same bytes, and a case is repeated exactly by its command', {
+test("the same seed prints and draws the same bytes, and a case's command repeats it exactly", {
   timeout: 120_000,
 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-random-'));
@@ -158,18 +158,18 @@ test('the table has four rows for each policy, and lists the commands of the wor
     expect(out).toContain(`│ ${title} `);
   for (const line of out.split('\n').filter((text) => /^[│┌├└]/.test(text)))
     expect(line.length).toBeLessThanOrEqual(100);
-  expect(out).toContain(`The worst under ${STARVING} (with --policy none: bare):`);
+  expect(out).toContain(`The worst cases under ${STARVING} (for the bare run, use --policy none):`);
   expect(out).toMatch(
     /^mixture [12], payload of a mixture: [\d.]+ Gbit\/s instead of [\d.]+ Gbit\/s \(0\.\d\d\)$/m,
   );
   expect(out).toMatch(/^ {2}isoverbs mix --profile cx6-100g .*--topology star --app /m);
-  expect(out).toMatch(/^2 random mixtures of seed 1, 4 runs of 600us, of which 200us warm-up$/m);
+  expect(out).toMatch(/^2 random mixtures of seed 1, 4 runs of 600us, including 200us of warm-up$/m);
 });
 
 test.each<[string[], RegExp]>([
   [['--random', '0'], /random must be a whole number from 1 to 10000, got 0/],
-  [['--random', 'x'], /random: 'x' is no whole number/],
-  [['--random', '1', '--seed', '-1'], /seed: '-1' is no whole number/],
+  [['--random', 'x'], /random: 'x' is not a whole number/],
+  [['--random', '1', '--seed', '-1'], /seed: '-1' is not a whole number/],
   [['--seed', '1'], /--seed is for random mixtures \(--random\); --seeds lists those of one mixture/],
   [['--random', '1', '--seeds', '1'], /--seeds is for one mixture: leave out --random/],
   [['--random', '1', '--app', 'D'], /--app is for one mixture/],

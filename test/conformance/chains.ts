@@ -1,6 +1,8 @@
-/** Chains of interceptors under which a program must not notice anything. */
+/** Chains of interceptors that a program must not notice. */
 
+import demandShares from '../../examples/policies/demand-shares.mjs';
 import { tokenPacer } from '../../examples/policies/token-pacer.mjs';
+import { weightedRounds } from '../../examples/policies/weighted-rounds.mjs';
 import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
@@ -20,7 +22,7 @@ import { rotation } from './policies/rotation.ts';
 import split from './policies/split.mjs';
 import { Turns, type TurnsOptions } from './policies/turns.ts';
 
-/** Policies that are modules, because worker threads load them by name. */
+/** Policies in modules, because worker threads load them by name. */
 const shimOf = (policy: unknown) => createShim(policy as () => Policy);
 const oneByOne = () => shimOf(hold);
 const cutting = (seed: number) => shimOf(() => arbitrary({ seed, splitsAboveBytes: 0 }));
@@ -58,9 +60,9 @@ class Limiting extends CoordinatorRegistry {
     return 2e6;
   }
 
-  override subscribe(...[context, listener, watch]: Parameters<CoordinatorRegistry['subscribe']>) {
-    const unsubscribe = super.subscribe(context, listener, watch);
-    watch?.limited();
+  override subscribe(...[context, granted, usage]: Parameters<CoordinatorRegistry['subscribe']>) {
+    const unsubscribe = super.subscribe(context, granted, usage);
+    granted();
     return unsubscribe;
   }
 }
@@ -75,7 +77,7 @@ export interface Chain {
   chain: () => Interceptor[];
   /** Whether the devices below execute WAIT. Default true. */
   wait?: boolean;
-  /** The share of the other chains' random programs that it runs: a chain that depends on timers is slow. */
+  /** The fraction of the random programs that this chain runs: a chain that depends on timers is slow. */
   share?: number;
 }
 
@@ -95,7 +97,10 @@ export const chains: Record<string, Chain> = {
   'two at a time, sometimes': { chain: () => [inTurns({ allow: 2, changeNs: 5000 })], share: 0.3 },
   'in turns, WAIT emulated': { chain: () => [inTurns({ allow: 1 }), emulateWait()], wait: false },
   'token pacer': { chain: () => [tokenPacer({ rateBytesPerS: 1e10, burstBytes: 8000 })], share: 0.15 },
-  // Faster than the link: a program that posts by the clock, before its requests have ended, would see that they are late.
+  'demand shares': { chain: () => [demandShares({ linkGbps: 400, periodNs: 1e4 })], share: 0.15 },
+  'weighted rounds': { chain: () => [weightedRounds({ windowBytes: 9000 })], share: 0.15 },
+  // The rate exceeds the link's, because a program that posts by the clock would otherwise notice that its requests
+  // complete late.
   'token bucket': {
     chain: () => [createPolicy('token-bucket', { linkGbps: 400, burstBytes: 16_000, pieceBytes: 1024 })],
     share: 0.15,

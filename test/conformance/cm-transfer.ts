@@ -1,4 +1,4 @@
-/** One long SEND and one long READ over a connection of rdma_cm, with a shim at each end or at none. */
+/** One long SEND and one long READ over a connection of rdma_cm, with a shim at both ends or at neither. */
 import { once } from 'node:events';
 import { type CmConnection, type CmConnectOptions, connect, createServer } from '../../src/rdma-cm.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
@@ -10,12 +10,12 @@ export interface CmTransfer {
   provider: Provider;
   caller: Interceptor[];
   server: Interceptor[];
-  /** The address at which the server listens. */
+  /** The address on which the server listens. */
   host?: string;
-  /** Private data of the programs themselves. */
+  /** The programs' own private data. */
   request?: Uint8Array;
   reply?: Uint8Array;
-  /** Results at the caller. */
+  /** Results on the caller's side. */
   options?: Partial<CmConnectOptions>;
 }
 
@@ -39,7 +39,7 @@ export async function transferOverCm(of: CmTransfer) {
   await peer.qp.execute({ opcode: 'RDMA_READ', sgList: [{ mr: back }], remote });
   const counters = client.context.provider.counters?.() ?? [];
   const result = {
-    /** Made by the caller's shims. */
+    /** Counted by the caller's shims. */
     pieces: counters.reduce((sum, { internal }) => sum + internal.pieces, 0),
     got: { status, byteLen, imm },
     same: Buffer.from(back.bytes).equals(mr.bytes),

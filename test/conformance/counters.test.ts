@@ -1,4 +1,4 @@
-/** Counters of shims, compared with counts made by hand. */
+/** Counters of shims, compared with manual counts. */
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
@@ -33,7 +33,7 @@ async function finish({ fabric, a }: ReturnType<typeof world>, wanted: number): 
 const SUB = 16384;
 const UNIT = 1024;
 
-test('perf: small requests go straight, a large one becomes pieces and waits', async () => {
+test('perf: small requests go straight to the device, a large one becomes pieces and 0_WAITs', async () => {
   const w = world([createPolicy('perf', { isolation: 'always', waits: 'fixed' })]);
   write(w.a, w.b, 1, 64);
   write(w.a, w.b, 2, 64);
@@ -43,12 +43,12 @@ test('perf: small requests go straight, a large one becomes pieces and waits', a
   const counters = shimCounters(w.a.v);
   expect(counters).toMatchObject({ seen: 3, split: 1, held: 1, emulated: 0, bytes: 128 + 4 * SUB });
   expect(counters.internal).toEqual({ pieces: 4, waits: 4 * (SUB / UNIT), enables: 0, posts: 0 });
-  // All pieces report; the completion of the last one is the application's.
+  // All pieces are signaled; the completion of the last one is the application's.
   expect(counters.hiddenCompletions).toBe(3);
   expect(counters.sqHighWater).toBe(2 + 4 * 2);
 });
 
-test('requests that go straight fill the queue, too', async () => {
+test('requests that go straight to the device also fill the queue', async () => {
   const w = world([createPolicy('perf')]);
   for (let i = 0; i < 12; i++) write(w.a, w.b, i, 64);
   expect(post(w.a)).toBe(12);
@@ -56,19 +56,19 @@ test('requests that go straight fill the queue, too', async () => {
   await finish(w, 12);
 });
 
-test('in a stack the outermost shim counts the requests, and the inner one the WAITs that it executed', async () => {
+test('a policy executes its own 0_WAITs on a device without WAIT, and the emulation below it sees nothing', async () => {
   const w = world([createPolicy('perf', { isolation: 'always' })], false);
   write(w.a, w.b, 1, 2 * SUB);
   post(w.a);
   await finish(w, 1);
   const layers = w.a.v.counters?.() ?? [];
   expect(layers.map(({ name }) => name)).toEqual(['perf', 'emulate-wait']);
-  expect(layers[0]).toMatchObject({ seen: 1, split: 1, emulated: 0 });
-  expect(layers[1]).toMatchObject({ seen: 4, split: 0, emulated: 2 });
+  expect(layers[0]).toMatchObject({ seen: 1, split: 1, emulated: 2 });
+  expect(layers[1]).toMatchObject({ seen: 0, split: 0, emulated: 0 });
   expect(shimCounters(w.a.v)).toMatchObject({ seen: 1, bytes: 2 * SUB, split: 1, emulated: 2 });
 });
 
-test('counts of a destroyed queue pair stay, and sumCounters adds providers', async () => {
+test('counts of a destroyed queue pair remain, and sumCounters() sums over providers', async () => {
   const w = world([createPolicy('perf', { isolation: 'always' })]);
   write(w.a, w.b, 1, 2 * SUB);
   post(w.a);
@@ -80,12 +80,12 @@ test('counts of a destroyed queue pair stay, and sumCounters adds providers', as
   expect(sum).toMatchObject({ seen: 2, split: 2, bytes: 4 * SUB, sqHighWater: before.sqHighWater });
 });
 
-test('no shim, no counts', () => {
+test('without a shim there are no counts', () => {
   const { fabric } = world([]);
   expect(shimCounters(fabric.provider)).toMatchObject({ seen: 0, bytes: 0, sqHighWater: 0 });
 });
 
-test('bytes of requests that go straight are counted: plain, of two elements, and beyond 32 bits', () => {
+test('bytes of requests that go straight to the device are counted: plain, of two elements, and beyond 32 bits', () => {
   const weigh: Interceptor = createShim(() => ({
     name: 'weigh',
     needs: { wait: 'none' },

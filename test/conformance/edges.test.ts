@@ -9,6 +9,7 @@ import { settleSend } from '../../src/shim/cq-ledger.ts';
 import { QpLedger } from '../../src/shim/qp-ledger.ts';
 import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
 import * as V from '../../src/verbs/index.ts';
+import { DEFAULT_LABELS } from '../../src/verbs/labels.ts';
 import { connect, type End, type EndOptions, makeEnd, modify, post, SIGNALED, take } from '../sim/helpers.ts';
 import { chains, suiteChains } from './chains.ts';
 
@@ -20,7 +21,7 @@ function world(chain: Interceptor[], options: EndOptions = {}, wait = true) {
   const a = makeEnd({ ...fabric, provider: compose(fabric.provider, chain) }, 0, { ...options, bytes });
   const b = makeEnd(fabric, 1, { bytes });
   connect(a, b);
-  /** Lets time pass without the program. */
+  /** Lets time pass while the program does nothing. */
   const settle = async () => {
     for (let i = 0; i < 5; i++) await fabric.run();
   };
@@ -37,7 +38,7 @@ const sides: [string, () => Interceptor[]][] = [
 ];
 
 describe.each(sides)('%s', (_, chain) => {
-  test('a long message goes on while its queue is armed for solicited completions only', async () => {
+  test('a long message continues while its queue is armed for solicited completions only', async () => {
     const { a, b, settle } = world(chain(), { event: true });
     const events: number[] = [];
     a.v.watchCompChannel(a.channel, (cq) => events.push(cq));
@@ -50,7 +51,7 @@ describe.each(sides)('%s', (_, chain) => {
     expect(events).toEqual([]);
   });
 
-  test.each([true, false])('a long message goes on while nobody listens (armed: %s)', async (armed) => {
+  test.each([true, false])('a long message continues without a listener (armed: %s)', async (armed) => {
     const { a, b, settle } = world(chain(), { event: true });
     if (armed) a.v.reqNotifyCq(a.sendCq, false);
     a.bytes.fill(7);
@@ -183,7 +184,7 @@ describe.each(waits)('WAIT, %s', (_, wait, chain) => {
     expect(take(a).map((wc) => wc.wrId)).toEqual([5]);
   });
 
-  test('before RTS, or on a handle that is not a completion queue, a WAIT is refused', () => {
+  test('a WAIT before RTS, or on a handle that is not a completion queue, is refused', () => {
     const { a } = world(chain(), {}, wait);
     a.send.wait(5, SIGNALED, 12345, 1);
     expect([post(a), a.send.errno, a.send.reason]).toEqual([0, V.EINVAL, V.REASON_TARGET]);
@@ -192,7 +193,7 @@ describe.each(waits)('WAIT, %s', (_, wait, chain) => {
     expect([post(a), a.send.errno, a.send.reason]).toEqual([0, V.EINVAL, V.REASON_STATE]);
   });
 
-  test('requests behind a WAIT report in CQ entries of their own, not in those of the application', async () => {
+  test("requests behind a WAIT report in separate CQ entries, not in the application's", async () => {
     const { a, b, settle } = world(chain(), { cqe: 2 }, wait);
     const other: End = { ...a, ...openPlain(a, b) };
     for (const id of [1, 2]) a.send.write(id, SIGNALED, a.mr.addr, 8, a.mr.lkey, b.mr.addr, b.mr.rkey);
@@ -234,7 +235,7 @@ const ringSides: typeof sides = [
   ['in a worker', () => [workerDriver([{ name: 'perf', options: { isolation: 'always' } }])]],
 ];
 
-describe.each(ringSides)('numbers that are none of a ring: %s', (_, chain) => {
+describe.each(ringSides)('numbers outside a ring: %s', (_, chain) => {
   const WRONG = [0.5, 1.5, -1, Number.NaN, 257, 2 ** 31, '1', null, true, 1n, [1]] as number[];
 
   test('are refused by posts and polls without any loss', async () => {
@@ -291,7 +292,7 @@ describe.each(ringSides)('memory and opcodes: %s', (_, chain) => {
 
 const splitting = { split: suiteChains.split, 'token pacer': chains['token pacer'].chain };
 test.each(Object.entries(splitting))(
-  'a CQ shared by more queue pairs than it has spare places for: %s',
+  'a CQ shared by more queue pairs than it has spare entries for: %s',
   async (_, chain) => {
     const COUNT = 200;
     const fabric = createFabric({ hosts: 2, autoAdvance: false });
@@ -320,7 +321,7 @@ test.each(Object.entries(splitting))(
       end.send.write(id, SIGNALED, a.mr.addr, 1 << 15, a.mr.lkey, b.mr.addr, b.mr.rkey);
       expect(post(end)).toBe(1);
     });
-    // Time passes without a poll, by the program or by the shim in an event.
+    // Time passes in which neither the program polls nor, on an event, the shim.
     fabric.simulation.run();
     const seen: string[] = [];
     for (let idle = 0; idle < 3; ) {
@@ -337,7 +338,7 @@ test.each(Object.entries(splitting))(
 test('running numbers wrap', () => {
   const cap = { maxSendWr: 8, maxRecvWr: 8, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
   const attr = { qpType: V.IBV_QPT_RC, sendCq: 1, recvCq: 1, cap, sqSigAll: true };
-  const cq = {} as CqLedger;
+  const cq = { owner: { labels: DEFAULT_LABELS } } as CqLedger;
   const qp = new QpLedger(
     1,
     { handle: 1, qpNum: 1, cap },

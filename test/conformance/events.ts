@@ -1,7 +1,7 @@
 /**
  * Random programs driven by completion events: several queues on one channel, polled a few completions at a time, new
- * requests posted inside the listener, queue pairs destroyed with requests in flight. What each queue pair sees does not
- * depend on time, so a shim must not change it; a program that misses an event stops.
+ * requests posted inside the listener, queue pairs destroyed with requests in flight. The completions of each queue
+ * pair do not depend on timing, so a shim must not change them. A program that misses an event stops.
  */
 import fc from 'fast-check';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
@@ -16,23 +16,23 @@ export interface Flow {
   /** Requests per batch. The last one is signaled, and any other one that has the flag. */
   window: number;
   sizes: { bytes: number; read: boolean; signaled: boolean }[];
-  /** Destroy the queue pair at this many completions (0: never). */
+  /** Destroy the queue pair after this many completions (0: never). */
   destroyAt: number;
-  /** Move it to ERR at this many completions (0: never). */
+  /** Move it to ERR after this many completions (0: never). */
   errorAt: number;
   sigAll: boolean;
-  /** SENDs: whether they are solicited. The peer's receiver listens for solicited completions only. */
+  /** Whether SENDs are solicited. The peer's receiver listens for solicited completions only. */
   sends: boolean;
 }
 
 export interface EventProgram {
   flows: Flow[];
   cqs: number;
-  /** Completions taken by each poll. */
+  /** Maximum number of completions per poll. */
   pollMax: number;
   /** Whether queues have exactly as many entries as the program needs, or 256. */
   tightCq: boolean;
-  /** The listener is attached only after everything is posted. */
+  /** Whether the listener is attached only after everything is posted. */
   lateListener: boolean;
 }
 
@@ -72,10 +72,10 @@ interface Lane {
   peer: End;
   next: number;
   completed: number;
-  /** Completions to come before the next batch is posted. */
+  /** Outstanding completions before the next batch is posted. */
   waiting: number;
   alive: boolean;
-  /** The poll that brought the completion at which it was destroyed. */
+  /** The poll that returned the completion after which the queue pair was destroyed. */
   buriedIn: number;
   failed: boolean;
   trace: string[];
@@ -171,7 +171,7 @@ class Run {
     const handle = this.wc.qp(i);
     const index = this.lanes.findIndex((lane) => lane.end.qp === handle);
     const lane = this.lanes[index];
-    // It was polled before the queue pair was destroyed, in the same batch, so it is still the program's.
+    // This completion was polled in the same batch, before the queue pair was destroyed, so the program still gets it.
     if (lane === undefined || lane.buriedIn < this.polls) {
       this.strays++;
       return;
@@ -193,7 +193,7 @@ class Run {
     }
   }
 
-  /** As every event-driven program does: arms the queue, then polls until it is empty. */
+  /** Arms the queue, then polls until it is empty, as every event-driven program does. */
   private readonly onEvent = (cq: number): void => {
     this.v.reqNotifyCq(cq, false);
     for (;;) {
@@ -232,7 +232,7 @@ class Run {
     const left = this.cqs.map((cq) => v.pollCq(cq, this.wc.ring, 0, this.program.pollMax));
     for (const cq of this.cqs) v.destroyCq(cq);
     return {
-      // Which requests are flushed after an error depends on time.
+      // Which requests are flushed after an error depends on timing.
       traces: lanes.map((lane) => (lane.flow.errorAt === 0 ? lane.trace : lane.trace.length > 0)),
       unfinished: lanes.map((lane) => lane.alive && !lane.failed && lane.waiting > 0),
       left,

@@ -1,4 +1,4 @@
-/** A queue pair fails while it holds requests: they are flushed in order, as those of a device are. */
+/** A queue pair fails while it holds requests: they are flushed in order, as on a device. */
 import { describe, expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
@@ -28,7 +28,7 @@ function groundUnder(chain: Interceptor[]): Ground {
   return { name: 'sim', provider, devices: ['sim0', 'sim1'], fabric, gidIndex: 1, turn };
 }
 
-/** Posts a WAIT (id 1) for a completion that never comes, and a SEND (id 2) behind it, at b. */
+/** At b, posts a WAIT (id 1) for a completion that never arrives, and a SEND (id 2) behind it. */
 function holdAtB(pair: Pair, ah = 0): void {
   const { b, qpA, qpB } = pair;
   const never = b.p.createCq(b.context, 16, 0).handle;
@@ -60,7 +60,7 @@ describe.each(sides)('%s', (_, chain) => {
     ['RC', V.IBV_QPT_RC],
     ['UC', V.IBV_QPT_UC],
     ['UD', V.IBV_QPT_UD],
-  ])('%s: by a receive into memory that its key does not open', async (_type, qpType) => {
+  ])('%s: by a receive with a key for other memory', async (_type, qpType) => {
     const pair = pairOf({ qpType });
     const { a, b, qpA, qpB } = pair;
     const isDatagram = qpType === V.IBV_QPT_UD;
@@ -74,7 +74,7 @@ describe.each(sides)('%s', (_, chain) => {
     expect(await statuses(b, 3)).toEqual([[7, 'LOC_PROT_ERR'], ...FLUSHED]);
   });
 
-  test.each([true, false])('by an error of which only an event tells (listening: %s)', async (listening) => {
+  test.each([true, false])('by an error that only an event reports (listening: %s)', async (listening) => {
     const pair = pairOf({});
     const { a, b, qpA, qpB } = pair;
     const before = listening ? eventsOf(b) : null;
@@ -88,7 +88,7 @@ describe.each(sides)('%s', (_, chain) => {
     expect(heard).toEqual([{ event: V.IBV_EVENT_QP_ACCESS_ERR, element: qpB.handle }]);
   });
 
-  test('UD: by a send, to SQE; the next one goes after RTS', async () => {
+  test('UD: a failed send moves to SQE; the next one is sent after RTS', async () => {
     const pair = pairOf({ qpType: V.IBV_QPT_UD });
     const { a, b, qpA, qpB } = pair;
     const ah = addressHandle(b, a);
@@ -115,8 +115,11 @@ describe.each(sides)('%s', (_, chain) => {
   describe.each([
     ['UC', V.IBV_QPT_UC],
     ['UD', V.IBV_QPT_UD],
-  ])('%s: RTS again while what failed is not polled', (_type, qpType) => {
-    /** A SEND (id 0) that fails behind `before`; returns when the queue pair is in SQE, its completions on the way. */
+  ])('%s: RTS again before the failure is polled', (_type, qpType) => {
+    /**
+     * A SEND (id 0) that fails behind `before`; returns when the queue pair is in SQE and its completions are on their
+     * way.
+     */
     async function toSqe(pair: Pair, before: () => void): Promise<(wrId: number) => void> {
       const { a, b, qpA, qpB } = pair;
       const ah = qpType === V.IBV_QPT_UD ? addressHandle(b, a) : 0;
@@ -133,7 +136,7 @@ describe.each(sides)('%s', (_, chain) => {
       return send;
     }
 
-    test.each([0, 50_000])('%d ns later: what is held after it goes out', async (laterNs) => {
+    test.each([0, 50_000])('%d ns later: requests held after it are sent', async (laterNs) => {
       const pair = pairOf({ qpType });
       const { a, b, qpA, qpB } = pair;
       const send = await toSqe(pair, () => {});
@@ -155,7 +158,7 @@ describe.each(sides)('%s', (_, chain) => {
       expect(b.p.queryQp(qpB.handle).attr.qpState).toBe(V.IBV_QPS_RTS);
     });
 
-    test.each([0, 50_000])('%d ns later: what was held before it is flushed', async (laterNs) => {
+    test.each([0, 50_000])('%d ns later: requests held before it are flushed', async (laterNs) => {
       const pair = pairOf({ qpType });
       const { a, b, qpA, qpB } = pair;
       const never = b.p.createCq(b.context, 16, 0).handle;

@@ -6,13 +6,13 @@
 import type { Fabric } from '../../src/providers/sim/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
 
-/** The ends of 31 bits and of 32 bits. */
+/** Numbers just below the ends of the 31-bit and 32-bit ranges. */
 export const ENDS = [0x7ffffffa, -6] as const;
 
-/** The chain, over a device, both with numbers that begin at `first`. */
+/** The chain over a device; the numbers of both begin at `first`. */
 export function highNumbers(fabric: Fabric, first: number, chain: readonly Interceptor[]): Interceptor[] {
   const { qps, cqs } = fabric.simulation.world;
-  // A shim above makes queue pairs of its own, which count from 0; the application's queue pair is the first.
+  // An outer shim creates internal queue pairs, which count from 0; the first queue pair is the application's.
   let isNext = false;
   const outer: Interceptor = {
     name: 'high-numbers',
@@ -21,7 +21,7 @@ export function highNumbers(fabric: Fabric, first: number, chain: readonly Inter
         const isTheirs = attr.managed !== true;
         isNext = isTheirs;
         const info = next.createQp(pd, attr);
-        // A shim ignores a step back, so the numbers go up in steps that it takes for later ones.
+        // A shim ignores smaller numbers, so the numbers rise in steps small enough for it to accept.
         const steps = [0x40000000, 0x7fffffff, 0xbfffffff | 0].filter((at) => at >>> 0 < first >>> 0);
         for (const at of isTheirs ? [...steps, first] : []) next.adopt?.qp(info.handle, at, at, (at - 1) | 0);
         return info;
@@ -44,7 +44,7 @@ export function highNumbers(fabric: Fabric, first: number, chain: readonly Inter
         if (qp === undefined) return info;
         qp.sq.posted = first;
         if (chain.length === 0) qp.rq.posted = first;
-        // All that counts follows.
+        // The numbers are set; the tested calls follow.
         qp.reset();
         return info;
       },

@@ -1,6 +1,6 @@
 /**
- * ERR, RESET and destroy at any moment, with requests held, cut and in flight. How far they got depends on time, so runs
- * are not compared: each must keep the guarantees of verbs.
+ * ERR, RESET and destroy at any moment, with requests held, cut and in flight. How many requests complete depends on
+ * timing, so runs are not compared; each must keep the guarantees of verbs.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -10,7 +10,7 @@ import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, modify } from '../sim/helpers.ts';
 import { chains } from './chains.ts';
 
-const RUNS = Number(process.env.ISOVERBS_RUNS ?? 150);
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 90);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 const DEPTH = 8;
 const REGION = 1 << 17;
@@ -65,7 +65,7 @@ class InFlight {
   private readonly a: End;
   private b: End;
   private readonly sigAll: boolean;
-  /** Posted to the present queue pair since its last RESET, not known to be complete. */
+  /** Posted to the current queue pair since its last RESET, and not known to be complete. */
   private outstanding: Posted[] = [];
   private nextId = 1;
   private failed = false;
@@ -161,7 +161,7 @@ class InFlight {
     }
   }
 
-  /** No signaled request is outstanding, and a queue pair in RTS moves bytes correctly. */
+  /** Checks that no signaled request is outstanding, and that a queue pair in RTS moves bytes correctly. */
   async finish(): Promise<void> {
     await this.settle();
     const late = this.outstanding.filter((posted) => posted.signaled || this.failed);

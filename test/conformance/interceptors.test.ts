@@ -1,4 +1,4 @@
-/** Interceptors that only observe: a program does not notice them, and what they write agrees with what it saw. */
+/** Interceptors that only observe: a program does not notice them, and their files agree with what the program saw. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -51,7 +51,7 @@ test('traced outside and inside a policy that splits', async () => {
   );
 }, 120_000);
 
-/** The recording includes time. */
+/** The recording includes times. */
 function replayGround(file: string): Ground {
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
   return { ...simGround(), provider: createReplay(file).provider, run: turn, advance: turn };

@@ -1,12 +1,12 @@
 /**
- * Every event and action of a policy, on simulated devices, by small policies that each use a few.
+ * Every event and action of a policy, on simulated devices, with small policies that each use a few.
  * Longer than 500 lines: the policies share one world and its helpers.
  */
 import { afterEach, expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
-import type { CoordinatorPort, Grant } from '../../src/shim/coordinator-port.ts';
+import type { CoordinatorPort } from '../../src/shim/coordinator-port.ts';
 import { shimCounters } from '../../src/shim/counters.ts';
 import {
   type Actions,
@@ -99,7 +99,7 @@ function write(w: World, wrId: number, bytes: number, flags = V.IBV_SEND_SIGNALE
   a.send.write(wrId, flags, a.mr.addr + at, bytes, a.mr.lkey, b.mr.addr + at, b.mr.rkey);
 }
 
-/** Runs until nothing happens; returns what the application polled, as `wr_id status`. */
+/** Runs until no events are left; returns what the application polled, as `wr_id status`. */
 async function settle(w: World): Promise<string[]> {
   const seen: string[] = [];
   for (let quiet = 0; quiet < 2; ) {
@@ -193,7 +193,7 @@ test('a timer releases held requests, and a run waits for it', async () => {
   expect(policy.fired).toHaveLength(3);
 });
 
-test('a timer that is set again and again lets a run end, and fires while others run', async () => {
+test('a timer that is set repeatedly lets a run end, and fires while other timers run', async () => {
   const policy = new Clocked(true);
   const w = world(policy);
   write(w, 1, 64);
@@ -208,7 +208,7 @@ test('a timer that is set again and again lets a run end, and fires while others
   expect(policy.fired.length - before).toBeGreaterThanOrEqual(9);
 });
 
-test('timers fire in a program that only polls and awaits nothing', () => {
+test('timers fire in a program that polls without awaiting anything', () => {
   const w = world(new Clocked());
   write(w, 1, 64);
   post(w.a);
@@ -217,7 +217,7 @@ test('timers fire in a program that only polls and awaits nothing', () => {
   expect(polled).toBe(1);
 });
 
-test('a token has one time: setting it again moves it, Infinity removes it', async () => {
+test('a timer token has one time: setting it again moves the timer, Infinity removes it', async () => {
   const fired: string[] = [];
   class Alarms extends Base {
     setup({ context }: Resources, out: Actions): void {
@@ -379,7 +379,7 @@ test('deliver makes a completion in order, with the request’s opcode and lengt
     [2, 'RDMA_READ', 4096],
     [4, 'RDMA_WRITE', 64],
   ]);
-  // Not while the earlier WRITE was in flight. The second READ has no completion.
+  // The READ did not complete while the earlier WRITE was in flight. The second READ has no completion.
   expect(policy.answers[0]).toBe(false);
   expect(policy.answers.slice(-2)).toEqual([true, true]);
 });
@@ -432,21 +432,23 @@ test('admit refuses the rest of a batch with ENOMEM and REASON_LIMIT; admitQp ma
   w.v.destroyQp(w.v.createQp(w.a.pd, { ...attr, qpType: V.IBV_QPT_UD }).handle);
 });
 
-/** A coordinator that knows its contexts, and answers each report at once with the requests that each may have in flight. */
+/** A coordinator that knows its contexts, and announces at each report how many requests all may have in flight. */
 class TinyCoordinator implements CoordinatorPort {
-  readonly reports: string[] = [];
-  readonly listeners = new Map<ContextView, (grant: Grant) => void>();
-  report(context: ContextView, kind: number, value: number): void {
-    this.reports.push(`${context.device} ${context.tenant} ${kind} ${value}`);
-    this.listeners.get(context)?.({ kind: 1, target: -1, value });
+  allowed = 0;
+  readonly reports: number[] = [];
+  readonly listeners = new Map<ContextView, () => void>();
+  report(context: ContextView, held: number): void {
+    this.reports.push(held);
+    this.allowed = held;
+    this.listeners.get(context)?.();
   }
-  subscribe(context: ContextView, listener: (grant: Grant) => void): () => void {
+  subscribe(context: ContextView, listener: () => void): () => void {
     this.listeners.set(context, listener);
     return () => this.listeners.delete(context);
   }
 }
 
-test('grants that answer a report arrive after the event in which it was made', async () => {
+test('changed grants are announced after the event in which the coordinator announced them', async () => {
   const log: string[] = [];
   class Governed extends Base {
     override readonly needs = { wait: 'none', coordinator: true } as const;
@@ -458,12 +460,12 @@ test('grants that answer a report arrive after the event in which it was made', 
     override feed(qp: QpView, out: Actions): void {
       this.held = qp;
       if (this.allowed > 0) super.feed(qp, out);
-      else out.report(qp.context, 1, out.backlog(qp));
+      else coordinator.report(qp.context, out.backlog(qp));
       log.push(`fed, ${this.allowed} allowed`);
     }
-    onGrant(_context: ContextView, grant: Grant, out: Actions): void {
-      log.push(`granted ${grant.value}`);
-      this.allowed = grant.value;
+    onGrants(_context: ContextView, out: Actions): void {
+      log.push(`granted ${coordinator.allowed}`);
+      this.allowed = coordinator.allowed;
       super.feed(this.held!, out);
     }
   }
@@ -475,7 +477,7 @@ test('grants that answer a report arrive after the event in which it was made', 
   write(w, 2, 64);
   post(w.a);
   expect(await settle(w)).toEqual(['1 SUCCESS', '2 SUCCESS']);
-  expect(coordinator.reports).toEqual(['sim0  1 2']);
+  expect(coordinator.reports).toEqual([2]);
   expect(log.slice(0, 2)).toEqual(['fed, 0 allowed', 'granted 2']);
   const other = w.v.openDevice('sim0', { tenant: 'x' });
   expect(coordinator.listeners.size).toBe(3);
@@ -483,7 +485,7 @@ test('grants that answer a report arrive after the event in which it was made', 
   expect(coordinator.listeners.size).toBe(2);
 });
 
-test('the shim signals nothing if the application’s own signals are enough', async () => {
+test('the shim signals no further requests if the application signals enough', async () => {
   class Late extends Base {
     holds = false;
     override onload(_qp: QpView, _words: Uint32Array, _start: number, count: number): number {
@@ -677,7 +679,7 @@ test('closeDevice with children is refused, and the resources stay until it succ
   expect(await settle(w)).toEqual(['1 SUCCESS']);
 });
 
-test('a queue pair as deep as the device allows is fed piece by piece, and keeps its depth for the application', async () => {
+test("a queue pair of the device's maximum depth is fed piece by piece, and the application keeps the full depth", async () => {
   const interceptor = createPolicy('perf', {
     isolation: 'always',
     subMsgSizeBytes: 256,
@@ -740,7 +742,7 @@ test('a timer of one context feeds the queue pairs of another, each as one batch
   expect(posts).toBe(2);
 });
 
-test('after RESET with internal requests in flight, none is reported, and the queue pair is as new', async () => {
+test('after RESET with internal requests in flight, none is reported, and the queue pair behaves like a new one', async () => {
   const policy = new Pausing();
   const w = world(policy);
   write(w, 1, 64);

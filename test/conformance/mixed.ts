@@ -1,6 +1,6 @@
 /**
  * Random programs over all verbs: RC, UC and UD queue pairs, shared receive queues, memory windows and invalidation, SQD,
- * resized completion queues, errors. As in program.ts, the trace of a run is what the application sees of it: a shim must
+ * resized completion queues, errors. As in program.ts, the trace of a run is what the application sees: a shim must
  * not change it, and two providers must agree on it.
  *
  * Longer than 500 lines: the steps of a program share its state and read best in one class.
@@ -46,21 +46,21 @@ export interface MixedProgram {
   types: MixedType[];
   srq: boolean;
   sigAll: boolean;
-  /** SEND_WITH_INV invalidates only keys of windows. */
+  /** Whether SEND_WITH_INV invalidates only keys of windows. */
   goodKeys: boolean;
   steps: MixedStep[];
 }
 
-/** What a run leaves out, because one of two providers is known to differ. */
+/** Features that a run leaves out, because one of two providers is known to differ. */
 export interface Omit {
-  /** Errors that occur locally or at the peer. */
+  /** Whether to leave out errors that occur locally or at the peer. */
   faults?: boolean;
-  /** Of these, errors in the sender's own memory. */
+  /** Whether to leave out errors in the sender's own memory, which are a part of the errors above. */
   localFaults?: boolean;
   windows?: boolean;
-  /** Requests beyond the range of a window. */
+  /** Whether to leave out requests beyond the range of a window. */
   windowRanges?: boolean;
-  /** SEND_WITH_INV of keys that the peer does not have. */
+  /** Whether to leave out SEND_WITH_INV of keys that the peer does not have. */
   badKeys?: boolean;
   pause?: boolean;
   resize?: boolean;
@@ -98,12 +98,12 @@ function opOf(omit: Omit): fc.Arbitrary<MixedOp> {
 
 type Steps = fc.MaybeWeightedArbitrary<MixedStep>[];
 
-/** Steps that a program may leave out: nothing where `omitted`. */
+/** Wraps steps that a program may leave out: none if `omitted`. */
 function unless(omitted: boolean | undefined, ...steps: Steps): Steps {
   return omitted ? [] : steps;
 }
 
-/** One step of a program of so many queue pairs. */
+/** One step of a program with this many queue pairs. */
 function stepOf(omit: Omit, qps: number): fc.Arbitrary<MixedStep> {
   const qp = fc.integer({ min: 0, max: qps - 1 });
   const ops = fc.array(opOf(omit), { minLength: 1, maxLength: 8 });
@@ -156,7 +156,7 @@ interface Side {
 interface Window {
   mw: number;
   rkey: number;
-  /** Bound, as far as the program knows, to a queue pair in RTS. */
+  /** Whether the window, as far as the program knows, is bound to a queue pair in RTS. */
   bound: boolean;
 }
 
@@ -170,7 +170,7 @@ class Run {
   readonly names = new Map<number, string>();
   readonly trace: Record<string, string[]> = { posts: [] };
   readonly posted: number[];
-  /** Queue pairs that failed: the contents of their peer's memory are undefined. */
+  /** Whether the queue pair failed, so that the contents of its peer's memory are undefined. */
   failed = false;
   private nextId = 1;
 
@@ -291,7 +291,7 @@ class Run {
     else if (kind === 'inline') {
       batch.inline(id, V.IBV_WR_SEND, flags, new Uint8Array(Math.min(bytes, INLINE_BYTES)).fill(id));
     } else if (kind === 'sendInv') {
-      // An earlier READ may still access the memory that it closes.
+      // An earlier READ may still access the memory that this request invalidates.
       batch.sendInv(id, flags | V.IBV_SEND_FENCE, local, bytes, lkey, rkey);
     } else {
       const opcode = OPCODES[kind];
@@ -352,7 +352,7 @@ class Run {
     window.bound = false;
   }
 
-  /** SQD and back: requests that are posted in between wait. */
+  /** SQD and back: requests posted in between must wait. */
   async pause(i: number, ops: readonly MixedOp[]): Promise<void> {
     await this.settle();
     const qp = this.a.qps[i].handle;
@@ -407,7 +407,7 @@ class Run {
     return total;
   }
 
-  /** Polls until no more completions come; `empties`: whether the send queues are empty then. */
+  /** Polls until no more completions arrive; `empties` tells whether the send queues are empty then. */
   async settle(empties = true): Promise<void> {
     const wcs = new V.WcBatch(this.p, { capacity: 64 });
     for (let idle = 0; idle < this.ground.idlePolls; ) {
@@ -454,7 +454,7 @@ const OPCODES = {
   sendImm: V.IBV_WR_SEND_WITH_IMM,
 } as const;
 
-/** Mostly a kind that the type supports, sometimes one that it must refuse. */
+/** Mostly a kind of request that the type supports, sometimes one that it must refuse. */
 function allowedKind(o: MixedOp, type: MixedType): MixedOp['kind'] {
   if (type === 'RC' || o.at > 0.97) return o.kind;
   if (type === 'UC') {
@@ -466,7 +466,7 @@ function allowedKind(o: MixedOp, type: MixedType): MixedOp['kind'] {
 
 function describe(wcs: V.WcBatch, i: number, type: MixedType): string {
   const recv = wcs.isRecv(i);
-  // Which receive of a shared queue a message takes depends on time.
+  // Which receive of a shared queue a message takes depends on timing.
   const id = wcs.srq(i) !== 0 ? 'srq' : wcs.wrId(i);
   const parts = [recv ? 'recv' : 'send', id, V.wcStatusName(wcs.status(i))];
   if (wcs.status(i) === V.IBV_WC_SUCCESS) {
@@ -504,7 +504,7 @@ async function runStep(run: Run, step: MixedStep): Promise<void> {
   }
 }
 
-/** Runs a program; returns everything that the application may rely on. */
+/** Runs a program; returns everything on which the application may rely. */
 export async function runMixed(program: MixedProgram, interceptors: Interceptor[], ground: Ground) {
   const run = new Run(program, interceptors, ground);
   for (const step of program.steps) await runStep(run, step);

@@ -1,4 +1,4 @@
-/** Lets the shims of both ends agree, in programs that exchange queue pair numbers by themselves. */
+/** Lets the shims of both ends agree, in programs that exchange queue pair numbers themselves. */
 import type { Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 

@@ -57,7 +57,7 @@ function byEndpoints(a: Side, b: Side) {
   const [qpA, qpB] = [a, b].map(({ pd, cq }) => pd.createQp({ sendCq: cq }));
   for (const qp of [qpA, qpB]) qp.toInit();
   const [ofA, ofB] = [qpA.endpoint(), qpB.endpoint()];
-  // The same as over any wire.
+  // The rest is the same as over any wire.
   qpA.connectTo(JSON.parse(JSON.stringify(ofB)));
   qpB.connectTo(JSON.parse(JSON.stringify(ofA)));
   return { a: qpA, b: qpB };
@@ -81,7 +81,7 @@ const overCm = (transfer: Omit<CmTransfer, 'provider'>) =>
 const CUT = Math.ceil(BYTES / 16384);
 const { got } = whole;
 
-test('rdma_cm carries the messages behind the private data of the programs, which do not see them', async () => {
+test('rdma_cm carries the messages behind the private data of the programs, which do not notice', async () => {
   const both = { caller: perf(), server: perf() };
   const heard = (request = none, reply = none) => [padded(request, 56), padded(reply, 196)];
   expect(await overCm(both)).toEqual({ pieces: CUT, got, same: true, heard: heard() });

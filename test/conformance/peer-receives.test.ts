@@ -89,7 +89,7 @@ class Run {
   send({ kind, sges, flags }: Message): void {
     const { a, b } = this.w;
     const id = ++this.id;
-    // READs use memory of their own, because later requests may overtake them.
+    // READs use separate memory, because later requests may overtake them.
     const target = b.mr.addr + DIRECT + (kind === 'read' ? 2 * SLOT : 0);
     const from = (n: number) =>
       a.mr.addr +
@@ -124,7 +124,7 @@ class Run {
     }
   }
 
-  /** Posts receives for messages without one, which would otherwise be retried without end. */
+  /** Posts receives for messages that lack one and would otherwise be retried for ever. */
   async finish() {
     while (this.recvs < this.taking) this.recv([28_000], 1);
     const seen = await settle(this.w);

@@ -1,4 +1,4 @@
-/** Two ends, each with a shim of its own or none, which agree as over a connection. */
+/** Two ends, each with its own shim or none, which agree as they would over a connection. */
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
@@ -59,7 +59,7 @@ export function completionsOf(end: End): string[] {
   return lines;
 }
 
-/** Runs until nothing happens any more, and returns the completions of both ends. */
+/** Runs until no events are left, and returns the completions of both ends. */
 export async function settle({ a, b, fabric }: PeerWorld): Promise<{ a: string[]; b: string[] }> {
   const seen = { a: [] as string[], b: [] as string[] };
   for (let idle = 0; idle < 3; ) {
@@ -72,7 +72,7 @@ export async function settle({ a, b, fabric }: PeerWorld): Promise<{ a: string[]
   return seen;
 }
 
-/** Pieces that an end's outermost shim has made. */
+/** The number of pieces that an end's outermost shim has made. */
 export function piecesOf(end: End): number {
   return end.v.counters?.()[0]?.internal.pieces ?? 0;
 }

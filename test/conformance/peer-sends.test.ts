@@ -50,7 +50,7 @@ function postSends({ a }: PeerWorld, lengths: number[], flags: number = SIGNALED
   expect(post(a)).toBe(lengths.length);
 }
 
-test('a long SEND goes in pieces, into the receive that it takes, and completes as one', async () => {
+test('a long SEND goes in pieces into its receive, and completes as one message', async () => {
   const { seen, pieces } = await both(async (w) => {
     fill(w.a.bytes, 0, 5000);
     postRecvs(w, 3);
@@ -143,7 +143,7 @@ test('a receive with an invalid key fails at both ends', async () => {
   });
 });
 
-test('memory without remote access takes pieces under a key of the shim, which is deregistered with it', async () => {
+test("memory without remote access receives pieces under a shim's key, which ends with the region", async () => {
   const access = V.IBV_ACCESS_LOCAL_WRITE;
   const { pieces } = await both(
     async (w) => {
@@ -161,7 +161,7 @@ test('memory without remote access takes pieces under a key of the shim, which i
   expect(pieces).toBe(Math.ceil(5000 / 256) + 2);
 });
 
-test('receives in any region of a protection domain take pieces', async () => {
+test('receives in any region of a protection domain accept pieces', async () => {
   const { seen, pieces } = await both(async (w) => {
     const { b } = w;
     const extra = [0, 1].map(() => b.v.allocMr(b.pd, SLOT, V.IBV_ACCESS_LOCAL_WRITE));
@@ -203,26 +203,29 @@ test('an end that gets the description of its peer twice agrees once', async () 
 test.each([
   ['that the peer was told of', [5000]],
   ['that the peer has not asked for', []],
-])('a region that goes while a receive lies in it %s: the SEND that meets it fails', async (_what, first) => {
-  const { seen, pieces } = await both(async (w) => {
-    const { b } = w;
-    const extra = b.v.allocMr(b.pd, SLOT, V.IBV_ACCESS_LOCAL_WRITE);
-    for (let i = 0; i <= first.length; i++) b.recv.recv(i, extra.addr, SLOT, extra.lkey);
-    postRecv(b);
-    if (first.length > 0) postSends(w, first);
-    const before = (await settle(w)).a;
-    b.v.deregMr(extra.handle);
-    w.a.send.send(9, SIGNALED, w.a.mr.addr, 5000, w.a.mr.lkey);
-    post(w.a);
-    const after = (await settle(w)).a;
-    return { before, after };
-  });
-  expect(seen).toEqual({ before: first.map(() => 'send 1 SUCCESS SEND'), after: ['send 9 REM_OP_ERR'] });
-  // Nothing is sent in pieces into deregistered memory.
-  if (first.length === 0) expect(pieces).toBe(0);
-});
+])(
+  'a region that is deregistered while a receive uses it %s: the SEND for that receive fails',
+  async (_what, first) => {
+    const { seen, pieces } = await both(async (w) => {
+      const { b } = w;
+      const extra = b.v.allocMr(b.pd, SLOT, V.IBV_ACCESS_LOCAL_WRITE);
+      for (let i = 0; i <= first.length; i++) b.recv.recv(i, extra.addr, SLOT, extra.lkey);
+      postRecv(b);
+      if (first.length > 0) postSends(w, first);
+      const before = (await settle(w)).a;
+      b.v.deregMr(extra.handle);
+      w.a.send.send(9, SIGNALED, w.a.mr.addr, 5000, w.a.mr.lkey);
+      post(w.a);
+      const after = (await settle(w)).a;
+      return { before, after };
+    });
+    expect(seen).toEqual({ before: first.map(() => 'send 1 SUCCESS SEND'), after: ['send 9 REM_OP_ERR'] });
+    // Nothing is sent in pieces into deregistered memory.
+    if (first.length === 0) expect(pieces).toBe(0);
+  },
+);
 
-test('a region that cannot be deregistered because of a bound window takes the messages on their way', async () => {
+test('a region that cannot be deregistered because of a bound window still accepts the messages on their way', async () => {
   const { seen, pieces } = await both(async (w) => {
     const { b } = w;
     const mr = b.v.allocMr(b.pd, SLOT, V.IBV_ACCESS_LOCAL_WRITE | V.IBV_ACCESS_MW_BIND);
@@ -259,14 +262,14 @@ test('ERR of the receiver in mid-transfer fails the sender once', async () => {
       await w.fabric.advance(1200);
       toState(w.b, V.IBV_QPS_ERR);
       const { a } = await settle(w);
-      // How far the first got depends on time; that both end, and how, does not.
+      // How far the first SEND got depends on timing; the completions of both do not.
       return a.length;
     },
     { a: { timeout: 4, retryCnt: 2 } },
   );
 });
 
-test('after a RESET both ends may agree again, or not', async () => {
+test('after a RESET both ends may agree again or go without an agreement', async () => {
   for (const [again, ns] of [
     [true, 700],
     [false, 3000],
@@ -292,13 +295,13 @@ test('after a RESET both ends may agree again, or not', async () => {
   }
 });
 
-test('the peer knows receives that are posted during the agreement; a receiver in RTR takes pieces', async () => {
+test('the peer knows receives that are posted during the agreement; a receiver in RTR accepts pieces', async () => {
   const { pieces, seen } = await both(
     async (w) => {
       const { a, b } = w;
       for (const end of [a, b]) toState(end, V.IBV_QPS_RESET);
       for (const end of [a, b]) toInit(end);
-      // The peer does not know these receives; it knows all that are posted after the agreement.
+      // The peer does not know these receives, but it knows all receives posted after the agreement.
       postRecvs(w, 1);
       b.v.describePeer?.(b.qp);
       postRecvs(w, 2);
@@ -368,7 +371,7 @@ test('running numbers of receives and messages wrap around the table many times'
 });
 
 test.each(['nothing', 'garbage', 'itself'])(
-  'told of %s in mid-message, an end goes on with what was agreed',
+  'notified of %s in mid-message, an end continues with the existing agreement',
   async (what) => {
     const { seen } = await both(async (w) => {
       fill(w.a.bytes, 0, 28_000);
@@ -376,10 +379,12 @@ test.each(['nothing', 'garbage', 'itself'])(
       postSends(w, [28_000]);
       await w.fabric.advance(2000);
       for (const { v, qp } of [w.a, w.b]) {
-        const told = { nothing: null, garbage: new Uint8Array(8), itself: v.describePeer?.(qp) ?? null }[
-          what
-        ];
-        v.setPeer?.(qp, told as Uint8Array | null);
+        const description = {
+          nothing: null,
+          garbage: new Uint8Array(8),
+          itself: v.describePeer?.(qp) ?? null,
+        }[what];
+        v.setPeer?.(qp, description as Uint8Array | null);
       }
       const lines = await settle(w);
       expect(w.b.bytes.subarray(0, 28_000)).toEqual(w.a.bytes.subarray(0, 28_000));
@@ -389,7 +394,7 @@ test.each(['nothing', 'garbage', 'itself'])(
   },
 );
 
-test('without READs from SQD on, a message that was begun ends in pieces, and later ones go whole', async () => {
+test('if SQD takes away READs, a message in progress ends in pieces, and later ones go whole', async () => {
   const { seen, pieces } = await both(async (w) => {
     postRecvs(w, 2);
     postSends(w, [28_000, 28_000]);
@@ -425,7 +430,7 @@ test('a receive in read-only memory fails and leaves the memory unchanged', asyn
 test.each([
   ['longer than its receive', SLOT + 1, 0],
   ['of a message that came whole', 5000, 10],
-])('a peer that lies about the length of a message, %s, is not believed', async (_, claimed, sent) => {
+])('a false message length from a peer, %s, is detected', async (_, claimed, sent) => {
   const w = peerWorld([], perf());
   const { a, b } = w;
   const [, depth, lo, hi, rkey] = decodeChunks(b.v.describePeer?.(b.qp) ?? null).get(CHUNK_SENDS) ?? [];

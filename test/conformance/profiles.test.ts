@@ -1,4 +1,6 @@
-/** On every NIC of the model: caches, units, PCIe and schedulers change the times of events, never the results. */
+/**
+ * Programs on every NIC of the model: caches, units, PCIe and schedulers change the times of events, never the results.
+ */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { PROFILES } from '../../src/providers/sim/index.ts';

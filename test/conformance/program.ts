@@ -1,6 +1,6 @@
 /**
  * Random programs of verbs, run on a provider with or without interceptors. The trace of a run is what the application
- * sees of it (return codes, completions in order, data); a shim must not change it.
+ * sees (return codes, completions in order, data); a shim must not change it.
  */
 import fc from 'fast-check';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
@@ -119,7 +119,7 @@ export interface Ground {
   idlePolls: number;
   /** Running numbers of the first send and of the first receive; default 0. */
   first?: { send: number; recv: number };
-  /** The most polls to wait for signaled sends; 0 if `run` leaves none in flight. */
+  /** The maximum number of polls to wait for signaled sends; 0 if `run` leaves none in flight. */
   patientPolls: number;
   /** Lets all pending events happen. */
   run(): Promise<void>;
@@ -129,7 +129,7 @@ export interface Ground {
 interface World {
   ground: Ground;
   provider: V.Provider;
-  /** By QP: requests posted since it was last settled. */
+  /** By QP: requests posted since the QP was last settled. */
   posted: number[];
   /** Ids of signaled sends, by QP. */
   reporting: Set<string>[];
@@ -139,7 +139,7 @@ interface World {
   names: Map<number, string>;
   nextId: number;
   trace: Record<string, string[]>;
-  /** Byte ranges that a failed request may have touched are not compared. */
+  /** Whether a request failed. Byte ranges that it may have touched are not compared. */
   failed: boolean;
 }
 
@@ -351,7 +351,7 @@ async function settle(w: World, wcs: V.WcBatch): Promise<void> {
   w.posted.fill(0);
 }
 
-/** Runs a program; its trace is everything that the application may rely on. */
+/** Runs a program; its trace is everything on which the application may rely. */
 export async function runProgram(program: Program, interceptors: Interceptor[], ground: Ground) {
   const w = build(program, interceptors, ground);
   const wcs = new V.WcBatch(w.provider, { capacity: 64 });

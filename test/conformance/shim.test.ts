@@ -22,8 +22,8 @@ const request = (kind: Op['kind'], sges: number[] = [], flags = IBV_SEND_SIGNALE
   fault: 'none',
 });
 
-// Seed 37261171: a READ takes slots of the peer's device; a WRITE takes slots of its own.
-test('a request that waits for a slot of the device from which it READ is sent when only WRITEs follow', async () => {
+// Seed 37261171: a READ uses slots of the peer's device; a WRITE uses slots of its own device.
+test("a READ that waits for a slot of the peer's device is sent even if only WRITEs follow", async () => {
   const { chain, wait } = chains['perf, in turns, tenants in slots'];
   const program: Program = {
     qps: 1,

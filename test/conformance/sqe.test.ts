@@ -13,7 +13,7 @@ import { pathTo, toRts } from '../support/to-rts.ts';
 
 const CAP = { maxSendWr: 16, maxRecvWr: 16, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
 
-/** Lets everything pass until `holds` is set. */
+/** Forwards everything until `holds` is set. */
 class Late implements Policy {
   readonly name = 'late';
   readonly needs = { wait: 'none' } as const;
@@ -59,7 +59,7 @@ async function failTwice(chain: Interceptor[], policy: Late, pollsBetween: boole
   const write = async (wrId: number, lkey = a.mr.lkey) => {
     a.send.write(wrId, SIGNALED, a.mr.addr, 64, lkey, b.mr.addr, b.mr.rkey);
     expect(post(a)).toBe(1);
-    // A post that is taken whole, held or not, leaves no errno.
+    // A post that is accepted whole, held or not, leaves no errno.
     expect(a.send.errno).toBe(0);
     await fabric.run();
   };
@@ -84,7 +84,7 @@ async function failTwice(chain: Interceptor[], policy: Late, pollsBetween: boole
 }
 
 test.each([true, false])(
-  'a queue pair that failed and went on fails again: polled between: %s',
+  'a queue pair that recovered from a failure fails again; polled in between: %s',
   async (pollsBetween) => {
     const bare = await failTwice([], new Late(), pollsBetween);
     expect(bare).toEqual([

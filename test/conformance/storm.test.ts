@@ -1,7 +1,7 @@
 /**
  * Storms: many queue pairs on one completion queue, all with long requests in flight, fail at nearly the same time, while
  * the program reacts inside the listener for asynchronous events. The completions of each queue pair do not depend on
- * time, except for how far it had got when its peer's host died.
+ * timing, except for how many requests had completed when its peer's host died.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -22,7 +22,7 @@ interface Lane {
   read: boolean;
   /** Index of the request with an invalid key; none if it is beyond `bytes`. */
   bad: number;
-  /** What the program at the peer does at the event. */
+  /** The reaction of the peer's program to the event. */
   reaction: 'none' | 'error' | 'reset' | 'destroy';
 }
 
@@ -111,15 +111,15 @@ async function run({ lanes, killAtNs }: Storm, chain: () => Interceptor[], wait 
   return { told, broken: fabric.brokenInvariants() };
 }
 
-/** Completions, with the name of their queue pair instead of `recv`, because none is of a receive. */
+/** Completions, with the name of their queue pair instead of `recv`, because none of them is a receive. */
 function takeFrom(a: End, pairs: readonly (readonly [End, End])[]) {
   const { wc } = a;
   return take(a).map((one, k) => ({ ...one, recv: `a${pairs.findIndex(([{ qp }]) => qp === wc.qp(k))}` }));
 }
 
 /**
- * If the peer's host dies, or its queue pair before its last answers were sent, how many requests arrived depends on time:
- * the others fail in order, once.
+ * If the peer's host dies, or its queue pair before its last answers were sent, how many requests arrived depends on
+ * timing; the others fail in order, once each.
  */
 function endsWell(lines: readonly string[], { bytes }: Lane): boolean {
   const ids = lines.map((line) => Number(line.split(' ')[0]));

@@ -35,7 +35,7 @@ const inWorkers = Object.entries(suiteWorkerChains);
 const isWhole = process.env.ISOVERBS_WHOLE === '1';
 const driver = process.env.ISOVERBS_DRIVERS;
 
-/** On an emulated machine, a change must pass one case in this many. */
+/** On an emulated machine, one case in this many is run for a change. */
 const SAMPLE = 12;
 const tagsOf = (name: GroundName, i: number) =>
   name === 'rxe' && i % SAMPLE !== 0 ? { tags: ['long'] } : {};
@@ -50,7 +50,7 @@ function suiteOn(name: GroundName): void {
     const run = bare.get(one) ?? play(one, groundOf(name), [], null);
     bare.set(one, run);
     const outcome = await run;
-    // A wrong bare run is no reference: the next test makes another.
+    // A wrong bare run cannot serve as the reference, so the next test makes another.
     if (!isAsExpected(outcome.trace, one, name)) bare.delete(one);
     return outcome;
   };
@@ -76,12 +76,12 @@ function suiteOn(name: GroundName): void {
       for (const [i, one] of here.entries()) compared(i, one, chain);
     });
   }
-  // On a device without WAIT some chains are the same.
+  // On a device without WAIT some chains are identical.
   const engines = Object.entries(engineChains).filter(([what]) => name === 'sim' || !/WAIT emul/.test(what));
   for (const [nth, [what, { chain, wait }]] of engines.entries()) {
     describe(what, () => {
       for (const [i, one] of here.entries()) {
-        // The chains share the sample.
+        // The sample is divided among the chains.
         const isMine = Math.floor(i / SAMPLE) % engines.length === nth;
         compared(isMine ? i : i * SAMPLE + 1, one, chain, wait);
       }
@@ -98,6 +98,6 @@ function suiteOn(name: GroundName): void {
 }
 
 for (const name of ['sim', 'rxe'] as const) {
-  if (absent[name]) test.skip(`${name}: not on this machine`, () => {});
+  if (absent[name]) test.skip(`${name}: unavailable on this machine`, () => {});
   else describe(name, () => suiteOn(name));
 }

@@ -1,7 +1,7 @@
 /**
  * Random programs of many tenants on one device: contexts open and close, queue pairs are created, fail, pause and are
  * destroyed, while others send traffic that a policy classifies as B, M and D. Each request must complete once, in
- * order, with its data in place, and none may wait without end.
+ * order, with its data in place, and none may wait for ever.
  */
 import fc from 'fast-check';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
@@ -26,7 +26,7 @@ const LANES = 12;
 const CAP = { maxSendWr: DEPTH, maxRecvWr: 1, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
 /** Lengths at the limits of classes, pieces, packets and turns. */
 const SIZES = [0, 1, 64, 1023, 1024, 1025, 4096, 16_384, 16_385, 65_537, AREA];
-/** After the last post, nothing takes longer than this. */
+/** After the last post, every request completes within this time. */
 const PATIENCE_NS = 4e7;
 
 interface Request {
@@ -105,7 +105,7 @@ interface Lane {
   waiting: (Request & { id: number })[];
   next: number;
   failed: boolean;
-  /** A request was flushed: all later ones must be, too. */
+  /** Whether a request was flushed, so that all later ones must be flushed too. */
   flushed: boolean;
   /** Expected contents of its peer's memory. */
   shadow: Uint8Array;
@@ -196,7 +196,7 @@ class Ground {
     const { end, peer, waiting } = lane;
     for (const [i, { bytes, kind, signaled }] of list.entries()) {
       const flags = signaled ? SIGNALED : 0;
-      // A READ goes to memory that no request sends from.
+      // A READ writes to memory from which no request sends.
       const from = end.mr.addr + (kind === 'read' ? AREA : sourceOf(bytes));
       end.send[kind](lane.next + i, flags, from, bytes, end.mr.lkey, peer.mr.addr + lane.at, peer.mr.rkey);
     }
@@ -296,7 +296,7 @@ class Ground {
         lane.flushed ||= !isGood;
         return;
       }
-      // An unsignaled request may have ended before the failure.
+      // An unsignaled request may have completed before the failure.
       if (one.signaled || lane.flushed) throw new Error(`${id} completed, and ${one.id} before it did not`);
     }
   }

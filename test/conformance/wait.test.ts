@@ -32,7 +32,7 @@ async function open(kind: string, count: number) {
     return peer;
   });
   const ids: Record<number, number[]> = {};
-  /** Runs to the end, polling every queue; returns the wr_ids that `end` completed so far. */
+  /** Runs to the end, polling every queue; returns the wr_ids that have completed at `end` so far. */
   const completed = async (end: End) => {
     for (let idle = 0; idle < 3; idle++) {
       await fabric.run();
@@ -143,7 +143,7 @@ test('without emulation, a device without WAIT refuses it', async () => {
   expect(end.send.errno).toBe(V.EOPNOTSUPP);
 });
 
-describe('a policy that needs WAIT', () => {
+describe('a policy that requires WAIT', () => {
   const idle: Policy = {
     name: 'idle',
     needs: { wait: 'required' },
@@ -157,7 +157,7 @@ describe('a policy that needs WAIT', () => {
     return compose(provider, [withWait(shim, needs, choice)]);
   };
 
-  test('uses that of the device', () => {
+  test("uses the device's WAIT", () => {
     expect(make(true).wait).toBe('simulated');
     expect(make(true, { emulation: false }).wait).toBe('simulated');
   });
@@ -173,7 +173,7 @@ describe('a policy that needs WAIT', () => {
     );
   });
 
-  test('without that need nothing is emulated, and a WAIT is refused', () => {
+  test('without that requirement nothing is emulated, and a WAIT is refused', () => {
     expect(make(false, {}, 'none').wait).toBe('none');
   });
 });

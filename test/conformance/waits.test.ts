@@ -1,10 +1,12 @@
-/** WAIT and ENABLE of the simulated device, and every emulation of them: random programs see the same. */
+/** WAIT and ENABLE of the simulated device, and every emulation of them: random programs see no difference. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
 import { readByRemoteControl } from '../../src/shim/peer/remote-read.ts';
+import { createShim } from '../../src/shim/shim.ts';
 import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
+import { withWait } from '../../src/shim/wait/wait-support.ts';
 import { ENDS } from './high-numbers.ts';
 import { runWaits, waitProgram } from './waits.ts';
 
@@ -12,10 +14,25 @@ const RUNS = Number(process.env.ISOVERBS_RUNS ?? 150);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 const PERF = { isolation: 'always', subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 };
 
+/** A policy that leaves WAITs to the emulation below it, which sleeps until then. */
+const through = () =>
+  withWait(
+    createShim(() => ({
+      name: 'through',
+      needs: { wait: 'required' },
+      slots: 0,
+      onload: (_, _words, _start, n) => n,
+      feed: () => {},
+    })),
+    'required',
+    { yieldBytes: 1024 },
+  );
+
 const kinds: Record<string, { wait: boolean; chain: () => Interceptor[] }> = {
   simulated: { wait: true, chain: () => [] },
   'emulated, 0_WAIT yields': { wait: false, chain: () => [emulateWait({ yieldBytes: 1024 })] },
   'emulated, 0_WAIT writes': { wait: false, chain: () => [emulateWait({ zeroWait: 'write' })] },
+  'emulated when something needs it': { wait: false, chain: () => [through()] },
   'executed by READs by remote control': { wait: true, chain: () => [readByRemoteControl()] },
   'perf over the simulated': { wait: true, chain: () => [createPolicy('perf', PERF)] },
   'perf over the emulated': { wait: false, chain: () => [createPolicy('perf', PERF)] },

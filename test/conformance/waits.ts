@@ -1,6 +1,6 @@
 /**
  * Random programs of WAIT, ENABLE and managed queue pairs. Times do not change where they stop: the target of a request is
- * fixed when it is posted, and programs poll only when nothing moves any more. So a device that executes WAIT and every
+ * fixed when it is posted, and programs poll only when no events are left. So a device that executes WAIT and every
  * emulation must have the same trace.
  */
 import fc from 'fast-check';

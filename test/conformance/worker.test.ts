@@ -38,7 +38,7 @@ function oneWrite(bytes: number): Program {
   return { qps: 1, sigAll: false, sharedCq: false, steps: [{ do: 'post', qp: 0, ops: [op] }] };
 }
 
-test('decisions of the worker reach the device: a large WRITE becomes many, a small one stays', async () => {
+test('decisions of the worker reach the device: a large WRITE becomes many, a small one stays whole', async () => {
   for (const [bytes, least, most] of [
     [100, 1, 1],
     [12_000, 12_000 / 256, 1000],
@@ -52,7 +52,7 @@ test('decisions of the worker reach the device: a large WRITE becomes many, a sm
   }
 });
 
-test('a worker keeps no ring when its contexts are closed', async () => {
+test('a worker keeps no ring after its contexts are closed', async () => {
   const ground = simGround();
   const open = new Set<number>();
   let made = 0;
@@ -74,7 +74,7 @@ test('a worker keeps no ring when its contexts are closed', async () => {
   };
   const provider = compose(ground.provider, [rings]);
   await runProgram(oneWrite(12_000), [workerDriver([perfSpec(256, 64)])], { ...ground, provider });
-  // The program has three rings: receives, sends, completions.
+  // The program has three rings, for receives, sends and completions.
   expect(made).toBeGreaterThan(3);
   expect([...open]).toEqual([]);
 });

@@ -56,10 +56,10 @@ async function run(device: string, name: string, killed: boolean) {
   return { code, signal, stdout, stderr };
 }
 
-/** How often each test runs. */
+/** The number of times that each test runs. */
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 1);
 
-/** Declares a test for each ending on this device; those not named have the tag `long`. */
+/** Declares a test for each ending on this device; endings not named have the tag `long`. */
 export function endings(device: string, names = Object.keys(ENDINGS)): void {
   for (const [name, ending] of Object.entries(ENDINGS)) {
     const { code, signal = null, stderr = SILENT, stdout = '', killed = false } = ending;

@@ -32,7 +32,7 @@ export interface Running {
   err(): string;
 }
 
-/** Starts a process that is killed after the test at the latest. */
+/** Starts a process, which is killed after the test if it still runs. */
 export function started(command: string, args: readonly string[], env: Record<string, string> = {}): Running {
   const child = spawn(command, args, { env: { ...Object.fromEntries(INHERITED), ...env }, timeout: 120_000 });
   const said = { out: '', err: '' };
@@ -54,7 +54,7 @@ export function isoverbs(args: readonly string[], env?: Record<string, string>):
   return started(process.execPath, [MAIN, ...args], env);
 }
 
-/** A daemon that listens. */
+/** Starts a daemon and waits until it listens. */
 export async function daemon(
   socket: string,
   args: readonly string[] = [],
@@ -66,7 +66,7 @@ export async function daemon(
   return running;
 }
 
-/** A tenant's program, which sends. */
+/** A tenant's program, which sends data. */
 export async function tenant(socket: string, name: string): Promise<Running> {
   const args = ['run', '--socket', socket, '--tenant', name, '--', process.execPath, WRITES];
   const running = isoverbs(args);

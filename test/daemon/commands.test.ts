@@ -11,7 +11,7 @@ import { hasPython, reason, until } from './rig.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 const TIMEOUT = { timeout: 60_000 };
 const REGISTER = join(ROOT, 'dist/register.js');
-/** Long enough for a timeout of a daemon that does not answer. */
+/** Long enough for the timeout for a daemon that does not answer. */
 const OPENS = `
   import { openDevice } from 'isoverbs';
   const context = openDevice();
@@ -36,7 +36,7 @@ describe('--check-config', TIMEOUT, () => {
     ['devices: { sim0: { linkGbps: fast } }', /devices\.sim0\.linkGbps: /],
     ['policy: prf', /unknown policy 'prf'/],
     ['rules: [', /:/],
-  ])('%s is refused: 2, the file and the key', async (text, problem) => {
+  ])('%s is refused with status 2, the file and the key', async (text, problem) => {
     const path = file(text);
     const { status, stdout, stderr } = await check(path);
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
@@ -45,7 +45,7 @@ describe('--check-config', TIMEOUT, () => {
     expect(stderr).toMatch(problem);
   });
 
-  test('a missing file, and no file', async () => {
+  test('a missing file and no file are refused', async () => {
     for (const path of ['/no/such.yaml', '/tmp']) {
       const { status, stderr } = await check(path);
       expect({ status, stderr }).toEqual({
@@ -79,7 +79,7 @@ describe('--check-config', TIMEOUT, () => {
 
 describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
-    '%s ends it with status 0 and removes the socket',
+    '%s ends the daemon with status 0 and removes the socket',
     async (signal) => {
       const socket = join(folder(), 's');
       const running = await daemon(socket);
@@ -158,7 +158,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     });
   });
 
-  test('a log that cannot be written, as on a full disk, ends no process', async () => {
+  test('a log that cannot be written, for example on a full disk, ends no process', async () => {
     const socket = join(folder(), 's');
     const running = started('sh', [
       '-c',
@@ -322,7 +322,7 @@ describe('run', TIMEOUT, () => {
     for (const words of [
       ['--weight', '1e9'],
       ['--weight', '0'],
-      ['--class', 'huge'],
+      ['--traffic', 'huge'],
       ['--tenant', 'x'.repeat(129)],
       ['--policy', 'prf'],
     ]) {

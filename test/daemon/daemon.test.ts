@@ -7,6 +7,8 @@ import pino from 'pino';
 import { expect, test } from 'vitest';
 import { parseDaemonConfig } from '../../src/daemon/config.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
+import { VERSION } from '../../src/daemon/protocol.ts';
+import { RULINGS } from '../support/columns.ts';
 import { hasPython } from './rig.ts';
 
 test('listen() refuses a folder in which other users could replace the socket', () => {
@@ -14,7 +16,7 @@ test('listen() refuses a folder in which other users could replace the socket', 
   const daemon = new Daemon({
     socket: join(folder, 's'),
     config: parseDaemonConfig('', 'none'),
-    rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
+    rulings: RULINGS,
     log: pino({ level: 'silent' }),
     linkGbps: () => null,
   });
@@ -36,7 +38,7 @@ const SAYS_HELLO = `
 import json, socket, struct, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
-hello = json.dumps({'type': 'hello', 'version': 1, 'role': 'tool'}).encode()
+hello = json.dumps({'type': 'hello', 'version': ${VERSION}, 'role': 'tool'}).encode()
 s.sendall(struct.pack('<I', len(hello)) + hello)
 length, = struct.unpack('<I', s.recv(4, socket.MSG_WAITALL))
 print(json.loads(s.recv(length, socket.MSG_WAITALL))['tenant'])
@@ -51,7 +53,7 @@ test.skipIf(!hasPython)('only the beginning of a command line is read', async ()
       "rules: [{ match: { command: '*the-end' }, tenant: end }, { match: { command: '*/s first *' }, tenant: begin }]",
       'none',
     ),
-    rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
+    rulings: RULINGS,
     log: pino({ level: 'silent' }),
     linkGbps: () => null,
   });

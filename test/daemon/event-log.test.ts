@@ -1,6 +1,5 @@
-// One event log, recorded while tenants send in the simulator, produces the same grants wherever it is
-// replayed: by the coordinators of a process, by the daemon's own, and by a daemon in a process of its own.
-// Requires a build.
+// One event log, recorded while tenants send in the simulator, produces the same grants wherever it is replayed: in the
+// coordinators of one process, in the daemon's coordinators, and in a daemon in a separate process. Requires a build.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,10 +10,11 @@ import { stringify } from 'yaml';
 import * as M from '../../src/coordinator/member-table.ts';
 import { setRemoteCoordinators } from '../../src/coordinator/registry.ts';
 import { type Answer, type Connection, connect } from '../../src/daemon/client/connection.ts';
-import { columnsAt } from '../../src/daemon/pages.ts';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
 import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
+import { NO_ROTATION } from '../../src/policies/perf/columns.ts';
+import { allGrants, grantAt, pageOf, report } from '../support/columns.ts';
 import { type Event, InHost, InProcess, type LogRules, type Player, Recorder } from './event-log.ts';
 import { reason } from './rig.ts';
 
@@ -22,7 +22,7 @@ const MASTER = { qNumAllow: 1, qNumCapa: 9, selective: false };
 const LINK_GBPS = 100;
 const WEIGHTS = { b: 3, m: 2 };
 const SHORT = { ...DEFAULTS, durationNs: 2e6, warmupNs: 0.2e6, payload: false };
-/** Only one large tenant, so that nothing rotates; only coordinators of one process rotate tenants. */
+/** Only one large tenant, so that no tenants rotate; only coordinators of a single process rotate tenants. */
 const APPS = [
   'B:name=b,qps=2,tenant=b',
   'M:name=m,qps=3,tenant=m,start=300us',
@@ -30,7 +30,7 @@ const APPS = [
   'D:name=e,tenant=m,start=900us',
 ];
 
-/** What the members of a run reported. Then a weight is set, and the members leave one after the other. */
+/** The reports of a run's members. Afterwards a weight is set, and the members leave one after another. */
 async function record(policy: string, options: MixSpec['policyOptions']): Promise<Event[]> {
   const recorder = new Recorder();
   setRemoteCoordinators(recorder.make);
@@ -56,9 +56,9 @@ const LOGS: [policy: string, options: MixSpec['policyOptions'], own: number[]][]
   [
     'perf',
     {},
-    [M.SPLIT, M.QNUM_ALLOW, M.BUSY_LARGE_QPS, M.SMALL_GBPS, M.REASON, M.SLOT_STATE, M.QUEUE_TENANTS],
+    ['split', 'qNumAllow', 'busyLargeQps', 'smallGbps', 'reason', 'slotState', 'queueTenants'].map(grantAt),
   ],
-  ['token-bucket', { linkGbps: LINK_GBPS, weights: WEIGHTS }, [M.RATE_GBPS]],
+  ['token-bucket', { linkGbps: LINK_GBPS, weights: WEIGHTS }, ['rateGbps'].map(grantAt)],
 ];
 const RULES: LogRules = { master: MASTER, linkGbps: LINK_GBPS, weights: WEIGHTS };
 
@@ -66,7 +66,7 @@ const PATIENCE_MS = 15_000;
 const AGAIN_MS = 20;
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 
-/** A daemon in a process of its own; each tenant is a connection. */
+/** A daemon in a separate process; each tenant is a connection. */
 class InDaemon implements Player {
   private readonly socket: string;
   private readonly connections = new Map<string, Connection>();
@@ -83,7 +83,8 @@ class InDaemon implements Player {
     const made = await new Promise<Connection>((answered, ended) => {
       const on = {
         connected: answered,
-        received: (answer: Answer) => this.answers.push(answer),
+        // A weight is also a label, whose change every client of the tenant receives.
+        received: (answer: Answer) => answer.type !== 'labels' && this.answers.push(answer),
         signalled() {},
         ended,
       };
@@ -116,11 +117,12 @@ class InDaemon implements Player {
       await this.answer('done');
     }
     if (event.type !== 'pass') return;
-    for (const [member, column, value] of event.counters) this.columns(member).counters[column] = value;
+    for (const [member, column, value] of event.reports)
+      report(pageOf(this.row(member)), { [column]: value });
     this.ring(event.device);
   }
 
-  /** The daemon has its own clock, so a slow replay reports that all members are alive, and again later. */
+  /** The daemon has its own clock, so a slow replay must report repeatedly that all members are alive. */
   async until(expected: Map<number, number[]>): Promise<void> {
     const end = performance.now() + PATIENCE_MS;
     let askedMs = performance.now();
@@ -129,7 +131,7 @@ class InDaemon implements Player {
       await delay(0);
       if (performance.now() - askedMs < AGAIN_MS) continue;
       askedMs = performance.now();
-      for (const member of this.seats.keys()) this.columns(member).counters[M.HEARTBEAT]++;
+      for (const member of this.seats.keys()) this.row(member).counters[M.HEARTBEAT]++;
       for (const device of new Set([...this.seats.values()].map((seat) => seat.device))) this.ring(device);
     }
     expect(this.grants()).toEqual(expected);
@@ -140,12 +142,12 @@ class InDaemon implements Player {
     for (const seat of this.seats.values()) if (seat.device === device) seat.connection.signal();
   }
 
-  private columns(member: number) {
-    return columnsAt(this.seats.get(member)!.connection.pages!, member);
+  private row(member: number) {
+    return this.seats.get(member)!.connection.rowAt(member)!;
   }
 
   grants(): Map<number, number[]> {
-    return new Map([...this.seats.keys()].map((member) => [member, [...this.columns(member).grants]]));
+    return new Map([...this.seats.keys()].map((member) => [member, allGrants(pageOf(this.row(member)))]));
   }
 
   close(): void {
@@ -163,11 +165,12 @@ describe.each(LOGS)('a log of a run under %s', (policy, options, own) => {
     expect(new Set(log.map(({ type }) => type))).toEqual(new Set(['join', 'pass', 'set', 'leave']));
     const passes = log.flatMap((event) => (event.type === 'pass' ? [event.grants] : []));
     expect(new Set(passes.map((grants) => JSON.stringify(grants))).size).toBeGreaterThan(3);
-    // What coordinators of several processes do not do: no tenant slots, and a run shorter than a silence.
-    for (const [, grants] of passes.flat()) expect(grants[M.SLOT_STATE]).toBe(M.NO_ROTATION);
+    // Features that exist only within one process are off: there are no tenant slots, and the run ends before a member
+    // counts as silent.
+    for (const [, grants] of passes.flat()) expect(grants[grantAt('slotState')]).toBe(NO_ROTATION);
   });
 
-  test('replayed in one process it gives the grants of the run', () => {
+  test("a replay in one process produces the run's grants", () => {
     const again = new InProcess(RULES);
     let compared = 0;
     for (const event of log) {
@@ -191,7 +194,7 @@ describe.each(LOGS)('a log of a run under %s', (policy, options, own) => {
   });
 
   test.skipIf(reason !== '')(
-    'a daemon in a process of its own grants the same after each event',
+    'a daemon in a separate process grants the same after each event',
     async () => {
       const folder = mkdtempSync(join(tmpdir(), 'isoverbs-log-'));
       const [socket, config] = [join(folder, 's'), join(folder, 'daemon.yaml')];

@@ -1,23 +1,36 @@
 /**
- * What the members of the devices of a simulated run reported to their coordinators, and when: recorded
+ * The event log of a simulated run: what each device's members reported to their coordinator, and when. It is recorded
  * during the run, stored as lines of JSON, and replayed to other coordinators.
  */
-import { Coordinator, type DeviceCoordinator, tenantId } from '../../src/coordinator/coordinator.ts';
-import type { MasterRules } from '../../src/coordinator/master.ts';
-import * as M from '../../src/coordinator/member-table.ts';
-import type { ShareRules } from '../../src/coordinator/shares.ts';
+import { Coordinator, type DeviceCoordinator } from '../../src/coordinator/coordinator.ts';
+import type * as M from '../../src/coordinator/member-table.ts';
+import type { Ruler } from '../../src/coordinator/ruler.ts';
+import { tenantId } from '../../src/coordinator/tenants.ts';
 import { Client, Host } from '../../src/daemon/host.ts';
 import { SILENT_NS } from '../../src/daemon/liveness.ts';
-import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES } from '../../src/daemon/pages.ts';
+import { NO_LABELS } from '../../src/daemon/rules.ts';
+import { type MasterRules, master } from '../../src/policies/perf/master.ts';
+import { slots } from '../../src/policies/perf/slot-rotation.ts';
+import { shares } from '../../src/policies/token-bucket/shares.ts';
+import {
+  allGrants,
+  pageOf,
+  REPORTED,
+  RULINGS,
+  report,
+  reported,
+  SHAPE,
+  seatRow,
+} from '../support/columns.ts';
 
 export type Event = { nowNs: number; device: string } & (
   | { type: 'join'; member: number; tenant: string }
   | { type: 'leave'; member: number }
   | { type: 'set'; tenant: string; weight: number }
-  /** Counters that changed, by member and column, and what the run's own coordinator granted then. */
+  /** Reports that changed, by member and column, and what the run's own coordinator granted then. */
   | {
       type: 'pass';
-      counters: [member: number, column: number, value: number][];
+      reports: [member: number, column: string, value: number][];
       grants: [member: number, grants: number[]][];
     }
 );
@@ -34,8 +47,8 @@ class Recorded implements DeviceCoordinator {
   private readonly own = new Coordinator();
   private readonly device: string;
   private readonly recorder: Recorder;
-  /** By number in the log. */
-  private readonly pages = new Map<number, { page: M.MemberPage; said: number[] }>();
+  /** Members by their number in the log. */
+  private readonly pages = new Map<number, { page: M.MemberPage; said: Map<string, number> }>();
 
   constructor(device: string, recorder: Recorder) {
     this.device = device;
@@ -47,12 +60,12 @@ class Recorded implements DeviceCoordinator {
   }
 
   join(tenant: string): M.MemberPage | null {
-    // In a daemon, contexts without a tenant belong to their program's; here each has a tenant of its own.
+    // In a daemon, contexts without a tenant belong to their program's tenant; here each has a separate tenant.
     const member = this.recorder.members++;
     const name = tenant === '' ? `context ${member}` : tenant;
     const page = this.own.join(name);
     if (page === null) return null;
-    this.pages.set(member, { page, said: [...page.counters] });
+    this.pages.set(member, { page, said: new Map(REPORTED.map((name) => [name, reported(page, name)])) });
     this.recorder.note(this.device, { type: 'join', member, tenant: name });
     return page;
   }
@@ -67,22 +80,13 @@ class Recorded implements DeviceCoordinator {
   }
 
   /**
-   * Each event is a pass, as each signal of a client is one; none is left out because the previous one was
-   * recent.
+   * Each event causes a pass, as each signal of a client does; no pass is skipped because the previous one was recent.
    */
-  runPass(rules: MasterRules, nowNs: number): void {
-    this.own.runPass(rules, nowNs);
-    this.passed(nowNs);
-  }
-
-  share(rules: ShareRules, nowNs: number): boolean {
-    const isDone = this.own.share(rules, nowNs);
-    this.passed(nowNs);
+  decide<Rules>(ruler: Ruler<Rules>, rules: Rules, nowNs: number): boolean {
+    const isDone = this.own.decide(ruler, rules, nowNs);
+    // A daemon does not rotate tenants.
+    if (ruler.name !== slots.name) this.passed(nowNs);
     return isDone;
-  }
-
-  rotate(nowNs: number, slotNs: number): void {
-    this.own.rotate(nowNs, slotNs);
   }
 
   get hasChanges(): boolean {
@@ -95,17 +99,18 @@ class Recorded implements DeviceCoordinator {
 
   private passed(nowNs: number): void {
     this.recorder.nowNs = nowNs;
-    const counters: [number, number, number][] = [];
+    const reports: [number, string, number][] = [];
     const grants: [number, number[]][] = [];
     for (const [member, { page, said }] of this.pages) {
-      for (let column = 0; column < M.COUNTERS; column++) {
-        if (Object.is(said[column], page.counters[column])) continue;
-        said[column] = page.counters[column];
-        counters.push([member, column, said[column]]);
+      for (const name of REPORTED) {
+        const value = reported(page, name);
+        if (Object.is(said.get(name), value)) continue;
+        said.set(name, value);
+        reports.push([member, name, value]);
       }
-      grants.push([member, [...page.grants]]);
+      grants.push([member, allGrants(page)]);
     }
-    this.recorder.note(this.device, { type: 'pass', counters, grants });
+    this.recorder.note(this.device, { type: 'pass', reports, grants });
   }
 }
 
@@ -127,7 +132,7 @@ export class Recorder {
   }
 }
 
-/** Replays a log and grants. */
+/** Replays a log and returns the grants after each event. */
 export interface Player {
   play(event: Event): void | Promise<void>;
   /** The members present. */
@@ -135,8 +140,7 @@ export interface Player {
 }
 
 /**
- * The coordinators of a process, with what the daemon does by default: a pass of master and shares for each
- * event.
+ * The coordinators of a process, which run a pass of master and shares for each event, as the daemon does by default.
  */
 export class InProcess implements Player {
   private readonly devices = new Map<string, Coordinator>();
@@ -160,22 +164,24 @@ export class InProcess implements Player {
     }
     if (event.type === 'set') this.weights.set(tenantId(event.tenant), event.weight);
     if (event.type === 'pass') {
-      for (const [member, column, value] of event.counters) {
-        this.pages.get(member)!.counters[column] = value;
+      for (const [member, column, value] of event.reports) {
+        report(this.pages.get(member)!, { [column]: value });
       }
     }
     for (const one of this.devices.values()) this.pass(one, nowNs);
   }
 
   private pass(coordinator: Coordinator, nowNs: number): void {
-    const { master, linkGbps } = this.rules;
+    const { master: rules, linkGbps } = this.rules;
     // Tenants do not rotate across processes, because a tenant slot is shorter than the round trip.
-    coordinator.runPass({ ...master, silentNs: SILENT_NS, rotateFrom: Number.POSITIVE_INFINITY }, nowNs);
-    coordinator.share({ linkGbps, weights: this.weights, ratesGbps: new Map() }, nowNs, SILENT_NS);
+    const elsewhere = { silentNs: SILENT_NS, rotateFrom: Number.POSITIVE_INFINITY };
+    coordinator.decide(master, { ...rules, ...elsewhere }, nowNs);
+    const rates = { linkGbps, weights: this.weights, ratesGbps: new Map(), silentNs: SILENT_NS };
+    coordinator.decide(shares, rates, nowNs);
   }
 
   grants(): Map<number, number[]> {
-    return new Map([...this.pages].map(([member, { grants }]) => [member, [...grants]]));
+    return new Map([...this.pages].map(([member, page]) => [member, allGrants(page)]));
   }
 }
 
@@ -188,7 +194,7 @@ export class InHost implements Player {
 
   constructor(rules: LogRules) {
     this.rules = rules;
-    this.host = new Host({ rules: rules.master, linkGbps: () => rules.linkGbps });
+    this.host = new Host({ rulings: RULINGS, linkGbps: () => rules.linkGbps });
   }
 
   play(event: Event): void {
@@ -201,16 +207,22 @@ export class InHost implements Player {
     }
     if (event.type === 'set') this.host.set(event.tenant, { weight: event.weight });
     if (event.type === 'pass') {
-      for (const [member, column, value] of event.counters) this.columns(member).counters[column] = value;
+      for (const [member, column, value] of event.reports) report(this.page(member), { [column]: value });
     }
     this.host.fullPass(nowNs);
   }
 
   private join(member: number, tenant: string, { device, nowNs }: Event): void {
-    const identity = { tenant, weight: this.rules.weights[tenant] ?? 1, gbps: null, class: null, maxQps: 0 };
+    const identity = {
+      tenant,
+      weight: this.rules.weights[tenant] ?? 1,
+      gbps: null,
+      labels: NO_LABELS,
+      maxQps: 0,
+    };
     const pages = {
-      counters: new Float64Array(COUNTERS_BYTES / 8),
-      grants: new Float64Array(GRANTS_BYTES / 8),
+      counters: new Float64Array(SHAPE.reportsBytes / 8),
+      grants: new Float64Array(SHAPE.grantsBytes / 8),
     };
     const client =
       this.clients.get(tenant) ??
@@ -222,12 +234,12 @@ export class InHost implements Player {
     this.seats.set(member, { client, slot });
   }
 
-  private columns(member: number) {
+  private page(member: number) {
     const { client, slot } = this.seats.get(member)!;
-    return columnsAt(client.pages, slot);
+    return pageOf(seatRow(client.pages, slot));
   }
 
   grants(): Map<number, number[]> {
-    return new Map([...this.seats.keys()].map((member) => [member, [...this.columns(member).grants]]));
+    return new Map([...this.seats.keys()].map((member) => [member, allGrants(this.page(member))]));
   }
 }

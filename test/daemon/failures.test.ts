@@ -1,6 +1,6 @@
-// Processes that die, stop and spin, and a daemon that does, in rounds under load.
-// ISOVERBS_DAEMON_ROUNDS=full runs 200 rounds of each and checks the time bounds; a number runs that many
-// without the bounds. By default a few rounds show that nothing is lost and nothing stalls.
+// Processes and a daemon that die, stop or spin, in rounds under load. ISOVERBS_DAEMON_ROUNDS=full runs 200 rounds of
+// each and checks the time bounds; a number runs that many rounds without the bounds. By default a few rounds show that
+// nothing is lost and nothing stalls.
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -15,7 +15,7 @@ const PROGRAM = join(PROGRAMS, 'tenant.mjs');
 const THIRD = 100 / 3;
 const HALF = 50;
 const ROUND_OFF = 1e-6;
-/** A limit for everything, however busy the machine is. */
+/** The upper limit for every delay, however busy the machine is. */
 const NEVER_MS = 5000;
 const TIMEOUT_MS = 120_000 + ROUNDS * 20_000;
 const GROWTH_BYTES = 48 << 20;
@@ -35,8 +35,8 @@ const spread = (ms: readonly number[]) => {
 };
 
 /**
- * Prints the measurements. In a full run, the median of the unexplained part must keep the bound; larger
- * values are counted, and none may exceed NEVER_MS.
+ * Prints the measurements. In a full run, the median of the unexplained part must stay within the bound; larger values
+ * are counted, and none may exceed NEVER_MS.
  */
 function judge(what: string, delays: readonly Delay[], boundMs: number): void {
   const [ms, own] = [delays.map((one) => one.ms), delays.map(({ ownMs }) => Math.max(0, ownMs))];
@@ -84,7 +84,7 @@ describe.skipIf(reason !== '')('failures', () => {
     const reports = await Promise.all(observers.map((one) => one.report()));
     return reports.map(({ gapNs, ownGapNs }) => ({ ms: gapNs / 1e6, ownMs: ownGapNs / 1e6 }));
   };
-  /** Nothing lost, duplicated, reordered or changed, and no observer without a rate. */
+  /** Checks that no data was lost, duplicated, reordered or changed, and that every observer has a rate. */
   const isSound = (...tenants: readonly Tenant[]) => {
     for (const { errors, stderr, changes } of [...observers, ...tenants]) {
       expect([errors, stderr.replaceAll(/isoverbs: no daemon.*\n/g, '')]).toEqual([[], '']);
@@ -92,7 +92,10 @@ describe.skipIf(reason !== '')('failures', () => {
     }
   };
   const waits = () => [daemonPid(), ...observers.map(({ pid }) => pid)].map(waitedNs);
-  /** The time from `fromNs` until the later observer got the victim's share; `was`: waits() before. */
+  /**
+   * The time from `fromNs` until the slower observer got its part of the victim's share; `was` is an earlier result of
+   * waits().
+   */
   const back = async (fromNs: number, was: readonly number[]): Promise<Delay> => {
     const found = await Promise.all(observers.map((one) => one.reaches(HALF - ROUND_OFF, fromNs)));
     const daemonNs = waitedNs(daemonPid()) - was[0];
@@ -196,8 +199,7 @@ describe.skipIf(reason !== '')('failures', () => {
         const seen = observers.map(({ changes }) => changes.length);
         await until('they know', () => observers.every(({ last }) => !last.joined));
         const sent = await Promise.all(observers.map((one) => one.report()));
-        // On a busy machine one observer may have been considered silent at that moment; the other then has
-        // everything.
+        // On a busy machine one observer may have counted as silent at that moment; the other then has the whole link.
         for (const { rate } of sent) expect(rate).toBeGreaterThan(HALF - ROUND_OFF);
         await world.startDaemon();
         const was = waits();

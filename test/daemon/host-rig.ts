@@ -6,15 +6,16 @@ import {
   type RemoteMember,
 } from '../../src/daemon/client/remote-coordinator.ts';
 import { Client, Host, type HostOptions } from '../../src/daemon/host.ts';
-import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES } from '../../src/daemon/pages.ts';
-import type { Identity } from '../../src/daemon/rules.ts';
+import { type PageShape, rowAt } from '../../src/daemon/pages.ts';
+import { type Identity, NO_LABELS } from '../../src/daemon/rules.ts';
+import { RULINGS, SHAPE } from '../support/columns.ts';
 
 export const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
 export const LINK_GBPS = 100;
 
 export const hostOf = (more: Pick<HostOptions, 'inspectProcess'> = {}) =>
   new Host({
-    rules: RULES,
+    rulings: RULINGS,
     linkGbps: (device) => (device.startsWith('sim') ? LINK_GBPS : null),
     ...more,
   });
@@ -22,15 +23,15 @@ export const identity = (tenant: string, more: Partial<Identity> = {}): Identity
   tenant,
   weight: 1,
   gbps: null,
-  class: null,
+  labels: NO_LABELS,
   maxQps: 0,
   maxRequestsPerS: 0,
   hasTenants: false,
   ...more,
 });
-export const pages = () => ({
-  counters: new Float64Array(COUNTERS_BYTES / 8),
-  grants: new Float64Array(GRANTS_BYTES / 8),
+export const pages = (shape: PageShape = SHAPE) => ({
+  counters: new Float64Array(shape.reportsBytes / 8),
+  grants: new Float64Array(shape.grantsBytes / 8),
 });
 
 /** A process: its client at the host, and its end of the link. */
@@ -39,11 +40,12 @@ export class Process implements DaemonLink {
   private readonly host: Host;
   private listeners: { readonly onNews: () => void; readonly onBeat: () => void }[] = [];
   private free = 0;
+  private readonly members = new Map<number, RemoteMember>();
   nowNs = 0;
 
   constructor(host: Host, tenant: string, more: Partial<Identity> = {}, pid = 4711) {
     this.host = host;
-    this.client = new Client(identity(tenant, more), pages(), pid);
+    this.client = new Client(identity(tenant, more), pages(host.shape), pid);
   }
 
   listen(onNews: () => void, onBeat: () => void): void {
@@ -55,12 +57,19 @@ export class Process implements DaemonLink {
     const why = this.host.join(this.client, member.seatNumber, member.device, this.nowNs, member.tenant);
     if (why !== null) throw new Error(why);
     this.host.pass(this.nowNs);
-    member.attach(columnsAt(this.client.pages, member.seatNumber));
+    member.attach(rowAt(this.client.pages, member.seatNumber, this.host.shape), this.host.layout);
+    member.setLabels(this.host.giveLabels(this.client, member.seatNumber));
+    this.members.set(member.seatNumber, member);
   }
 
   poll(): void {}
 
+  lacksRuler(ruler: string): void {
+    throw new Error(`no ruler ${ruler}`);
+  }
+
   memberLeft(member: RemoteMember): void {
+    this.members.delete(member.seatNumber);
     this.host.leave(this.client, member.seatNumber, this.nowNs);
     this.host.pass(this.nowNs);
   }
@@ -70,17 +79,23 @@ export class Process implements DaemonLink {
     this.host.pass(this.nowNs);
   }
 
+  /** Labels of this seat have changed. */
+  relabel(seatNumber: number): void {
+    this.members.get(seatNumber)?.setLabels(this.host.giveLabels(this.client, seatNumber));
+    this.notify();
+  }
+
   notify(): void {
     for (const { onNews } of this.listeners) onNews();
   }
 
-  /** As each client does every 20 ms. */
+  /** Every client does this every 20 ms. */
   beat(): void {
     for (const { onBeat } of this.listeners) onBeat();
     this.notify();
   }
 
   join(device = 'sim0', tenant = ''): M.MemberPage {
-    return new RemoteCoordinator(device, this, 1e5).join(tenant) as M.MemberPage;
+    return new RemoteCoordinator(device, this).join(tenant) as M.MemberPage;
   }
 }

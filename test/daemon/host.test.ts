@@ -1,49 +1,101 @@
 // The daemon's coordinators and their clients, without a socket between them.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Coordinator, tenantId } from '../../src/coordinator/coordinator.ts';
+import { Coordinator } from '../../src/coordinator/coordinator.ts';
 import * as M from '../../src/coordinator/member-table.ts';
 import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
+import type { Ruler } from '../../src/coordinator/ruler.ts';
+import { tenantId } from '../../src/coordinator/tenants.ts';
 import { RemoteCoordinator, type RemoteMember } from '../../src/daemon/client/remote-coordinator.ts';
 import { Client, Host } from '../../src/daemon/host.ts';
 import { Listing } from '../../src/daemon/listing.ts';
 import { type ProcessState, processState, SILENT_NS } from '../../src/daemon/liveness.ts';
-import { columnsAt, SEATS_PER_CLIENT } from '../../src/daemon/pages.ts';
+import { SEATS_PER_CLIENT } from '../../src/daemon/pages.ts';
 import { identify } from '../../src/daemon/rules.ts';
-import { Bucket } from '../../src/policies/token-bucket/buckets.ts';
-import type { Grant } from '../../src/shim/coordinator-port.ts';
+import { BANDWIDTH, DELAY } from '../../src/policies/perf/columns.ts';
+import { master } from '../../src/policies/perf/master.ts';
+import { RATE_GBPS, shares } from '../../src/policies/token-bucket/shares.ts';
+import { grantedGbps } from '../../src/policies/token-bucket/token-bucket.ts';
+import { DEFAULT_LABELS } from '../../src/verbs/labels.ts';
+import {
+  allGrants,
+  columnsOf,
+  granted,
+  pageOf,
+  RULINGS,
+  report,
+  reported,
+  seatRow,
+} from '../support/columns.ts';
 import { hostOf, identity, LINK_GBPS, Process, pages, RULES } from './host-rig.ts';
 
-const B = { [M.CLASS]: M.BANDWIDTH, [M.ACTIVE_QPS]: 1, [M.LARGE_QPS]: 1, [M.MEAN_BYTES]: 2 ** 20 };
-const D = { [M.CLASS]: M.DELAY, [M.ACTIVE_QPS]: 1, [M.MEAN_BYTES]: 16, [M.QUEUE_LENGTH]: 1 };
+const B = { class: BANDWIDTH, activeQps: 1, largeQps: 1, meanBytes: 2 ** 20 };
+const D = { class: DELAY, activeQps: 1, meanBytes: 16, queueLength: 1 };
 
-function say({ counters }: M.MemberPage, values: Record<number, number>): void {
-  for (const [column, value] of Object.entries(values)) counters[Number(column)] = value;
-  counters[M.HEARTBEAT]++;
+const NEVER = Number.POSITIVE_INFINITY;
+
+function say(page: M.MemberPage, values: Record<string, number>): void {
+  report(page, values);
+  page.counters[M.HEARTBEAT]++;
 }
 
-test('a program is split next to one of another process, is notified, and is released when that one leaves', () => {
+test("a program's messages are split while another process sends small ones; it is notified of the start and the end", () => {
   const host = hostOf();
   const [one, other] = [new Process(host, 'a'), new Process(host, 'b')];
-  const coordinators = new CoordinatorRegistry((device) => new RemoteCoordinator(device, one, 1e5));
-  const context = { index: 0, handle: 1, device: 'sim0', tenant: '', nic: null };
-  const grants: Grant[] = [];
-  coordinators.subscribe(context, (grant) => grants.push(grant));
+  const coordinators = new CoordinatorRegistry((device) => new RemoteCoordinator(device, one));
+  const context = { index: 0, handle: 1, device: 'sim0', tenant: '', nic: null, labels: DEFAULT_LABELS };
+  const seen: number[] = [];
+  coordinators.subscribe(context, () => seen.push(granted(coordinators.page(context), 'split')));
   const b = coordinators.page(context);
   say(b, B);
   one.signal();
-  expect([b.grants[M.SPLIT], host.takeClientsToNotify()]).toEqual([0, []]);
+  expect([granted(b, 'split'), host.takeClientsToNotify()]).toEqual([0, []]);
   const d = other.join();
   say(d, D);
   other.signal();
-  expect(b.grants[M.SPLIT]).toBe(1);
+  expect(granted(b, 'split')).toBe(1);
   expect(host.takeClientsToNotify()).toEqual([one.client]);
   one.notify();
-  expect(grants).toContainEqual({ kind: M.SPLIT, target: -1, value: 1 });
+  expect(seen).toEqual([1]);
   host.forget(other.client, 0);
   host.pass(0);
-  expect(b.grants[M.SPLIT]).toBe(0);
+  expect(granted(b, 'split')).toBe(0);
   expect(host.takeClientsToNotify()).toEqual([one.client]);
+});
+
+test('a ruler of any policy decides at the daemon by its own columns, and its description is shown', () => {
+  const column = (name: string) => ({ name, unit: 'any number', min: 0, max: 9, default: 0 });
+  const doubling: Ruler<number> = {
+    name: 'doubling',
+    reports: [column('said')],
+    grants: [column('heard')],
+    rules: { safeParse: () => ({ success: true, data: 2 }) },
+    begin(members) {
+      const [said, heard] = [members.report('said'), members.grant('heard')];
+      const weight = members.report('weight', M.TENANT);
+      return {
+        decide(factor, _nowNs, changed) {
+          for (let member = 0; member < members.tenants.memberLimit; member++)
+            if (heard.set(member, factor * said.of(member) * weight.of(member))) changed(member);
+        },
+        describe: (tenant) => ({
+          heard: heard.of(members.tenants.memberAt(members.tenants.firstOf(tenant))),
+        }),
+      };
+    },
+  };
+  const host = new Host({
+    rulings: [...RULINGS, { ruler: doubling as Ruler, rules: 2 }],
+    linkGbps: () => 100,
+  });
+  const one = new Process(host, 'a', { weight: 3 });
+  const page = one.join();
+  page.columns(doubling).reports[0] = 100;
+  host.takeClientsToNotify();
+  one.signal();
+  expect(page.columns(doubling).grants[0]).toBe(2 * 9 * 3);
+  expect(host.takeClientsToNotify()).toEqual([one.client]);
+  expect(host.tenants()).toMatchObject([{ tenant: 'a', heard: 54, class: 'idle', rateGbps: 100 }]);
 });
 
 test('settings of thousands of absent tenants are evicted, oldest first; those of present tenants stay', () => {
@@ -55,7 +107,7 @@ test('settings of thousands of absent tenants are evicted, oldest first; those o
   host.set(late.tenant, { gbps: late.gbps });
   host.pass(0);
   const others = [early, late].map(({ tenant }) => new Process(host, tenant).join());
-  expect([a, ...others].map(({ grants }) => grants[M.RATE_GBPS] === 7)).toEqual([true, false, true]);
+  expect([a, ...others].map((page) => granted(page, 'rateGbps') === 7)).toEqual([true, false, true]);
 });
 
 test('rates follow weights; a tenant of two processes has one rate; settings apply at once and later', () => {
@@ -63,9 +115,9 @@ test('rates follow weights; a tenant of two processes has one rate; settings app
   const a = [new Process(host, 'a', { weight: 3 }), new Process(host, 'a', { weight: 3 })];
   const b = new Process(host, 'b');
   const seats = [...a, b].map((one) => one.join());
-  for (const seat of seats) say(seat, { [M.RATED_QPS]: 2 });
+  for (const seat of seats) say(seat, { ratedQps: 2 });
   for (const one of [...a, b]) one.signal();
-  const rates = () => seats.map(({ grants }) => grants[M.RATE_GBPS]);
+  const rates = () => seats.map((page) => granted(page, 'rateGbps'));
   expect(rates()).toEqual([37.5, 37.5, 25]);
   expect(host.set('b', { weight: 6 })).toBe(true);
   host.pass(0);
@@ -79,11 +131,11 @@ test('rates follow weights; a tenant of two processes has one rate; settings app
   expect(rates()).toEqual([100 / 6, 100 / 6, 200 / 3]);
 });
 
-test('a stopped tenant lends its share within 100 ms, and gets it back when it continues', () => {
+test('a stopped tenant lends its share within 100 ms, and regains it when it continues', () => {
   const host = hostOf();
   const [one, other] = [new Process(host, 'a'), new Process(host, 'b')];
   const [a, b] = [one.join(), other.join()];
-  for (const seat of [a, b]) say(seat, { [M.RATED_QPS]: 1 });
+  for (const seat of [a, b]) say(seat, { ratedQps: 1 });
   const every = 20e6;
   let atNs = 0;
   for (; atNs <= 4 * every; atNs += every) {
@@ -92,23 +144,23 @@ test('a stopped tenant lends its share within 100 ms, and gets it back when it c
   }
   expect(SILENT_NS + every).toBeLessThanOrEqual(100e6);
   // Its future share, granted now in case the daemon stops before the tenant continues.
-  expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS, LINK_GBPS / 2]);
+  expect([granted(a, 'rateGbps'), granted(b, 'rateGbps')]).toEqual([LINK_GBPS, LINK_GBPS / 2]);
   expect(host.takeClientsToNotify()).toContain(one.client);
   say(b, {});
   host.fullPass(atNs);
-  expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS / 2, LINK_GBPS / 2]);
+  expect([granted(a, 'rateGbps'), granted(b, 'rateGbps')]).toEqual([LINK_GBPS / 2, LINK_GBPS / 2]);
 });
 
-/** The first of two tenants' part of the link after each tick in which the other gives no sign of life. */
+/** The first tenant's part of the link after each tick in which the second gives no sign of life. */
 function shareBeside(look: (tick: number) => ProcessState | null, ticks: number): number[] {
   let tick = 0;
   const host = hostOf({ inspectProcess: () => look(tick) });
   const [a, b] = ['a', 'b'].map((tenant) => new Process(host, tenant).join());
-  for (const seat of [a, b]) say(seat, { [M.RATED_QPS]: 1 });
+  for (const seat of [a, b]) say(seat, { ratedQps: 1 });
   return Array.from({ length: ticks + 1 }, () => {
     say(a, {});
     host.fullPass(tick++ * 20e6);
-    return a.grants[M.RATE_GBPS] / LINK_GBPS;
+    return granted(a, 'rateGbps') / LINK_GBPS;
   });
 }
 const firstWhole = (shares: readonly number[]) => shares.indexOf(1);
@@ -121,7 +173,7 @@ test('a stopped process is silent after 40 ms, a sleeping or spinning one after 
   expect(firstWhole(shareBeside(() => ran('S', 0), 10))).toBe(3);
   expect(firstWhole(shareBeside(() => null, 10))).toBe(3);
   expect(firstWhole(shareBeside(() => ran('R', 5e6, 5e6), 100))).toBe(-1);
-  // It has a CPU a tenth of the time: 20 ms of CPU time take 200.
+  // The process has a CPU for a tenth of the time, so 20 ms of CPU time take 200 ms.
   expect(firstWhole(shareBeside((tick) => ran('R', tick * 2e6), 100))).toBe(12);
   // A system call may take long, though not forever.
   expect(firstWhole(shareBeside((tick) => ran('R', 0, tick * 20e6), 10))).toBe(5);
@@ -136,16 +188,16 @@ test('a pass does not inspect thousands of silent processes; they keep their sha
     },
   });
   const honest = new Process(host, 'honest').join();
-  for (let i = 0; i < 1000; i++) say(new Process(host, `t${i}`, {}, i + 1).join(), { [M.RATED_QPS]: 1 });
-  say(honest, { [M.RATED_QPS]: 1 });
+  for (let i = 0; i < 1000; i++) say(new Process(host, `t${i}`, {}, i + 1).join(), { ratedQps: 1 });
+  say(honest, { ratedQps: 1 });
   host.fullPass(0);
   host.fullPass(49e6);
   expect(inspections).toBe(16);
   host.fullPass(200e6);
   say(honest, {});
   host.fullPass(251e6);
-  // The inspected ones wait for a CPU.
-  expect(honest.grants[M.RATE_GBPS]).toBeGreaterThan(LINK_GBPS / 100);
+  // The inspected processes are waiting for a CPU.
+  expect(granted(honest, 'rateGbps')).toBeGreaterThan(LINK_GBPS / 100);
 });
 
 test('a process with many contexts is inspected once per pass, and no process that waits for a CPU loses its share', () => {
@@ -154,12 +206,12 @@ test('a process with many contexts is inspected once per pass, and no process th
   const seats = Array.from({ length: 48 }, () => many.join());
   const waiting = new Process(host, 'waiting', {}, 2).join();
   const honest = new Process(host, 'honest', {}, 3).join();
-  for (const seat of [...seats, waiting, honest]) say(seat, { [M.RATED_QPS]: 1 });
+  for (const seat of [...seats, waiting, honest]) say(seat, { ratedQps: 1 });
   for (let tick = 0; tick < 30; tick++) {
     for (const [i, seat] of seats.entries()) if (i % 3 === tick % 3) say(seat, {});
     say(honest, {});
     host.fullPass(tick * 20e6);
-    expect(honest.grants[M.RATE_GBPS]).toBeCloseTo(LINK_GBPS / 3);
+    expect(granted(honest, 'rateGbps')).toBeCloseTo(LINK_GBPS / 3);
   }
 });
 
@@ -195,7 +247,7 @@ test('the command line is read only if a rule names it and everything else in th
   expect(asked).toEqual(['cgroup', 'command']);
 });
 
-test('only a trusted program may have tenants of its own; another name is no second share', () => {
+test('only a trusted program may declare several tenants; for others a new name gives no second share', () => {
   const host = hostOf();
   const trusted = new Process(host, 'a', { hasTenants: true });
   const other = new Process(host, 'uid1000');
@@ -203,7 +255,7 @@ test('only a trusted program may have tenants of its own; another name is no sec
     [trusted, ['x', 'y']],
     [other, ['x', 'y', 'z']],
   ] as const) {
-    for (const tenant of tenants) say(process.join('sim0', tenant), { [M.RATED_QPS]: 1 });
+    for (const tenant of tenants) say(process.join('sim0', tenant), { ratedQps: 1 });
   }
   host.fullPass(0);
   const rows = host
@@ -224,8 +276,8 @@ test('contexts that take no part of the rate add nothing to what a tenant may se
   one.join();
   host.fullPass(0);
   expect(rates()).toEqual([['one', LINK_GBPS]]);
-  say(page, { [M.RATED_QPS]: 1 });
-  say(other.join(), { [M.RATED_QPS]: 1 });
+  say(page, { ratedQps: 1 });
+  say(other.join(), { ratedQps: 1 });
   host.fullPass(0);
   expect(rates()).toEqual([
     ['one', LINK_GBPS / 2],
@@ -254,35 +306,36 @@ test('without a daemon members have the standalone rate; when it goes they keep 
     memberLeft() {},
     signal() {},
     poll() {},
+    lacksRuler() {},
   };
-  const coordinator = new RemoteCoordinator('sim0', link, 7);
+  const coordinator = new RemoteCoordinator('sim0', link, { shares: { rateGbps: 7 } });
   const page = coordinator.join('a') as M.MemberPage;
-  expect([page.grants[M.RATE_GBPS], page.grants[M.SPLIT]]).toEqual([7, 0]);
+  expect([granted(page, 'rateGbps'), granted(page, 'split')]).toEqual([7, 0]);
   const [seat] = seats;
-  page.counters[M.CLASS] = M.DELAY;
+  report(page, { class: DELAY });
   const memory = pages();
-  const columns = columnsAt(memory, 3);
-  columns.grants[M.RATE_GBPS] = 42;
-  seat.attach(columns);
-  expect(page.grants[M.RATE_GBPS]).toBe(42);
-  expect(columns.counters[M.CLASS]).toBe(M.DELAY);
+  const row = seatRow(memory, 3);
+  columnsOf(row, shares).grants[RATE_GBPS] = 42;
+  seat.attach(row, hostOf().layout);
+  expect(granted(page, 'rateGbps')).toBe(42);
+  expect(reported(pageOf(row), 'class')).toBe(DELAY);
   expect(coordinator.takeChanges()).toEqual([page.row]);
   seat.detach();
-  columns.grants.fill(0);
-  page.counters[M.CLASS] = M.BANDWIDTH;
-  expect([page.grants[M.RATE_GBPS], columns.counters[M.CLASS]]).toEqual([42, M.DELAY]);
+  row.grants.fill(0);
+  report(page, { class: BANDWIDTH });
+  expect([granted(page, 'rateGbps'), reported(pageOf(row), 'class')]).toEqual([42, DELAY]);
 });
 
 const event = fc.record({
   member: fc.nat(5),
   column: fc.constantFrom(
-    M.CLASS,
-    M.ACTIVE_QPS,
-    M.LARGE_QPS,
-    M.MEAN_BYTES,
-    M.QUEUE_LENGTH,
-    M.WIRE_GBPS,
-    M.RATED_QPS,
+    'class',
+    'activeQps',
+    'largeQps',
+    'meanBytes',
+    'queueLength',
+    'wireGbps',
+    'ratedQps',
   ),
   value: fc.oneof(fc.nat(8), fc.double(), fc.constantFrom(1e9, -1)),
 });
@@ -295,23 +348,23 @@ test('one event log produces the same grants in a process and in the daemon', ()
       const tenants = ['a', 'a', 'b', 'c', 'd', 'd'];
       const remote = tenants.map((tenant) => new Process(host, tenant).join());
       const local = tenants.map((tenant) => inside.join(tenant) as M.MemberPage);
-      const shares = {
+      const rules = {
         linkGbps: LINK_GBPS,
         weights: new Map([[tenantId('a'), 1]]),
         ratesGbps: new Map(),
       };
       for (const { member, column, value } of log) {
-        for (const page of [remote[member], local[member]]) page.counters[column] = value;
+        for (const page of [remote[member], local[member]]) report(page, { [column]: value });
         host.fullPass(0);
-        inside.runPass({ ...RULES, rotateFrom: Number.POSITIVE_INFINITY }, 0);
-        inside.share(shares, 0);
-        expect(remote.map(({ grants }) => [...grants])).toEqual(local.map(({ grants }) => [...grants]));
+        inside.decide(master, { ...RULES, rotateFrom: NEVER, silentNs: NEVER }, 0);
+        inside.decide(shares, rules, 0);
+        expect(remote.map(allGrants)).toEqual(local.map(allGrants));
       }
     }),
   );
 });
 
-test('a tenant that opens context after context leaves seats to the others', () => {
+test('a tenant that opens context after context leaves seats for the others', () => {
   const host = hostOf();
   const greedy = Array.from({ length: 5 }, () => new Process(host, 'a').client);
   const refused = greedy.flatMap((client) =>
@@ -333,7 +386,7 @@ test('reidentify() reports a client whose contexts exceed the seats of its new t
   expect(clients.reduce((sum, { seats }) => sum + seats.size, 0)).toBe(1024);
 });
 
-test('a frame of the list has room for the longest names and the largest numbers', () => {
+test('a frame of the tenant list has room for the longest names and the largest numbers', () => {
   const host = hostOf();
   const device = `sim${'\u0001'.repeat(125)}`;
   for (let i = 0; i < 100; i++) {
@@ -346,11 +399,11 @@ test('a frame of the list has room for the longest names and the largest numbers
 });
 
 test('no tenant is limited on a link of unknown rate', () => {
-  const host = new Host({ rules: RULES, linkGbps: () => 0 });
+  const host = new Host({ rulings: RULINGS, linkGbps: () => 0 });
   const page = new Process(host, 'a').join();
-  say(page, { [M.RATED_QPS]: 1 });
+  say(page, { ratedQps: 1 });
   host.fullPass(0);
-  expect(page.grants[M.RATE_GBPS]).toBeGreaterThanOrEqual(1000);
+  expect(granted(page, 'rateGbps')).toBeGreaterThanOrEqual(1000);
 });
 
 test('a declared name counts in a rule only if the kernel vouches for a user, group or cgroup', () => {
@@ -385,13 +438,11 @@ test('`*` matches any text, and a command line that almost matches in a million 
 test('a program that sends and polls without pause is alive, though its event loop never runs', () => {
   const host = hostOf();
   const [busy, other] = ['a', 'b'].map((tenant) => new Process(host, tenant).join());
-  const context = { index: 0, handle: 1, device: 'sim0', tenant: 'a', nic: null };
-  const bucket = new Bucket({ index: 0, device: 'sim0', key: 'a', burstBytes: 1 });
-  busy.counters[M.RATED_QPS] = bucket.addQp(context, busy);
+  report(busy, { ratedQps: 1 });
   for (let nowNs = 0; nowNs <= 2 * SILENT_NS; nowNs += SILENT_NS / 3) {
-    bucket.fill(nowNs);
-    say(other, { [M.RATED_QPS]: 1 });
+    grantedGbps([{ page: busy, columns: busy.columns(shares) }]);
+    say(other, { ratedQps: 1 });
     host.fullPass(nowNs);
-    expect(busy.grants[M.RATE_GBPS]).toBe(LINK_GBPS / 2);
+    expect(granted(busy, 'rateGbps')).toBe(LINK_GBPS / 2);
   }
 });

@@ -1,24 +1,25 @@
-// Malicious programs of another user: the others keep their share, and the daemon its memory, its descriptors
-// and most of its core; the log names the culprit. ISOVERBS_DAEMON_ROUNDS=full repeats the attacks as often
-// as the security model promises.
+// Malicious programs of another user: other tenants keep their shares, the daemon's memory, descriptors and CPU use
+// stay bounded, and the log names the culprit. ISOVERBS_DAEMON_ROUNDS=full repeats the attacks as often as the security
+// model promises.
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import * as M from '../../src/coordinator/member-table.ts';
+import type * as M from '../../src/coordinator/member-table.ts';
 import { DaemonClient } from '../../src/daemon/client/client.ts';
 import { Host } from '../../src/daemon/host.ts';
 import type { PeerCredentials } from '../../src/daemon/ipc/index.ts';
 import { identify } from '../../src/daemon/rules.ts';
 import { Server } from '../../src/daemon/server.ts';
+import { granted, RULINGS, report } from '../support/columns.ts';
 import { reason, start } from './rig.ts';
 
 const isFull = process.env.ISOVERBS_DAEMON_ROUNDS === 'full';
 const SEED = Number(process.env.ISOVERBS_SEED ?? Date.now() % 1e6);
 if (reason === '') console.log(`hostile programs of seed ${SEED} (ISOVERBS_SEED)`);
-/** Another user, if this process may become it. */
+/** Another user's id, if this process may start programs as that user. */
 const EVIL_UID = process.getuid?.() === 0 ? 54321 : process.getuid!();
 const LINK_GBPS = 100;
 
@@ -27,7 +28,7 @@ afterEach(() => {
   for (const undo of cleanUp.splice(0).reverse()) undo();
 });
 
-/** A daemon that trusts this process only, and two of its clients with half of the link each. */
+/** A daemon that trusts only this process, and two clients with half of the link each. */
 async function setUp(limits = { clients: 600, clientsOfAUser: 400, reserved: 16 }) {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-hostile-'));
   chmodSync(folder, 0o755);
@@ -35,7 +36,7 @@ async function setUp(limits = { clients: 600, clientsOfAUser: 400, reserved: 16 
   const socket = join(folder, 's');
   const lines: string[] = [];
   const host = new Host({
-    rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
+    rulings: RULINGS,
     linkGbps: (device) => (device === 'sim0' ? LINK_GBPS : null),
   });
   const isOwn = ({ pid }: PeerCredentials) => pid === process.pid;
@@ -53,16 +54,16 @@ async function setUp(limits = { clients: 600, clientsOfAUser: 400, reserved: 16 
   server.listen();
   cleanUp.push(() => server.close());
   const honest = ['honest', 'other'].map((tenant) => {
-    const client = new DaemonClient({ socket, hello: { tenant }, standaloneGbps: 1e5, report() {} });
+    const client = new DaemonClient({ socket, hello: { tenant }, report() {} });
     cleanUp.push(() => client.close());
     const page = client.coordinator('sim0').join('') as M.MemberPage;
-    page.counters[M.RATED_QPS] = 1;
+    report(page, { ratedQps: 1 });
     return page;
   });
-  const shares = () => honest.map(({ grants }) => grants[M.RATE_GBPS]);
+  const shares = () => honest.map((page) => granted(page, 'rateGbps'));
   await vi.waitFor(() => expect(shares()).toEqual([50, 50]), 5000);
   const newcomer = (tenant: string) => {
-    const client = new DaemonClient({ socket, hello: { tenant }, standaloneGbps: 1e5, report() {} });
+    const client = new DaemonClient({ socket, hello: { tenant }, report() {} });
     cleanUp.push(() => client.close());
     return client;
   };
@@ -119,8 +120,8 @@ describe.skipIf(reason !== '')('hostile programs', () => {
     // Another client connects during the attack and gets a share soon.
     await vi.waitFor(() => expect(lines.join()).toMatch(named(child)), 5000);
     const page = newcomer('honest').coordinator('sim0').join('') as M.MemberPage;
-    page.counters[M.RATED_QPS] = 1;
-    await vi.waitFor(() => expect(page.grants[M.RATE_GBPS]).toBe(25), 5000);
+    report(page, { ratedQps: 1 });
+    await vi.waitFor(() => expect(granted(page, 'rateGbps')).toBe(25), 5000);
     const { cores } = await watched;
     expect(await ended).toMatchObject({ status: 0, stderr: '' });
     expect(cores).toBeLessThan(0.7);
@@ -157,12 +158,12 @@ describe.skipIf(reason !== '')('hostile programs', () => {
     expect(server.size).toBeLessThanOrEqual(584 + 16);
     expect(rssBytes() - rss).toBeLessThan(100e6);
     const page = newcomer('honest').coordinator('sim0').join('') as M.MemberPage;
-    page.counters[M.RATED_QPS] = 1;
+    report(page, { ratedQps: 1 });
     await vi.waitFor(() => expect(shares()).toEqual([25, 50]), 5000);
     expect(lines.join()).toMatch(named(child));
     child.kill('SIGKILL');
     await ended;
-    // The newcomer's socket and wake-up, at both ends.
+    // The new client has a socket and a wake-up, each with two ends.
     await vi.waitFor(() => expect([server.size, fds()]).toEqual([3, before + 4]), 10_000);
   });
 
@@ -172,14 +173,14 @@ describe.skipIf(reason !== '')('hostile programs', () => {
     const { ended } = evil('page', socket, isFull ? 1_000_000 : 10_000);
     const { least, most } = await watch(shares, ended);
     expect(await ended).toMatchObject({ status: 0, stderr: '', stdout: 'written' });
-    // It is one tenant at most, with the default weight.
+    // The attacker is at most one tenant, with the default weight.
     expect(least).toBeGreaterThanOrEqual((LINK_GBPS / 3) * 0.95);
     expect(most).toBeLessThanOrEqual(50);
     expect(rssBytes() - rss).toBeLessThan(100e6);
     await vi.waitFor(() => expect(shares()).toEqual([50, 50]), 5000);
   });
 
-  test('a false name, weight and class', async () => {
+  test('a false name, weight and kind of traffic', async () => {
     const { socket, host, shares } = await setUp();
     const { child, ended, printed } = evil('claim', socket, 1);
     await vi.waitFor(() => expect(host.tenants().length).toBe(3), 5000);

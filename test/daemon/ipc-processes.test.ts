@@ -56,7 +56,7 @@ describe.skipIf(reason !== '')('processes', () => {
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore'],
     });
-    // Its standard output is a socket of its own.
+    // Its standard output is a separate socket.
     expect(mine.filter((what) => stdout.includes(what))).toEqual([]);
     expect(stdout).not.toContain('memfd');
     for (const one of [listener, near, far, memory, left, right]) one.close();

@@ -5,13 +5,16 @@ import { expect, test } from 'vitest';
 import * as M from '../../src/coordinator/member-table.ts';
 import { setRemoteCoordinators } from '../../src/coordinator/registry.ts';
 import { RemoteCoordinator } from '../../src/daemon/client/remote-coordinator.ts';
+import { NO_LABELS } from '../../src/daemon/rules.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { passThrough } from '../../src/policies/pass-through.ts';
+import { DELAY } from '../../src/policies/perf/columns.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
-import { RequestBucket } from '../../src/shim/limiter.ts';
+import { RequestBucket } from '../../src/shim/limits/limiter.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, post, take } from '../sim/helpers.ts';
+import { granted, report } from '../support/columns.ts';
 import { hostOf, Process } from './host-rig.ts';
 
 const CHAINS: [string, () => Interceptor[]][] = [
@@ -36,7 +39,7 @@ function fabricOf() {
   return createFabric({ hosts: 2, autoAdvance: false, profile: 'cx6-100g' });
 }
 
-/** Programs of one tenant, each with contexts under a policy. */
+/** Programs of one tenant; each has contexts under a policy. */
 function programs(
   chain: () => Interceptor[],
   limits: { maxQps?: number; maxRequestsPerS?: number },
@@ -46,7 +49,7 @@ function programs(
   const fabric = fabricOf();
   const made = contexts.map((count): Program => {
     const process = new Process(host, 'storage', limits);
-    setRemoteCoordinators((device) => new RemoteCoordinator(device, process, 1e5));
+    setRemoteCoordinators((device) => new RemoteCoordinator(device, process));
     try {
       const v = compose({ ...fabric.provider }, chain());
       const ends = Array.from({ length: count }, () => makeEnd({ ...fabric, provider: v }, 0));
@@ -79,7 +82,7 @@ function write(end: End, peer: End, count: number, flags: number = V.IBV_SEND_SI
 
 type Rig = ReturnType<typeof programs>;
 
-/** Requests completed while each end always has some posted, by end. */
+/** Requests completed by each end while every end always has some posted. */
 async function completed({ fabric, beat }: Rig, pairs: readonly [End, End][], ns: number) {
   const done = pairs.map(() => 0);
   const fromNs = fabric.nowNs;
@@ -114,7 +117,7 @@ test.each(CHAINS)('requests per second under %s, over two programs with contexts
   const done = await completed(rig, pairs, ns);
   expect(sum(done)).toBeGreaterThan(0.95 * perS * (ns / 1e9));
   expect(sum(done)).toBeLessThan(1.05 * perS * (ns / 1e9));
-  // Each context has an equal part.
+  // Each context gets an equal part.
   for (const one of done) expect(one).toBeCloseTo(sum(done) / 3, -2);
 });
 
@@ -187,7 +190,7 @@ test('a limit starts, changes and ends while requests are posted', async () => {
   }
 });
 
-/** Like `completed`, for ends that have their requests posted. */
+/** Like `completed`, for ends whose requests are already posted. */
 async function completedInWindow(rig: Rig, pairs: readonly [End, End][], ns: number) {
   const { fabric } = rig;
   const done = pairs.map(() => 0);
@@ -218,7 +221,7 @@ test('a bucket gives no more than its rate and burst, and never stalls', () => {
         let nowNs = 1e9;
         let perS = steps[0].perS;
         const bucket = new RequestBucket(perS, nowNs);
-        // The initial tokens, plus those earned over time, less those taken.
+        // The initial tokens, plus those earned over time, minus those taken.
         let allowed = 4;
         const pass = (ns: number, nextPerS: number) => {
           nowNs += ns;
@@ -242,7 +245,7 @@ test('a bucket gives no more than its rate and burst, and never stalls', () => {
   );
 });
 
-test('the limit on queue pairs holds over programs and contexts', () => {
+test('the limit on queue pairs applies across programs and contexts', () => {
   const rig = programs(() => [passThrough()], { maxQps: 4 }, [1, 1]);
   const [a, b] = rig.made;
   const create = ({ v, ends: [end] }: Program) =>
@@ -276,7 +279,7 @@ test('the limit on queue pairs holds over programs and contexts', () => {
   expect(rig.host.tenants()[0]).toMatchObject({ qps: 25, maxQps: null });
 });
 
-test('a program gets no queue pair if others have all of them', () => {
+test('a program gets no queue pair if other programs have all of them', () => {
   const rig = programs(() => [passThrough()], {}, [2, 1]);
   const { v, ends } = rig.made[1];
   const [end] = ends;
@@ -319,20 +322,20 @@ test('for clients that differ, the largest weight and the strictest limits apply
   }
 });
 
-test('the class of a rule counts for the master, at all clients of the tenant', () => {
+test('the master uses the kind of traffic of a rule for all clients of the tenant', () => {
   const rowsWith = (declared: 'bandwidth' | null) => {
     const host = hostOf();
-    const small = { [M.CLASS]: M.DELAY, [M.ACTIVE_QPS]: 1, [M.LARGE_QPS]: 1, [M.MEAN_BYTES]: 16 };
+    const small = { class: DELAY, activeQps: 1, largeQps: 1, meanBytes: 16 };
     const pages = [
-      ...[0, 1].map(() => new Process(host, 'bulk', { class: declared }).join()),
+      ...[0, 1].map(() => new Process(host, 'bulk', { labels: { ...NO_LABELS, traffic: declared } }).join()),
       new Process(host, 'store').join(),
     ];
-    for (const { counters } of pages) {
-      for (const [column, value] of Object.entries(small)) counters[Number(column)] = value;
-      counters[M.HEARTBEAT]++;
+    for (const page of pages) {
+      report(page, small);
+      page.counters[M.HEARTBEAT]++;
     }
     host.fullPass(0);
-    const isSplit = pages.map(({ grants }) => grants[M.SPLIT]);
+    const isSplit = pages.map((page) => granted(page, 'split'));
     return { classes: host.tenants().map((row) => row.class), isSplit };
   };
   expect(rowsWith(null)).toEqual({ classes: ['delay', 'delay'], isSplit: [0, 0, 0] });

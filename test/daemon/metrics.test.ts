@@ -1,4 +1,4 @@
-// Metrics for Prometheus: their values, that sums only grow, and that requests are cheap for the daemon.
+// Metrics for Prometheus: their values are right, sums only grow, and requests are cheap for the daemon.
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import prometheus from 'prom-client';
@@ -21,12 +21,15 @@ test('metricsAddress() accepts loopback addresses only', () => {
   }
 });
 
-test('each answer has the current tenants, not those of the previous answer', async () => {
+test('each answer has only the current tenants, not those of the previous answer', async () => {
   const row: TenantRow = {
     device: 'd',
     tenant: 't',
     weight: 3,
     gbps: null,
+    qpWeight: null,
+    group: null,
+    traffic: null,
     class: 'delay',
     why: '',
     contexts: 1,
@@ -68,7 +71,7 @@ test('each answer has the current tenants, not those of the previous answer', as
   expect(await metrics.text()).not.toMatch(/^isoverbs_tenant_\w+\{/m);
 });
 
-test('thousands of tenants get a thousand series', async () => {
+test('thousands of tenants result in only a thousand series', async () => {
   const names = Array.from({ length: MAX_SERIES + 7 }, (_, i) => `t${i}"\n\\`);
   const metrics = new Metrics(prometheus, '1', {
     tenants: () => [],
@@ -90,7 +93,7 @@ test('thousands of tenants get a thousand series', async () => {
 });
 
 test.skipIf(reason !== '')(
-  'a daemon serves them, and refuses other requests and too many of them',
+  'a daemon serves them, and refuses other requests and excessive ones',
   { timeout: 60_000 },
   async () => {
     const socket = join(folder(), 's');
@@ -118,7 +121,7 @@ test.skipIf(reason !== '')(
     program.child.kill('SIGTERM');
     await program.ended;
     await expect.poll(() => value('tenants'), { timeout: 10_000 }).toBe(0);
-    // It has left; what it sent still counts.
+    // The tenant has left, but what it sent still counts.
     expect(await value('tenant_sent_bytes_total')).toBeGreaterThanOrEqual(before);
     expect(await ask()).not.toContain('isoverbs_tenant_weight{');
 
@@ -141,7 +144,7 @@ test.skipIf(reason !== '')(
       status = answer.status;
     }
     expect(status).toBe(429);
-    // A client that connects and sends nothing uses up connections, and nothing else of the daemon.
+    // A client that connects and sends nothing uses up connections, but no other resource of the daemon.
     const idle = Array.from({ length: 50 }, () =>
       connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {}),
     );

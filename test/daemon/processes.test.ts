@@ -1,5 +1,5 @@
 // Programs of several processes or threads, programs whose event loop never runs, containers, and daemons
-// that do not answer: each part of a program is a client, and none waits for a daemon.
+// that do not answer: each process and thread is a client, and none waits for a daemon.
 import { spawnSync } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
@@ -13,9 +13,9 @@ const PROGRAM = join(PROGRAMS, 'tenant.mjs');
 const FAMILY = join(PROGRAMS, 'family.mjs');
 const TIMEOUT_MS = 120_000;
 const PATIENCE_MS = 30_000;
-/** Most of the time they wait for a timeout or a start. */
+/** These tests spend most of their time waiting for a timeout or a start. */
 const AT_ONCE = { concurrent: true };
-// They use hardly any CPU.
+// These tests use hardly any CPU.
 process.env.PAUSE_MS = '20';
 const NOBODY = 65534;
 const HAS_NAMESPACES = spawnSync('unshare', ['-Urpfm', '--mount-proc', 'true']).status === 0;
@@ -40,7 +40,7 @@ async function has(world: World, tenant: string, contexts: number, processes: nu
   }
 }
 
-/** It sends, and the received data is correct. */
+/** The program sends, and the received data is correct. */
 async function works(tenant: Tenant): Promise<void> {
   const { completions } = await tenant.report();
   let now = completions;
@@ -61,6 +61,8 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
       const family = world.run('family', [process.execPath, FAMILY, how]);
       await has(world, 'family', processes, processes);
       expect(family.errors).toEqual([]);
+      // Only processes that have printed their number are killed.
+      await until('every process has begun', () => family.pids.size >= processes);
       family.kill();
       await has(world, 'family', 0, 0);
     },
@@ -115,7 +117,7 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
         `processes: joined ${joinedMs.toFixed(1)} ms after its first round, without a turn\n`,
       );
       expect(joinedMs).toBeLessThan(busyMs / 2);
-      // It also receives a grant.
+      // The program also receives a grant.
       const other = world.start('other', [PROGRAM]);
       await until('it has half', () => busy.last.rate === 50);
       expect([...busy.errors, ...other.errors]).toEqual([]);
@@ -126,7 +128,7 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
 
 describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
   test(
-    'stopped: clients keep their shares; a new program runs without it and joins when it continues',
+    'stopped: clients keep their shares; a new program runs without the daemon and joins when it continues',
     async () => {
       await using world = await worldOf();
       const old = world.start('old', [PROGRAM]);
@@ -138,7 +140,7 @@ describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
       await works(young);
       await works(old);
       expect([old.last.rate, young.last.joined]).toEqual([100, false]);
-      await until('it says that nobody answers', () => young.stderr.includes('does not answer'));
+      await until('the report that no daemon answers', () => young.stderr.includes('does not answer'));
       await works(young);
       const { gapNs } = await young.report();
       expect(gapNs).toBeLessThan(nowNs() - fromNs);
@@ -154,7 +156,7 @@ describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
     ['nothing', '', 1],
     ['a hang-up', null, 3],
   ])(
-    '%s: the program continues, reports it once, and joins the daemon that replaces it',
+    '%s: the program continues, reports the failure once, and joins the next daemon',
     async (_what, bytes, tries) => {
       await using world = new World();
       const sockets: Socket[] = [];
@@ -180,7 +182,7 @@ describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
   );
 
   test(
-    'a program that may not open the socket reports it once, continues, and joins when it may',
+    'a program that may not open the socket reports that once, continues, and joins when permitted',
     async () => {
       await using world = await worldOf();
       const isRoot = process.getuid!() === 0;
@@ -210,7 +212,7 @@ describe.skipIf(reason !== '' || !HAS_NAMESPACES)('containers', AT_ONCE, () => {
   ].join('\n');
 
   test(
-    'a program in namespaces of its own is identified as the kernel reports it to the daemon',
+    'a program in separate namespaces is identified as the kernel reports it to the daemon',
     async () => {
       await using world = await worldOf(config);
       const boxed = ['unshare', '-Urpfm', '--mount-proc', process.execPath, PROGRAM];

@@ -14,7 +14,7 @@ test('FrameReader returns the messages sent, however the stream is split', () =>
       const received: unknown[] = [];
       for (let at = 0, i = 0; at < stream.length; i++) {
         const bytes = sizes[i % sizes.length];
-        // The memory that held the bytes is reused.
+        // The stream's memory is reused.
         const piece = Uint8Array.from(stream.subarray(at, at + bytes));
         received.push(...frames.push(piece));
         piece.fill(0xff);

@@ -22,7 +22,7 @@ function obstacle(): string {
 export const reason = obstacle();
 if (reason !== '') console.warn(`skipped: ${reason}`);
 
-/** Whether python3 is available, for a peer that does what ours cannot. */
+/** Whether python3 is available, for a peer that can misbehave in ways that ours cannot. */
 export const hasPython = spawnSync('python3', ['--version']).status === 0;
 if (!hasPython) console.warn('skipped: hostile peers are written in Python, and there is no python3');
 
@@ -71,7 +71,7 @@ export async function until(condition: () => boolean, timeoutMs = 20_000): Promi
   }
 }
 
-/** The answer, once there is one. */
+/** Polls until there is an answer, and returns it. */
 export async function some<T>(ask: () => T | null): Promise<T> {
   let answer: T | null = null;
   await until(() => {

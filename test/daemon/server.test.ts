@@ -15,6 +15,7 @@ import { connectUnix, listenUnix, type UnixSocket } from '../../src/daemon/ipc/i
 import { frame, VERSION } from '../../src/daemon/protocol.ts';
 import { identify } from '../../src/daemon/rules.ts';
 import { Server, type ServerOptions } from '../../src/daemon/server.ts';
+import { granted, RULINGS, report } from '../support/columns.ts';
 
 const ALONE_GBPS = 1e5;
 const cleanUp: (() => void)[] = [];
@@ -32,7 +33,7 @@ function folder(): string {
 function daemon(socket: string, more: Partial<ServerOptions> = {}) {
   const lines: string[] = [];
   const host = new Host({
-    rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
+    rulings: RULINGS,
     linkGbps: (device) => (device === 'sim0' ? 100 : null),
   });
   const server = new Server({
@@ -55,7 +56,12 @@ function daemon(socket: string, more: Partial<ServerOptions> = {}) {
 function client(socket: string, tenant: string): { client: DaemonClient; reports: string[] } {
   const reports: string[] = [];
   const say = (line: string) => void reports.push(line);
-  const one = new DaemonClient({ socket, hello: { tenant }, standaloneGbps: ALONE_GBPS, report: say });
+  const one = new DaemonClient({
+    socket,
+    hello: { tenant },
+    standalone: { shares: { rateGbps: ALONE_GBPS } },
+    report: say,
+  });
   cleanUp.push(() => one.close());
   return { client: one, reports };
 }
@@ -70,52 +76,71 @@ test('two clients share by weight; one that leaves passes its share to the other
   let news = 0;
   a.listen(() => news++);
   const pages = [a, b].map(pageOf);
-  expect(pages[0].grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
-  for (const page of pages) page.counters[M.RATED_QPS] = 1;
-  await until(() => expect(pages.map(({ grants }) => grants[M.RATE_GBPS])).toEqual([50, 50]));
+  expect(granted(pages[0], 'rateGbps')).toBe(ALONE_GBPS);
+  for (const page of pages) report(page, { ratedQps: 1 });
+  await until(() => expect(pages.map((page) => granted(page, 'rateGbps'))).toEqual([50, 50]));
   expect(host.set('b', { weight: 3 })).toBe(true);
   host.pass(0);
-  expect(pages.map(({ grants }) => grants[M.RATE_GBPS])).toEqual([25, 75]);
+  expect(pages.map((page) => granted(page, 'rateGbps'))).toEqual([25, 75]);
   const before = news;
   b.close();
-  await until(() => expect(pages[0].grants[M.RATE_GBPS]).toBe(100));
+  await until(() => expect(granted(pages[0], 'rateGbps')).toBe(100));
   await until(() => expect(news).toBeGreaterThan(before));
   expect(server.size).toBe(1);
+});
+
+test('a program whose policy has a ruler that the daemon lacks keeps what it may do alone, and reports it once', async () => {
+  const socket = join(folder(), 's');
+  daemon(socket);
+  const { client: one, reports } = client(socket, 'a');
+  const said = { name: 'said', unit: 'any number', min: 0, max: 9, default: 0 };
+  const heard = { name: 'heard', unit: 'any number', min: 0, max: 9, default: 0, alone: 5 };
+  const unknown = { name: 'unknown', reports: [said], grants: [heard] };
+  const [page, other] = [pageOf(one), pageOf(one)];
+  for (const { reports: own } of [page.columns(unknown), other.columns(unknown)]) own[0] = 3;
+  for (const known of [page, other]) report(known, { ratedQps: 1 });
+  await until(() => expect([page, other].map((known) => granted(known, 'rateGbps'))).toEqual([50, 50]));
+  expect(page.columns(unknown).grants[0]).toBe(5);
+  expect(reports.some((line) => line.includes("no ruler 'unknown' with the columns"))).toBe(true);
 });
 
 test('without a daemon a client continues; it joins one that appears, keeps its share when that dies, and joins the next', async () => {
   const socket = join(folder(), 's');
   const { client: one, reports } = client(socket, 'a');
   const page = pageOf(one);
-  page.counters[M.RATED_QPS] = 1;
+  report(page, { ratedQps: 1 });
   await until(() => expect(reports.at(-1)).toContain('continuing without it'));
-  expect(page.grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
+  expect(granted(page, 'rateGbps')).toBe(ALONE_GBPS);
   const first = daemon(socket);
-  await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
+  await until(() => expect(granted(page, 'rateGbps')).toBe(100));
   first.host.set('a', { gbps: 7 });
   first.host.pass(0);
-  expect(page.grants[M.RATE_GBPS]).toBe(7);
+  expect(granted(page, 'rateGbps')).toBe(7);
   first.server.close();
   await until(() => expect(reports.at(-1)).toContain('its last grants stay in force'));
-  expect(page.grants[M.RATE_GBPS]).toBe(7);
+  expect(granted(page, 'rateGbps')).toBe(7);
   daemon(socket);
-  await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
+  await until(() => expect(granted(page, 'rateGbps')).toBe(100));
 });
 
-test('garbage, another version, silence and floods end the connection, are logged, and harm no other client', async () => {
+test('garbage, a different version, silence and floods end the connection, are logged, and harm no other client', async () => {
   const socket = join(folder(), 's');
   const { server, lines } = daemon(socket);
   const { client: honest } = client(socket, 'a');
   const page = pageOf(honest);
-  page.counters[M.RATED_QPS] = 1;
-  await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
+  report(page, { ratedQps: 1 });
+  await until(() => expect(granted(page, 'rateGbps')).toBe(100));
   const hello = { type: 'hello', version: VERSION, role: 'tool' } as const;
   const flood = Buffer.concat(Array.from({ length: 10_000 }, () => frame({ type: 'tenants' })));
   const evils: [Uint8Array | string, RegExp][] = [
     ['GET / HTTP/1.1\r\n\r\n', /a frame of \d+ bytes/],
     [Buffer.concat([Buffer.from([3, 0, 0, 0]), Buffer.from('xyz')]), /not JSON/],
     [frame({ type: 'tenants' }), /'tenants' before hello/],
-    [frame({ ...hello, version: 99 }), /version 99; this daemon speaks/],
+    [frame({ ...hello, version: 99 }), /protocol 99; this daemon speaks protocol 2/],
+    [
+      frame({ ...hello, version: 1 }),
+      /protocol 1; this daemon speaks protocol 2: use the daemon's version of isoverbs in this program/,
+    ],
     [Buffer.concat([frame(hello), frame(hello)]), /a second hello/],
     [Buffer.concat([frame(hello), frame({ type: 'leave', slot: 1 })]), /'leave' as a tool/],
     [Buffer.concat([frame(hello), flood]), /(messages a second|does not read)/],
@@ -130,7 +155,7 @@ test('garbage, another version, silence and floods end the connection, are logge
   const silent = connectNet(socket).on('error', () => {});
   await new Promise((resolve) => silent.resume().once('close', resolve));
   expect(lines.at(-1)).toContain('sent no hello');
-  expect([server.size, page.grants[M.RATE_GBPS]]).toEqual([1, 100]);
+  expect([server.size, granted(page, 'rateGbps')]).toEqual([1, 100]);
 });
 
 test('a client retries while the backlog of the socket is full', async () => {
@@ -163,7 +188,7 @@ test('a client retries while the backlog of the socket is full', async () => {
   for (const one of others) one.close();
 });
 
-test('only the sender is disconnected if it sends single bytes faster than messages may come', async () => {
+test('only the sender is disconnected if it sends single bytes faster than messages are allowed', async () => {
   const socket = join(folder(), 's');
   const { server, lines } = daemon(socket);
   const { client: honest } = client(socket, 'a');
@@ -189,24 +214,24 @@ test('what a hostile client writes into its page affects no other client', async
   const socket = join(folder(), 's');
   daemon(socket);
   const [evil, honest] = ['evil', 'a'].map((tenant) => pageOf(client(socket, tenant).client));
-  for (const page of [evil, honest]) page.counters[M.RATED_QPS] = 1;
-  await until(() => expect(honest.grants[M.RATE_GBPS]).toBe(50));
+  for (const page of [evil, honest]) report(page, { ratedQps: 1 });
+  await until(() => expect(granted(honest, 'rateGbps')).toBe(50));
   for (const value of [Number.NaN, Number.POSITIVE_INFINITY, -1, 1e308, 5e-324]) {
     evil.counters.fill(value);
     // Writing to its grants only changes a private copy.
     evil.grants.fill(value);
     await sleep(50);
-    expect([50, 100]).toContain(honest.grants[M.RATE_GBPS]);
+    expect([50, 100]).toContain(granted(honest, 'rateGbps'));
   }
 });
 
-test('when the daemon stops, clients keep their shares and do not inherit those of clients disconnected earlier', async () => {
+test('when the daemon stops, clients keep their shares and do not take over those of clients disconnected earlier', async () => {
   const socket = join(folder(), 's');
   const { server } = daemon(socket);
   const both = ['a', 'b'].map((tenant) => client(socket, tenant));
   const pages = both.map((one) => pageOf(one.client));
-  for (const page of pages) page.counters[M.RATED_QPS] = 1;
-  const rates = () => pages.map(({ grants }) => grants[M.RATE_GBPS]);
+  for (const page of pages) report(page, { ratedQps: 1 });
+  const rates = () => pages.map((page) => granted(page, 'rateGbps'));
   await until(() => expect(rates()).toEqual([50, 50]));
   server.close();
   for (const { reports } of both)
@@ -214,18 +239,18 @@ test('when the daemon stops, clients keep their shares and do not inherit those 
   expect(rates()).toEqual([50, 50]);
 });
 
-test('a client without queue pairs when the daemon stops gets its last share when it creates one', async () => {
+test('a client that had no queue pairs when the daemon stopped uses its last share when it creates one', async () => {
   const socket = join(folder(), 's');
   const { server, host } = daemon(socket);
   const { client: one, reports } = client(socket, 'a');
   const page = pageOf(one);
-  await until(() => expect([host.tenants().length, page.grants[M.RATE_GBPS]]).toEqual([1, 100]));
+  await until(() => expect([host.tenants().length, granted(page, 'rateGbps')]).toEqual([1, 100]));
   server.close();
   await until(() => expect(reports.at(-1)).toContain('its last grants stay in force'));
-  expect(page.grants[M.RATE_GBPS]).toBe(100);
+  expect(granted(page, 'rateGbps')).toBe(100);
 });
 
-test('the answer to a context that has left is not taken for one to the next in its seat', async () => {
+test('the answer to a context that has left is not mistaken for an answer to the next context in its seat', async () => {
   const socket = join(folder(), 's');
   const { host } = daemon(socket);
   const { client: one, reports } = client(socket, 'a');
@@ -234,12 +259,12 @@ test('the answer to a context that has left is not taken for one to the next in 
   const here = one.coordinator('sim0');
   here.leave(here.join('') as M.MemberPage);
   const elsewhere = one.coordinator('sim7').join('') as M.MemberPage;
-  elsewhere.counters[M.RATED_QPS] = 1;
+  report(elsewhere, { ratedQps: 1 });
   await until(() => expect(reports.at(-1)).toContain("knows no device 'sim7'"));
-  expect(elsewhere.grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
+  expect(granted(elsewhere, 'rateGbps')).toBe(ALONE_GBPS);
 });
 
-test('a list of thousands of tenants arrives complete, whatever is in the pages', async () => {
+test('a list of thousands of tenants arrives complete, whatever the pages contain', async () => {
   const socket = join(folder(), 's');
   const { host } = daemon(socket);
   const many = Array.from({ length: 4 }, (_, i) => client(socket, `t${i}`).client);
@@ -247,8 +272,8 @@ test('a list of thousands of tenants arrives complete, whatever is in the pages'
     const device = one.coordinator('sim0');
     for (let k = 0; k <= 250; k++) {
       const page = device.join(`${'\u0001'.repeat(100)}${i} ${k % 250}`) as M.MemberPage;
-      page.counters[M.WIRE_GBPS] = k % 250 === 0 ? 1e308 : 1;
-      page.counters[M.RATED_QPS] = 1e308;
+      report(page, { wireGbps: k % 250 === 0 ? 1e308 : 1 });
+      report(page, { ratedQps: 1e308 });
     }
   }
   await until(() => expect(host.tenants().length).toBe(1000));
@@ -256,7 +281,7 @@ test('a list of thousands of tenants arrives complete, whatever is in the pages'
   expect(rows.length).toBe(1000);
 });
 
-test('after cancel() no listener is called; otherwise ended() is called once', async () => {
+test('cancel() prevents all callbacks; otherwise ended() is called once', async () => {
   const socket = join(folder(), 'nobody');
   let ends = 0;
   const on = { connected() {}, received() {}, signalled() {}, ended: () => ends++ };
@@ -267,13 +292,13 @@ test('after cancel() no listener is called; otherwise ended() is called once', a
   await until(() => expect(ends).toBe(1));
 });
 
-test('what a program sent before it left is counted, though no pass had read it', async () => {
+test('bytes sent before a program leaves are counted even if no pass had read them', async () => {
   const socket = join(folder(), 's');
   const { host, server } = daemon(socket);
   const { client: one } = client(socket, 'a');
   const page = pageOf(one);
   await until(() => expect(host.tenants().length).toBe(1));
-  await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
+  await until(() => expect(granted(page, 'rateGbps')).toBe(100));
   page.counters[M.SENT_BYTES] = 1000;
   one.close();
   await until(() => expect(server.size).toBe(0));
@@ -307,13 +332,13 @@ test("new rules that leave too few seats for a client's contexts disconnect it, 
   expect(contexts()).toBe(1024);
 });
 
-test('what a context sent is counted even if another one is opened as it closes', async () => {
+test('bytes sent by a context are counted even if another context opens as it closes', async () => {
   const socket = join(folder(), 's');
   const { host } = daemon(socket);
   const device = client(socket, 'a').client.coordinator('sim0');
   let page = device.join('') as M.MemberPage;
   for (let i = 0; i < 60; i++) {
-    await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
+    await until(() => expect(granted(page, 'rateGbps')).toBe(100));
     page.counters[M.SENT_BYTES] = 1000;
     device.leave(page);
     page = device.join('') as M.MemberPage;

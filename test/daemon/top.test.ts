@@ -1,4 +1,4 @@
-// `isoverbs top`: rates, order, and its handling of a terminal. Requires a build.
+// `isoverbs top`: rates, order, and terminal handling. Requires a build.
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ordered, ratesOf, shownName, type TopRow, topTable } from '../../src/cli/output/top-table.ts';
@@ -11,6 +11,9 @@ const row = (tenant: string, more: Partial<TopRow> = {}): TopRow => ({
   tenant,
   weight: 1,
   gbps: null,
+  qpWeight: null,
+  group: null,
+  traffic: null,
   class: 'messages',
   why: 'nothing to isolate',
   contexts: 1,
@@ -33,7 +36,7 @@ const row = (tenant: string, more: Partial<TopRow> = {}): TopRow => ({
 
 const look = (nowNs: number, ...rows: TenantRow[]) => ({ nowNs, rows });
 
-test('rates are computed between two samples, by the clock of the daemon', () => {
+test("rates are computed between two samples, with the daemon's clock", () => {
   const before = look(1e9, row('a', { sentBytes: 1000, sentRequests: 10 }), row('b', { sentBytes: 5000 }));
   const after = look(
     3e9,
@@ -43,9 +46,9 @@ test('rates are computed between two samples, by the clock of the daemon', () =>
   );
   const [a, b, c] = ratesOf(before, after);
   expect(a).toMatchObject({ sentGbps: 1, requestsPerS: 10 });
-  // Its sums started anew; and a tenant that was not present.
+  // The first tenant's sums restarted, and the second tenant is new.
   for (const one of [b, c]) expect(one).toMatchObject({ sentGbps: null, requestsPerS: null });
-  // Another daemon's clock.
+  // The clock of another daemon.
   expect(ratesOf(look(9e9, row('a')), look(1e9, row('a')))[0].sentGbps).toBeNull();
 });
 
@@ -87,7 +90,7 @@ test('the table shows everything, and no terminal control characters', () => {
 });
 
 test.skipIf(reason !== '')(
-  'prints tables and JSON lines while a daemon goes and returns; fails without one',
+  'prints tables and JSON lines while a daemon stops and restarts; fails without a daemon',
   { timeout: 60_000 },
   async () => {
     const socket = join(folder(), 's');
@@ -123,7 +126,7 @@ test.skipIf(reason !== '')(
   },
 );
 
-/** Runs a command in a terminal of 100 columns, typing what it reads from its input. */
+/** Runs a command in a terminal of 100 columns, and types what this process reads from its input. */
 const IN_TERMINAL = `
 import fcntl, os, pty, select, struct, sys, termios
 pid, fd = pty.fork()

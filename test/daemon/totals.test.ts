@@ -1,24 +1,22 @@
-// What tenants have sent (src/daemon/totals.ts): the sums only grow, and are forgotten in time.
+// Totals of what tenants have sent (src/daemon/totals.ts): they only grow, and are dropped eventually.
 import { expect, test } from 'vitest';
 import * as M from '../../src/coordinator/member-table.ts';
 import { Client, Host } from '../../src/daemon/host.ts';
-import { columnsAt } from '../../src/daemon/pages.ts';
 import { addSent, MAX_REMEMBERED, REMEMBERED_NS, Totals } from '../../src/daemon/totals.ts';
+import { RULINGS, seatRow } from '../support/columns.ts';
 import { identity, pages } from './host-rig.ts';
-
-const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
 
 const client = (tenant: string) => new Client(identity(tenant), pages(), 4711);
 
-test('what a tenant has sent stays when its contexts and processes leave', () => {
-  const host = new Host({ rules: RULES, linkGbps: () => 100 });
+test("a tenant's totals remain when its contexts and processes leave", () => {
+  const host = new Host({ rulings: RULINGS, linkGbps: () => 100 });
   const [first, second] = [client('a'), client('a')];
   const sent = () => host.sentTotals(9).map(({ tenant, sentBytes }) => [tenant, sentBytes]);
   for (const one of [first, second]) host.join(one, 0, 'sim0', 1);
-  columnsAt(first.pages, 0).counters[M.SENT_BYTES] = 1000;
-  columnsAt(second.pages, 0).counters[M.SENT_BYTES] = 10;
+  seatRow(first.pages, 0).counters[M.SENT_BYTES] = 1000;
+  seatRow(second.pages, 0).counters[M.SENT_BYTES] = 10;
   expect(sent()).toEqual([['a', 1010]]);
-  columnsAt(first.pages, 0).counters[M.SENT_BYTES] = 1500;
+  seatRow(first.pages, 0).counters[M.SENT_BYTES] = 1500;
   host.leave(first, 0, 2);
   expect(host.tenants().map(({ sentBytes }) => sentBytes)).toEqual([1510]);
   host.forget(second, 3);
@@ -27,14 +25,14 @@ test('what a tenant has sent stays when its contexts and processes leave', () =>
   // What the page of a returning tenant already shows is counted.
   host.join(first, 0, 'sim0', 4);
   expect(sent()).toEqual([['a', 1510]]);
-  columnsAt(first.pages, 0).counters[M.SENT_BYTES] = 1501;
+  seatRow(first.pages, 0).counters[M.SENT_BYTES] = 1501;
   expect(sent()).toEqual([['a', 1511]]);
 });
 
-test('totals are finite and grow, whatever is in a page', () => {
+test('totals are finite and grow, whatever a page contains', () => {
   const total = new Totals().enter('sim0', 'a');
   const counted = { requests: 0, bytes: 0 };
-  const counters = new Float64Array(M.COUNTERS);
+  const counters = new Float64Array(M.MEMBER.reports.length);
   let before = 0;
   for (const value of [5, 3, Number.NaN, 7, -1, Number.POSITIVE_INFINITY, 1e300, 9, -1e300, 10]) {
     counters.fill(value);
@@ -46,7 +44,7 @@ test('totals are finite and grow, whatever is in a page', () => {
   expect(before).toBeGreaterThan(5);
 });
 
-test('departed tenants are forgotten after an hour, and beyond a thousand the oldest at once', () => {
+test('departed tenants are dropped after an hour, or at once, oldest first, beyond a thousand', () => {
   const totals = new Totals();
   totals.enter('sim0', 'stays');
   for (let i = 0; i < MAX_REMEMBERED + 5; i++) totals.leave(totals.enter('sim0', `t${i}`), i);

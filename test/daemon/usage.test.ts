@@ -1,4 +1,4 @@
-// The daemon shows for a tenant what its program did: over simulated devices, without a socket.
+// The daemon reports what a tenant's program did: over simulated devices, without a socket.
 import { expect, test } from 'vitest';
 import { setRemoteCoordinators } from '../../src/coordinator/registry.ts';
 import { RemoteCoordinator } from '../../src/daemon/client/remote-coordinator.ts';
@@ -14,7 +14,7 @@ import { hostOf, Process } from './host-rig.ts';
 function programOf(chain: () => Interceptor[]) {
   const host = hostOf();
   const process = new Process(host, 'storage');
-  setRemoteCoordinators((device) => new RemoteCoordinator(device, process, 1e5));
+  setRemoteCoordinators((device) => new RemoteCoordinator(device, process));
   try {
     const fabric = createFabric({ hosts: 2, autoAdvance: false, profile: 'cx6-100g' });
     const v = compose(fabric.provider, chain());
@@ -99,7 +99,7 @@ test('requests that the device refuses do not count', () => {
   expect(row()).toMatchObject({ sentRequests: 2, sentBytes: 300 });
 });
 
-test('held requests are shown while they are held', async () => {
+test('held requests are reported while they are held', async () => {
   const { fabric, ends, peers, row } = programOf(() => [
     createPolicy('token-bucket', { ratesGbps: { '': 1 }, burstBytes: 1 }),
   ]);
@@ -118,7 +118,7 @@ test('one signaled request per beat is timed', async () => {
     take(ends[0]);
     return fabric.nowNs - fromNs;
   };
-  // None was requested yet.
+  // No sample was requested yet.
   await timeNs(8);
   expect(row().latencyNs).toBe(0);
   await timeNs(8, 0);
@@ -126,14 +126,14 @@ test('one signaled request per beat is timed', async () => {
   expect(row().latencyNs).toBeCloseTo(shortNs, -3);
   const longNs = await timeNs(1 << 20);
   expect(row().latencyNs).toBeCloseTo((7 * shortNs + longNs) / 8, -3);
-  // Only the first one after each beat.
+  // Only the first request after each beat is timed.
   const { latencyNs } = row();
   await timeNs(8);
   for (let i = 0; i < 5; i++) await timeNs(1 << 20);
   expect(row().latencyNs).toBeLessThan(latencyNs);
 });
 
-test('a request that failed, or whose queue pair is reset or gone, is not timed', async () => {
+test('a request that failed, or whose queue pair was reset or destroyed, is not timed', async () => {
   const { fabric, v, ends, peers, row } = programOf(() => [createPolicy('token-bucket')]);
   row();
   ends[0].send.clear();

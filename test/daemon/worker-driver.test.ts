@@ -1,4 +1,4 @@
-// Policies in threads of their own are ordinary clients of the daemon: real processes over simulated devices.
+// Policies in worker threads are ordinary clients of the daemon: real processes over simulated devices.
 import { execFile } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -26,7 +26,7 @@ async function begin(policy: string, tenants: Record<string, NodeJS.ProcessEnv>)
 const isoverbs = async (...words: string[]) =>
   (await run(process.execPath, [MAIN, ...words, '--socket', world.socket], { env: cleanEnv() })).stdout;
 
-/** What the daemon reports of its tenants, once the condition is met. */
+/** The daemon's report of its tenants, once it meets the condition. */
 async function rows(
   isSo: (byName: Record<string, TenantRow>) => boolean,
 ): Promise<Record<string, TenantRow>> {
@@ -42,7 +42,7 @@ async function rows(
 const share = (row: TenantRow | undefined) => Math.round(row?.rateGbps ?? 0);
 
 test.skipIf(reason !== '')(
-  'shares 1:3, what was sent, and a limit',
+  'shares of 1:3, totals, and a limit',
   async () => {
     await begin('token-bucket', { one: { ISOVERBS_WEIGHT: '1' }, three: { ISOVERBS_WEIGHT: '3' } });
     const { one, three } = await rows(
@@ -67,7 +67,7 @@ test.skipIf(reason !== '')(
 test.skipIf(reason !== '')(
   "perf splits a tenant's messages when they delay another tenant",
   async () => {
-    await begin('perf', { long: {}, short: { ISOVERBS_CLASS: 'delay' } });
+    await begin('perf', { long: {}, short: { ISOVERBS_TRAFFIC: 'latency' } });
     const { long, short } = await rows((now) => now.long?.split && now.short?.class === 'delay');
     expect([long.class, short.split]).toEqual(['bandwidth', false]);
     await rows((now) => now.long.sentRequests > long.sentRequests);

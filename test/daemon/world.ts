@@ -1,4 +1,4 @@
-/** One real daemon and tenants that are processes, for tests of failures. */
+/** One real daemon with processes as tenants, for tests of failures. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ const PATIENCE_MS = 30_000;
 
 export const nowNs = () => Number(process.hrtime.bigint());
 
-/** The environment of this process, without what a test runner or a user has set. */
+/** The environment of this process, without variables that a test runner or a user has set. */
 export function cleanEnv(): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(([key]) => !/^(ISOVERBS_|VITEST|NODE_)/.test(key));
   return Object.fromEntries(inherited);
@@ -64,7 +64,7 @@ interface Change {
   readonly rate: number;
   readonly joined: boolean;
   readonly ns: number;
-  /** The wait for a CPU up to then. */
+  /** The time spent waiting for a CPU until then. */
   readonly waitedNs: number;
 }
 
@@ -80,18 +80,18 @@ export interface Report {
   readonly ns: number;
 }
 
-/** A process that runs test/daemon/programs/tenant.mjs, or another program that prints the same. */
+/** A process that runs test/daemon/programs/tenant.mjs, or another program with the same output. */
 export class Tenant {
   readonly name: string;
   readonly child: ChildProcess;
   readonly changes: Change[] = [];
   readonly reports: Report[] = [];
   readonly errors: string[] = [];
-  /** When it began to spin, or to leave. */
+  /** The time at which the process began to spin, or to leave. */
   readonly marksNs: number[] = [];
   readonly ended: Promise<void>;
   pid = 0;
-  /** Of all that print, because a program may consist of several processes. */
+  /** For each printing process, because a program may consist of several. */
   readonly pids = new Set<number>();
   isReady = false;
   stderr = '';
@@ -147,7 +147,7 @@ export class Tenant {
     this.child.kill('SIGKILL');
   }
 
-  /** The first change to at least this rate after a time. */
+  /** The first change to at least this rate after the given time. */
   async reaches(gbps: number, afterNs: number): Promise<Change> {
     const find = () => this.changes.find(({ rate, ns }) => ns > afterNs && rate >= gbps);
     await until(`${this.name} has ${gbps} Gbit/s`, () => find() !== undefined);
@@ -155,7 +155,7 @@ export class Tenant {
   }
 }
 
-/** A folder, a daemon that may be started and ended in it, and its tenants. */
+/** A folder in which a daemon can be started and ended, and the daemon's tenants. */
 export class World {
   readonly folder = mkdtempSync(join(tmpdir(), 'isoverbs-world-'));
   readonly socket = join(this.folder, 's');
@@ -168,7 +168,7 @@ export class World {
     writeFileSync(this.config, config);
   }
 
-  /** Resolves when it listens. */
+  /** Resolves when the daemon listens. */
   async startDaemon(): Promise<void> {
     this.log = '';
     const args = [MAIN, 'daemon', '--config', this.config, '--socket', this.socket];
@@ -180,7 +180,7 @@ export class World {
     await until('the daemon listens', () => this.log.includes('listening'));
   }
 
-  /** The daemon's tenants, as it reports them. */
+  /** The tenants as the daemon reports them. */
   tenantRows(): Promise<TenantRow[]> {
     return requestTenants(this.socket);
   }
@@ -194,7 +194,7 @@ export class World {
     await ended;
   }
 
-  /** Under `isoverbs run`. */
+  /** Starts a program under `isoverbs run`. */
   run(name: string, command: readonly string[], env: NodeJS.ProcessEnv = {}): Tenant {
     const words = [MAIN, 'run', '--socket', this.socket, '--policy', 'token-bucket', '--tenant', name];
     return this.adopt(
@@ -203,7 +203,7 @@ export class World {
     );
   }
 
-  /** With the environment that `isoverbs run` sets; starts faster without that process. */
+  /** Starts a program with the environment that `isoverbs run` sets, which is faster without that process. */
   start(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}, uid?: number): Tenant {
     const own = { ISOVERBS_DAEMON: this.socket, ISOVERBS_POLICY: 'token-bucket', ISOVERBS_TENANT: name };
     const child = spawn(process.execPath, [`--import=${REGISTER}`, ...args], {
@@ -219,7 +219,7 @@ export class World {
     return tenant;
   }
 
-  /** Ends everything it has started. */
+  /** Ends everything that this world has started. */
   async close(): Promise<void> {
     for (const tenant of this.tenants) if (tenant.child.exitCode === null) tenant.kill();
     await this.endDaemon('SIGKILL');

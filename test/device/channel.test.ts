@@ -114,7 +114,7 @@ describe.skipIf(skipReason !== '')('completion channels', () => {
     write(1);
     await pause(50);
     expect(first).toBe(0);
-    // The event waited in the kernel.
+    // The event was pending in the kernel.
     expect(await nextEvent()).toBe(cq);
     await rig.drain(1);
     for (let i = 0; i < 20; i++) {

@@ -19,7 +19,7 @@ function run(name: string, ...flags: string[]): Promise<{ code: unknown; stdout:
 const CASES = ['idle-channel', 'exit-in-listener', 'workers', 'cm-throwing-listener', 'cm-workers'];
 const MORE_OF_THE_SAME = ['ref-channel', 'throwing-listener', 'cm-exit-in-listener', 'cm-rounds'];
 
-describe.skipIf(skipReason !== '' || !built)('processes that end in odd ways', () => {
+describe.skipIf(skipReason !== '' || !built)('processes that end abnormally', () => {
   const passes =
     (name: string, ...flags: string[]) =>
     async () => {

@@ -2,6 +2,7 @@
 // Emulated machines are slow, and five polling programs share two CPUs. The link rate given to the daemon is therefore
 // a quarter of what transfers reached there without it, 0.16 Gbit/s, and the burst that tenants may send outlasts
 // their waits for a CPU.
+import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -12,15 +13,16 @@ import { device } from './ground.ts';
 
 const LINK_GBPS = 0.04;
 const TOKEN_BUCKET = `token-bucket:burstBytes=${1 << 18}`;
+const DEMAND_SHARES = `${resolve(import.meta.dirname, '../../examples/policies/demand-shares.mjs')}:burstBytes=${1 << 18},periodNs=1e7`;
 const SENT = /^sent \d+ bytes, [\d.]+ Gbit\/s, sha256 ok$/m;
 const GETS = /^\d+ GETs: p50 [\d.]+ us, p99 [\d.]+ us, \d+ per second$/m;
 /** RoCEv2 header bytes of each packet with a path MTU of 4096 bytes. */
 const WIRE = (4096 + 82) / 4096;
 /** Time limit for what happens soon on an idle machine. */
 const LONG_MS = 240_000;
-/** A store that has begun to GET has done some. */
+/** Time in which a store that has begun to GET completes some GETs. */
 const GETS_MS = 5000;
-/** Longer than any test here takes. */
+/** Longer than any of these tests takes. */
 const LONG_S = 3600;
 
 /** Opens the device, and creates a queue pair once the daemon knows of it; the policy cannot hold it before that. */
@@ -167,6 +169,20 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
     expect(JSON.parse(await programs.command('tenants', '--socket', programs.socket, '--json'))).toBeTruthy();
   });
 
+  test('a policy of a module shares by the weights of its own ruler', async () => {
+    newGround();
+    const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares(DEMAND_SHARES)]);
+    const transfers = [1, 3].map((weight) => ground.transfer({ tenant: `w${weight}`, weight }, LONG_S));
+    await rows((some) => has(some, 'w1', LINK_GBPS / 4) && has(some, 'w3', (3 * LINK_GBPS) / 4));
+    await Promise.all(transfers.map((one) => one.line(/^\d+ WRITEs$/)));
+    const got = await during('1:3 by demand', transfers, 16_000);
+    expect(Math.abs(got.part - 1 / 4)).toBeLessThan(0.1);
+    for (const one of transfers) one.kill('SIGINT');
+    await Promise.all(transfers.map((one) => one.done()));
+    for (const one of transfers) expect(one.output).toMatch(SENT);
+    expect(receiver.output).not.toContain('WRONG');
+  });
+
   test('perf classifies programs by traffic, isolates them, and releases one when the other leaves', async () => {
     newGround();
     await Promise.all([ground.serve(), shares('perf')]);
@@ -218,7 +234,7 @@ describe.skipIf(device === '')(
       newGround();
       await ground.serve();
       const said: string[] = [];
-      // Without a policy, the command warns that there is none, and the program that no daemon answers.
+      // Without a policy, the command warns about that, and the program warns that no daemon answers.
       for (const [run, lines] of [
         [null, 0],
         [{ tenant: 'a', policy: 'token-bucket' }, 1],

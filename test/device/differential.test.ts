@@ -10,14 +10,14 @@ import { device, realGround } from './ground.ts';
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 20);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_121);
 
-/** A simulated device as lax about its queues as soft-RoCE: programs never fill them. */
+/** The simulated device is as lax about its queues as soft-RoCE, so programs never fill them. */
 const laxSim = (): Ground => ({ ...simGround(), strictQueues: false });
 
 /**
- * What programs leave out because soft-RoCE of Linux 6.1 departs from the standard (docs/testing.md has the full list):
- * a bad local key completes with LOC_QP_OP_ERR instead of LOC_PROT_ERR, a SEND_WITH_INV of a key that the peer does
- * not have succeeds at the sender, a window opens the whole region that it is bound to, and what was posted in SQD waits
- * for the next post after RTS.
+ * Features that programs leave out because soft-RoCE of Linux 6.1 departs from the standard (docs/testing.md has the
+ * full list): a bad local key completes with LOC_QP_OP_ERR instead of LOC_PROT_ERR, a SEND_WITH_INV of a key that the
+ * peer does not have succeeds at the sender, a window opens the whole region that it is bound to, and what was posted
+ * in SQD waits for the next post after RTS.
  */
 const DEPARTURES = { localFaults: true, badKeys: true, windowRanges: true, pause: true };
 

@@ -6,15 +6,17 @@ import { findDevice } from './rig.ts';
 
 const found = findDevice();
 
-/** The endings that differ most for the device; in a virtual machine each takes ten seconds or more. */
+/**
+ * The endings that differ most from the device's point of view; in a virtual machine each takes ten seconds or more.
+ */
 const ENDINGS = ['wait', 'worker terminated', 'exit beside workers'];
 
 describe.skipIf(typeof found === 'string')('processes that end in the middle of transfers', () => {
   endings(typeof found === 'string' ? '' : found.name, ENDINGS);
 });
 
-describe.skipIf(typeof found === 'string')('a bound window goes before its queue pair', () => {
-  // Soft-RoCE blocks for 50 s if the queue pair goes first.
+describe.skipIf(typeof found === 'string')('a bound window is closed before its queue pair', () => {
+  // Soft-RoCE blocks for 50 s if the queue pair is closed first.
   test('when the context is closed', async () => {
     const context = openDevice(typeof found === 'string' ? '' : found.name);
     const pd = context.allocPd();

@@ -128,7 +128,8 @@ describe.skipIf(device === '')('kill -9 of the other process', { timeout: 240_00
     console.log(`told ${Math.round(tookMs)} ms after the end of the other process`);
     expect(error).toMatchObject({ code: 'ISO_ERR_CONNECTION' });
     expect(tookMs).toBeLessThan(1000);
-    // Messages that arrived before are there, up to all posted receives; then the remaining receives are flushed.
+    // The messages that arrived earlier complete first, up to all posted receives; then the remaining receives are
+    // flushed.
     const rest = (await cq.drain(16)).map(({ status }) => status);
     const delivered = rest.filter((status) => status === 0).length;
     expect(rest.slice(delivered)).toEqual(rest.slice(delivered).map(() => IBV_WC_WR_FLUSH_ERR));

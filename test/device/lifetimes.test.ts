@@ -1,4 +1,4 @@
-/** Devices, handles and memory: what may be closed when, and what happens to calls that come too late. */
+/** Devices, handles and memory: which objects may be closed when, and how late calls fail. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { createRdmaCoreProvider } from '../../src/providers/rdma-core/index.ts';
 import * as V from '../../src/verbs/index.ts';
@@ -190,7 +190,7 @@ describe.skipIf(skipReason !== '')('handles', () => {
           'ISO_ERR_HANDLE',
         );
       }
-      // Of all live handles, the verb accepts those of one kind, which the error's text names.
+      // Of all live handles, the verb accepts only those of the kind that the error's text names.
       const needs = errorOf(() => call(0)).message;
       for (const handle of wrongKind) {
         const name = V.KIND_NAMES[kindOf(handle)];
@@ -351,7 +351,7 @@ describe.skipIf(skipReason !== '')('memory', () => {
     try {
       moved = detach(info.memory as ArrayBuffer);
     } catch {
-      // Node refuses to transfer memory that is not its own.
+      // Node.js refuses to transfer memory that it does not own.
     }
     // transfer() cannot be refused: the device keeps using memory that still exists.
     rig.send.clear().write(1, SIGNALED, info.addr, 3, info.lkey, rig.addr + 4096, rig.mr.rkey);

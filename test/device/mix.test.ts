@@ -34,7 +34,7 @@ describe.skipIf(device === '')('a mix on a real device', () => {
     'D:name=c,op=send,transport=ud,think=100us',
   ];
   for (const apps of [WRITES_SENDS_READS, ATOMICS_BATCHES_DATAGRAMS]) {
-    // Half a minute each, most of which is the start of the threads: the other operations have tests of their own.
+    // Each takes half a minute, mostly to start the threads, so other operations have separate tests.
     const options = { tags: apps === WRITES_SENDS_READS ? [] : ['long'], timeout: 250_000 };
     test(`${apps.join(', ')}: all data arrives intact`, options, () => {
       const result = mix(...apps.flatMap((app) => ['--app', app]));
@@ -50,7 +50,7 @@ describe.skipIf(device === '')('a mix on a real device', () => {
     });
   }
 
-  test('under perf, tenants in two threads know of each other', () => {
+  test('under perf, tenants in two threads are isolated from each other', () => {
     const result = mix('--policy', 'perf', '--app', 'B:size=64KiB', '--app', 'D');
     expect(result.invariants).toEqual([]);
     const said = Object.fromEntries((result.policyStates ?? []).map((state) => [state.tenant, state]));
@@ -59,7 +59,7 @@ describe.skipIf(device === '')('a mix on a real device', () => {
     for (const { completed, errors } of result.apps) expect([completed > 0, errors]).toEqual([true, 0]);
   }, 250_000);
 
-  test('under perf, a tenant on its own has nothing split', { tags: ['long'], timeout: 250_000 }, () => {
+  test('under perf, no messages of a lone tenant are split', { tags: ['long'], timeout: 250_000 }, () => {
     const result = mix('--policy', 'perf', '--app', 'B:size=64KiB');
     expect(result.policyStates).toMatchObject([{ tenant: 'B', does: 'left alone' }]);
   });

@@ -110,7 +110,7 @@ describe.skipIf(skipReason !== '')('operations on a queue pair connected to itse
     expect(bytes.subarray(4096, 4196)).toEqual(data);
   });
 
-  test('an inline message of no bytes', async () => {
+  test('an empty inline message is sent', async () => {
     const { send, recv, mr, addr } = open();
     recv.clear().recv(1, addr, 16, mr.lkey);
     rig.postRecv();
@@ -168,7 +168,7 @@ describe.skipIf(skipReason !== '')('operations on a queue pair connected to itse
     expect((await rig.drain(3)).every((wc) => wc.status === 0)).toBe(true);
   });
 
-  test('a wr_id has all 64 bits', async () => {
+  test('a wr_id keeps all 64 bits', async () => {
     const { send, mr, addr } = open();
     send
       .clear()
@@ -179,7 +179,7 @@ describe.skipIf(skipReason !== '')('operations on a queue pair connected to itse
     expect(rig.wcs.wrIdBigInt(0)).toBe(0xffffffff_fedcba98n);
   });
 
-  test('batches longer than a native list, and a part of a batch', async () => {
+  test('batches longer than a native list, and parts of a batch, are posted', async () => {
     const { send, mr, addr, p, qp } = open({ cap: { maxSendWr: 1024 }, cqe: 2048 });
     const big = new V.SendBatch(p, { capacity: 700 });
     for (let i = 0; i < 700; i++) big.write(i, SIGNALED, addr, 4, mr.lkey, addr + 4096, mr.rkey);

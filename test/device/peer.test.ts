@@ -75,7 +75,7 @@ describe.skipIf(device === '')('cooperating shims on a real device', () => {
     expect(shimmed.counted.map((layers) => layers[1])).toEqual([pieces, Math.ceil(BYTES / 16384)]);
   }, 120_000);
 
-  test('rdma_cm connections carry it, too', async () => {
+  test('rdma_cm connections also carry the protocol', async () => {
     const ground = realGround();
     const chain = () => [createPolicy('perf', { isolation: 'always', readByRemoteControl: true })];
     const ends = { provider: ground.provider, host: 'localhost', caller: chain(), server: chain() };

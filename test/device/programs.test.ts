@@ -83,7 +83,7 @@ describe.skipIf(device === '' || !pingpong)('rc-pingpong and ibv_rc_pingpong', (
     });
 });
 
-/** Packets between the two devices get lost; on one device there is no wire to lose them on. */
+/** Packets between the two devices get lost; a single device has no wire on which to lose them. */
 function lose(percent: number): void {
   const { status, stderr } = spawnSync('tc', [
     ...['qdisc', 'replace', 'dev', 'veth0', 'root', 'netem', 'loss', `${percent}%`],
@@ -129,7 +129,7 @@ describe.skipIf(device === '').each([0, 1])('examples between two processes, %i 
   }
 });
 
-test.skipIf(device === '')('isoverbs devices lists it', async () => {
+test.skipIf(device === '')('isoverbs devices lists the device', async () => {
   const { code, out } = await start(process.execPath, ['dist/cli/main.js', 'devices', '--json']).done;
   expect(code).toBe(0);
   const { devices } = JSON.parse(out);

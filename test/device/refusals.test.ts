@@ -277,7 +277,7 @@ describe.skipIf(skipReason !== '')('error completions', () => {
     send.clear().write(1, 0, addr, 8, mr.lkey, addr + offset, mr.rkey + key * 0x100);
     send.write(2, 0, addr, 8, mr.lkey, addr, mr.rkey);
     expect(rig.postSend()).toBe(2);
-    // Unsignaled requests are reported, too, when they fail.
+    // Unsignaled requests are also reported when they fail.
     const wcs = await rig.drain(2);
     expect(wcs).toMatchObject([
       { wrId: 1, status: V.IBV_WC_REM_ACCESS_ERR },
@@ -340,7 +340,7 @@ describe.skipIf(skipReason !== '')('error completions', () => {
     expect(await rig.drain(1)).toMatchObject([{ wrId: 5, status: 0 }]);
   });
 
-  test('completions of a destroyed queue pair are gone', async () => {
+  test('completions of a destroyed queue pair are discarded', async () => {
     const { p, send, addr, mr, cq } = open();
     const cap = { maxSendWr: 16, maxRecvWr: 16, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
     const other = rig.createQp({ cap });
@@ -373,7 +373,7 @@ describe.skipIf(skipReason !== '')('states', () => {
     rig.close();
   });
 
-  test('a transition names the bits that are missing or not allowed', () => {
+  test('the error of a transition names the attributes that are missing or not allowed', () => {
     const rig = new Rig();
     const { p, qp } = rig;
     const missing = errorOf(() => p.modifyQp(qp, { qpState: V.IBV_QPS_INIT }, V.IBV_QP_STATE));

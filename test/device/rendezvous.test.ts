@@ -18,7 +18,7 @@ describe('TCP rendezvous', () => {
     for (const socket of sockets.splice(0)) socket.destroy();
   });
 
-  /** Listens; `first` is the first wire that comes. */
+  /** Listens; `first` is the first wire to connect. */
   async function accepted(): Promise<{ first: Promise<Wire> }> {
     let accept: (wire: Wire) => void = () => {};
     const first = new Promise<Wire>((resolve) => {
@@ -75,7 +75,7 @@ describe('TCP rendezvous', () => {
     expect(await closeOf(await first)).toBeInstanceOf(HandshakeError);
   });
 
-  test('frames in pieces', async () => {
+  test('frames in pieces are reassembled', async () => {
     const { first } = await accepted();
     const socket = await raw();
     const wire = await first;
@@ -87,7 +87,7 @@ describe('TCP rendezvous', () => {
     expect(await got).toEqual([Uint8Array.of(7, 8), Uint8Array.of(9)]);
   });
 
-  test('a peer that breaks off', async () => {
+  test('a peer that disconnects', async () => {
     const { first } = await accepted();
     const socket = await raw();
     socket.write(Uint8Array.of(0, 0, 0, 9, 1));

@@ -1,4 +1,4 @@
-/** Shared by the device tests: a device if there is one, and queue pairs connected to themselves. */
+/** Helpers that the device tests share: a device if there is one, and queue pairs connected to themselves. */
 import { addonStatus, createRdmaCoreProvider } from '../../src/providers/rdma-core/index.ts';
 import * as V from '../../src/verbs/index.ts';
 import { initAttr, pathTo, rtrAttr, rtsAttr } from '../support/to-rts.ts';
@@ -41,7 +41,7 @@ export interface RigOptions {
   retryCnt?: number;
   rnrRetry?: number;
   access?: number;
-  /** A completion channel for the CQ. */
+  /** Whether the CQ has a completion channel. */
   channel?: boolean;
   memoryBytes?: number;
 }

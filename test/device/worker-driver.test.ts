@@ -1,4 +1,4 @@
-// Policies in a worker thread on a real device: the worker calls the addon and polls by itself.
+// Policies in a worker thread on a real device: the worker calls the addon and polls without the main thread.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Op, program, runProgram } from '../conformance/program.ts';
@@ -9,8 +9,8 @@ const RUNS = Number(process.env.ISOVERBS_RUNS ?? 2);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_124);
 
 /**
- * Nothing reports when an unsignaled request is done, and a worker on a busy machine may take long. Also, soft-RoCE
- * sometimes never completes the requests before a send that fails locally, with or without a worker.
+ * No event reports when an unsignaled request has completed, and a worker on a busy machine may take long. Also,
+ * soft-RoCE sometimes never completes the requests before a send that fails locally, with or without a worker.
  */
 const reporting = program.map((p) => ({
   ...p,

@@ -4,7 +4,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
-import { driverOf, type WorkerDriverOptions, workerDriver } from '../../src/drivers/index.ts';
+import {
+  driverOf,
+  type WorkerDriverOptions,
+  workerDriver,
+  workerOptionsOf,
+} from '../../src/drivers/index.ts';
 import { addonStatus } from '../../src/providers/rdma-core/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';
@@ -19,7 +24,7 @@ function allowed(thread: string): string {
     const status = readFileSync(`/proc/${thread}/status`, 'utf8');
     return /^Cpus_allowed_list:\s*(\S+)$/m.exec(status)?.[1] ?? '';
   } catch {
-    // It has ended meanwhile.
+    // The thread has ended in the meantime.
     return '';
   }
 }
@@ -134,19 +139,35 @@ test.each([
   ['worker:cpu=03', 'worker:cpu=3'],
   [{ name: 'worker' }, 'worker'],
   [{ name: 'worker', cpu: 3 }, 'worker:cpu=3'],
+  ['worker:spin=1ms', 'worker:spin=1000000ns'],
+  ['worker:spin=0', 'worker:spin=0ns'],
+  ['worker:spin=200us,cpu=1', 'worker:cpu=1,spin=200000ns'],
+  [{ name: 'worker', cpu: 1, spinNs: 5000 }, 'worker:cpu=1,spin=5000ns'],
   [{ name: 'inline' }, 'inline'],
 ])('the driver %j', (choice, expected) => {
-  expect(driverOf(choice, 'x')).toBe(expected);
+  const driver = driverOf(choice, 'x');
+  expect(driver).toBe(expected);
+  expect(driverOf(driver, 'x')).toBe(driver);
+});
+
+test('the options of a driver come back from its string', () => {
+  expect(workerOptionsOf(driverOf('worker:spin=0.2ms,cpu=1', 'x'))).toEqual({ cpu: 1, spinNs: 200_000 });
+  expect(workerOptionsOf('worker')).toEqual({});
 });
 
 test.each([
-  ['thread', "x: unknown driver 'thread'; use inline, worker or worker:cpu=NUMBER"],
+  ['thread', "x: unknown driver 'thread'; use inline, worker or worker:cpu=NUMBER,spin=TIME"],
   ['worker:cpu=', "x: unknown driver 'worker:cpu='; use"],
   ['worker:core=3', "x: unknown driver 'worker:core=3'; use"],
   ['inline:cpu=3', "x: unknown driver 'inline:cpu=3'; use"],
   ['worker:cpu=65536', 'x: cpu: must be a whole number from 0 to 65535, got 65536'],
   [{ name: 'worker', cpu: '3' }, "x: cpu: must be a whole number from 0 to 65535, got '3'"],
-  [{ name: 'worker', core: 3 }, "x: unknown key 'core'; the keys are name and cpu"],
+  [{ name: 'worker', core: 3 }, "x: unknown key 'core'; the keys are name, cpu and spinNs"],
+  ['worker:spin=5', "x: spin: '5' requires a unit"],
+  ['worker:spin=5us,', "x: unknown driver 'worker:spin=5us,'; use"],
+  ['worker:spin=2s', 'x: spinNs: must be a number of nanoseconds from 0 to 1000000000, got 2000000000'],
+  [{ name: 'worker', spinNs: -1 }, 'x: spinNs: must be a number of nanoseconds'],
+  [{ name: 'inline', spinNs: 5 }, "x: spinNs: only the driver 'worker'"],
   [{ name: 'inline', cpu: 3 }, "x: cpu: only the driver 'worker'"],
   [{ cpu: 3 }, "x: name: unknown driver 'undefined'; use inline or worker"],
   [null, 'x: unknown driver null; use'],

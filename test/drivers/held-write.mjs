@@ -1,5 +1,5 @@
 // @ts-nocheck
-/** A WRITE on sim0, given to the policy of that name in a worker thread to hold. */
+/** Posts a WRITE on sim0, which the policy of the given name holds in a worker thread. */
 import { openDevice } from 'isoverbs';
 
 export function heldWrite(name) {

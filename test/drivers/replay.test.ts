@@ -1,9 +1,9 @@
 /**
  * Logs of what an application does (posts, polls, time passing, ERR, RESET, destroys), recorded from seeded
- * random programs and replayed to the same policy under each driver. What it issues on each queue pair, in
- * order, what the application receives, and what is refused must be the same. After each post everything
- * posted is handed over, so that steps happen at the same time everywhere. ISOVERBS_EVENTS: the minimum
- * number of events (`npm run test:replay`: 100000).
+ * random programs and replayed to the same policy under each driver. The requests issued on each queue pair, in order,
+ * the application's completions, and the refusals must be the same. After each post all posted requests are handed
+ * over, so that steps happen at the same time under every driver. ISOVERBS_EVENTS: the minimum number of events (`npm
+ * run test:replay`: 100000).
  */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -43,7 +43,7 @@ function record(seed: number): Step[] {
   });
 }
 
-/** The result of a log: by queue pair what was issued, what the application received, what was refused. */
+/** The result of a log: for each queue pair the issued requests, the application's completions, and the refusals. */
 class Run {
   readonly issued: string[][] = [];
   readonly given: string[] = [];
@@ -52,7 +52,7 @@ class Run {
   pieces = 0;
   failures = 0;
   ends = 0;
-  /** What the policy's timers sleep for. */
+  /** The durations for which the policy's timers sleep. */
   timers = 0;
   private readonly fabric: Fabric;
   private readonly a: End;
@@ -69,7 +69,10 @@ class Run {
     connect(this.a, this.b);
   }
 
-  /** Below everything: what reaches the device. Handles of rings differ between drivers, their slots must not. */
+  /**
+   * The innermost interceptor, which records what reaches the device. Ring handles may differ between drivers, but not
+   * their slots.
+   */
   private watch(): Interceptor {
     const words = new Map<number, Uint32Array>();
     return {
@@ -139,7 +142,7 @@ class Run {
     const n = a.v.postSend(a.qp, a.send.ring, 0, sizes.length);
     this.given.push(n === sizes.length ? 'taken' : `refused at ${n}: ${a.send.errno}`);
     a.v.queryQp(a.qp);
-    // A worker never learns of a post that is refused as a whole; inline it is a call, in which due timers
+    // A worker never learns of a post that is refused as a whole, whereas inline it is a call, in which due timers
     // fire.
     if (n === 0) a.v.pollCq(a.recvCq, a.wc.ring, 0, 1);
   }
@@ -174,7 +177,7 @@ class Run {
   }
 }
 
-/** A slot, without what its opcode leaves undefined. */
+/** A slot without the fields that its opcode leaves undefined. */
 function slotText(words: Uint32Array, at: number): string {
   const sges = words[at + V.WR_OP] >>> 16;
   return words.subarray(at, at + (sges === 0 ? 8 : 12)).join();
@@ -194,14 +197,14 @@ const policies = {
 
 type Below = (fabric: Fabric) => Interceptor[];
 
-/** Virtual time: what a policy issues leaves when a core has spent the time it takes. */
+/** In virtual time, requests that a policy issues are sent after a core has spent the time that this takes. */
 const onCore =
   (costs: ShimCosts): Below =>
   (fabric) => [new ShimCpu(fabric.simulation.world, 'worker', costs).interceptor()];
 
 const FREE: ShimCosts = { shimPostNs: 0, shimWrNs: 0, handoverNs: 0 };
 
-/** A result on which all must agree. If the steps cost time, everything happens at other times. */
+/** The part of a result that must be the same under every driver. If steps cost time, all times differ. */
 const legs: Record<string, Record<string, [DriverName, Below]>> = {
   'at no cost': {
     inline: ['inline', () => []],
@@ -214,7 +217,7 @@ const legs: Record<string, Record<string, [DriverName, Below]>> = {
   },
 };
 
-/** Replays one log under everything and returns the results, the first of each. */
+/** Replays one log under every driver and returns the first result of each. */
 async function compareLog(spec: PolicySpec, seed: number): Promise<Run[]> {
   const log = record(seed);
   const firsts: Run[] = [];

@@ -71,6 +71,6 @@ test('the loop notices a wake-up at any step of going to sleep', async () => {
     expect(answered, `woken behind operation ${nth}`).toBe(true);
     if (!woken) break;
   }
-  // It announces that it sleeps, and checks once more for calls, sends, and sends that found no room.
+  // The loop announces that it sleeps, and checks once more for calls, sends, and sends that found no room.
   expect(nth).toBe(4);
 });

@@ -66,7 +66,7 @@ export class RequestLedger {
     const id = idAt(words, at);
     const position = ids.indexOf(id);
     if (position < 0) this.wrong.push(`completion of ${id}, which is not outstanding on ${queue}`);
-    // Receives come back one by one; behind a send are the unsignaled ones before it.
+    // Receives complete one by one; a send's completion also stands for the unsignaled sends before it.
     else if (isRecv && words[at + V.WC_SRQ] === 0 && position > 0)
       this.wrong.push(`${id} overtook ${ids[0]} on ${queue}`);
     ids.splice(isRecv ? position : 0, isRecv ? 1 : position + 1);

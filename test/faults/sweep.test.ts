@@ -9,7 +9,7 @@ const FULL = process.env.ISOVERBS_FAULTS === 'full';
 const stage = new Stage();
 afterAll(() => stage.close());
 
-/** 1, 2, 3 ... count + 1; with the last value, nothing fails. */
+/** Values 1, 2, 3 ... count + 1; with the last value no call fails. */
 function numbers(count: number): number[] {
   const all = Array.from({ length: count + 1 }, (_, i) => i + 1);
   return FULL ? all : [...new Set([1, count, count + 1])].filter((n) => n >= 1);

@@ -44,7 +44,7 @@ export interface Run {
   leaked: string[];
   calls: Record<string, number>;
   completions: number;
-  /** The most failed completions, other than flushes, of any queue pair. */
+  /** The largest number of failed completions, other than flushes, on any queue pair. */
   failures: number;
   wrong: string[];
 }

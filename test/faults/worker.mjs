@@ -10,7 +10,7 @@ const { processInterceptors } = await import(`${ROOT}/dist/process-interceptors.
 const { Context } = await import(`${ROOT}/dist/index.js`);
 const { RequestLedger } = await import('./ledger.mjs');
 
-/** Turns of the event loop after the end of a program, in which everything that it started finishes. */
+/** Turns of the event loop after a program's end, during which all of its pending work finishes. */
 const SETTLE_TURNS = 40;
 
 /** Verbs that create a handle, with those that destroy it. */
@@ -101,7 +101,7 @@ FinalizationRegistry.prototype.register = function (target, ...rest) {
 
 const lines = [];
 console.log = (...args) => lines.push(format(...args));
-/** Errors that would end a process, each once; a promise may reject before it is awaited. */
+/** Errors that would end a process, each recorded once; a promise may reject before it is awaited. */
 const strays = new Set();
 let dead = () => {};
 function stray(error) {

@@ -76,7 +76,7 @@ function listener(w) {
 
 const access = (w) => (w.random.chance(0.9) ? w.random.below(64) : w.random.word());
 
-/** Only a handle. */
+/** Takes only a handle. */
 const on = (kind) => (w) => [w.handle(kind)];
 const adds = (kind) => (w, result) => w.add(kind, typeof result === 'number' ? result : result.handle);
 const removes = (kind) => (w, _result, args) => w.remove(kind, args[0]);
@@ -339,10 +339,12 @@ export const CLOSERS = [
   ['wc', 'destroyRing'],
 ];
 
-/** At most this many of a kind are open at once. Contexts are few, because objects of different ones do not mix. */
+/**
+ * At most this many objects of a kind are open at once. Contexts are few, because objects of different ones do not mix.
+ */
 export const most = (kind) => ({ context: 2, pd: 3, xrcd: 3, channel: 4, cmChannel: 2 })[kind] ?? 12;
 
-/** The creators that these limits apply to. */
+/** The creators to which these limits apply. */
 export const MAKERS = {
   openDevice: 'context',
   allocPd: 'pd',

@@ -40,7 +40,7 @@ const world = new World(random);
 world.told = 0;
 world.makeError = makeError;
 world.allocShared = (bytes) => new Uint8Array(new SharedArrayBuffer(bytes));
-// As addon.ts does.
+// Does what addon.ts does.
 world.detach = 'transfer' in ArrayBuffer.prototype ? (buffer) => buffer.transfer(0) : native.detachBuffer;
 const counts = Object.fromEntries(Object.keys(CALLS).map((name) => [name, { calls: 0, passed: 0 }]));
 
@@ -71,7 +71,7 @@ function invoke(name, args) {
   return true;
 }
 
-/** One call; most of its arguments may be valid. */
+/** Makes one call, most of whose arguments may be valid. */
 world.try = (name) => {
   if (!(name in native)) return false;
   if (random.chance(0.03)) {

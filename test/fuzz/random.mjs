@@ -3,7 +3,7 @@ import { QPW_COUNT } from '../../dist/providers/rdma-core/qp-words.js';
 
 /** Seeded random numbers, and random values of every JavaScript type. */
 
-/** mulberry32. */
+/** The generator is mulberry32. */
 export class Random {
   constructor(seed) {
     this.state = seed >>> 0;

@@ -25,7 +25,7 @@ function postToSrq(srq, { handle }, count) {
 }
 
 const cases = {
-  /** A post to a queue with more elements than are built at a time never returned. */
+  /** A post of more elements than are built at a time never returned. */
   'srq-elements'() {
     const xrcd = native.openXrcd(context);
     const { handle: cq } = native.createCq(context, 16, 0, 0, 0);

@@ -54,7 +54,9 @@ export class World {
     else this.stale[this.random.below(MAX_STALE)] = handle;
   }
 
-  /** Usually a live handle of the kind; otherwise a stale one, one of another kind, or no handle at all. */
+  /**
+   * Usually a live handle of the kind; otherwise a stale handle, one of another kind, or a number that is not a handle.
+   */
   handle(kind) {
     const { random } = this;
     const list = this.all(kind);

@@ -12,7 +12,7 @@ const resolve = (apps: AppSpec[], more: Partial<MixSpec> = {}) => {
 test('parseApp() reads every key', () => {
   const text =
     'B:name=x,op=read,size=64-4KiB,qps=2,count=3,depth=8,batch=4,think=5us,host=1,to=0,tenant=t,group=g,weight=2,' +
-    'qpWeight=0.5,class=low,rate=1.5Gbps,start=1ms,stop=0.01s,cores=1,transport=rc,inline=no';
+    'qpWeight=0.5,kind=bandwidth,class=low,rate=1.5Gbps,start=1ms,stop=0.01s,cores=1,transport=rc,inline=no';
   expect(parseApp(text)).toEqual({
     kind: 'B',
     name: 'x',
@@ -29,6 +29,7 @@ test('parseApp() reads every key', () => {
     group: 'g',
     weight: 2,
     qpWeight: 0.5,
+    traffic: 'bandwidth',
     class: 1,
     rateGbps: 1.5,
     startNs: 1e6,
@@ -62,7 +63,7 @@ test('each kind has its defaults', () => {
   expect(b).toMatchObject({
     tenant: 'B',
     weight: 1,
-    qpWeight: 1,
+    qpLabels: {},
     startNs: 0,
     stopNs: 20e6,
     minBytes: 1 << 20,

@@ -173,14 +173,14 @@ describe('the host', () => {
 });
 
 describe('start, stop, rate and hosts', () => {
-  test('an app that starts later is measured from its start; until then the other has the whole wire', async () => {
+  test('an app that starts later is measured from its start; until then the other app has the whole wire', async () => {
     const result = await run('ideal', ['B', 'B:name=late,start=6ms'], { durationNs: 11e6 });
     const all = (100 * 4096) / (4096 + 82);
     within(appOf(result, 'late').throughputGbps, all / 2, 0.01);
     within(appOf(result, 'B').throughputGbps, (all * 5 + (all / 2) * 5) / 10, 0.01);
   });
 
-  test('an app that stops leaves the wire to the other', async () => {
+  test('an app that stops leaves the whole wire to the other app', async () => {
     // 64 KiB instead of 1 MiB, because outstanding requests are still sent after the stop.
     const result = await run('ideal', ['B', 'B:name=brief,size=64KiB,stop=6ms'], { durationNs: 11e6 });
     const all = (100 * 4096) / (4096 + 82);

@@ -1,4 +1,6 @@
-/** More bandwidth tenants than processing units, which send one after the other. The bounds are those of the claim many-b. */
+/**
+ * More bandwidth tenants than processing units, which send one after another. The bounds are those of the claim many-b.
+ */
 import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
@@ -54,7 +56,7 @@ test.each([1, 8])(
   },
 );
 
-test('a hundred B that start at once wait for the classification, so M has its rate from the first millisecond', async () => {
+test('a hundred B that start at once wait for the classification, so M gets its rate from the first millisecond', async () => {
   const result = await runMix({
     ...DEFAULTS,
     profile: 'cx6-100g',

@@ -1,4 +1,4 @@
-// The run cache: cached results equal those of runs, and results of another build are ignored.
+// The run cache: cached results equal those of real runs, and results of another build are ignored.
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Policies of single hosts, several policies inside one another, and the figures of each queue pair.
+// Policies of single hosts, nested policies, and the figures of each queue pair.
 import { expect, test } from 'vitest';
 import { jobOf } from '../../src/mix/jobs.ts';
 import { mixApp } from '../../src/mix/mixture.ts';
@@ -52,7 +52,7 @@ test('a policy on one host isolates its applications only', async () => {
   expect(new Set(other.policyStates?.map(({ device }) => device))).toEqual(new Set(['sim1']));
 });
 
-test('policies inside one another both act', async () => {
+test('nested policies are both applied', async () => {
   const rates = 'token-bucket:ratesGbps=B:10';
   const result = await run([`${rates};perf`], ['B', 'D']);
   const [b] = result.apps;
@@ -121,7 +121,7 @@ test.each<[string[], RegExp]>([
   [['--policy', 'perf', '--policy', 'none'], /policy 'none': there is 'perf' already; write 'perf;none' for/],
   [['--policy', '@9=none'], /policy: unknown host 9; hosts are 0 to 1/],
   [['--policy', '@1'], /policy '@1' is not of the form @HOST=POLICY/],
-  [['--policy', '@x=perf'], /'x' is no whole number/],
+  [['--policy', '@x=perf'], /'x' is not a whole number/],
   [['--policy', '@0=perf', '--policy', '@0-1=none'], /policy: host 0 is given two policies/],
   [['--policy', '@1-0=perf'], /range 1 to 0 is reversed/],
   [['--policy', '@0=magic'], /unknown policy 'magic'/],

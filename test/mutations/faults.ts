@@ -71,7 +71,7 @@ describe('traps', () => {
     test.concurrent(`${trap}: ${what}`, async ({ expect: expectHere }) => {
       const changes = new Map<string, string>();
       for (const edit of edits) changes.set(edit[0], edited(changes.get(edit[0]) ?? source(edit[0]), edit));
-      // Only the cases of the suite that the trap names.
+      // Runs only those cases of the suite that the trap names.
       const only = caughtBy === undefined ? '--bail=1' : `-t=${caughtBy.replace(/[^\w ]/g, '.')}`;
       const { failed, killed } = await inTree((tree) =>
         tree.withChanges(changes, () => runStage(tree, suite, [only])),

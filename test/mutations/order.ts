@@ -1,6 +1,6 @@
 /** The tests of the shim, in stages, each ordered by how quickly it finds faults. */
 
-/** A test that takes longer counts as one that does not end. */
+/** A test that takes longer counts as hanging. */
 export const LIMIT_MS = Number(process.env.ISOVERBS_TIMEOUT_S ?? 60) * 1000;
 
 /** Every verb, flag and state once. */

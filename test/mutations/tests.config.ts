@@ -17,7 +17,7 @@ export default defineConfig({
     root,
     include: order,
     maxWorkers: 1,
-    // Saves ten seconds of imports. What a test leaves behind does not matter, since no test fails without a fault.
+    // Saves ten seconds of imports. Leftovers of a test do not matter, since no test fails without a fault.
     isolate: false,
     testTimeout: LIMIT_MS,
     setupFiles: ['test/mutations/no-shrinking.ts', 'test/support/assertions.ts'],

@@ -18,7 +18,7 @@ test.each(traps)('trap $trap: $what', ({ edits, caughtBy }) => {
   expect(caughtBy === undefined || cases.some(({ name }) => name.includes(caughtBy))).toBe(true);
 });
 
-test('every random mutant is another program', () => {
+test('every random mutant is a different program', () => {
   const text =
     'export function f(a: number): number {\n  if (a < 1 && a > 0) a += 2;\n  g(a);\n  return a;\n}\n';
   const found = candidates('f.ts', text).map(

@@ -1,5 +1,5 @@
 /**
- * Faults that public interposition layers have, each put back into the shim: `edits` are source substitutions (each
+ * Faults found in public interposition layers, each planted in the shim: `edits` are source substitutions (each
  * must match exactly once), `caughtBy` is part of the name of a case of the conformance suite that must fail then.
  */
 /** A file, a text in it, and its replacement. */
@@ -9,7 +9,7 @@ export interface Trap {
   readonly trap: number;
   readonly what: string;
   readonly edits: readonly Edit[];
-  /** Absent: the tests do not end. */
+  /** If absent, the tests do not end. */
   readonly caughtBy?: string;
 }
 
@@ -114,7 +114,7 @@ export const traps: readonly Trap[] = [
     trap: 9,
     what: 'a fence is lost when its request is cut',
     edits: [[writer, 'if (isFirst) own |= flags & IBV_SEND_FENCE;', '']],
-    caughtBy: 'RC a fenced RDMA_WRITE of what an RDMA_READ before it brings',
+    caughtBy: 'RC a fenced RDMA_WRITE of the data that an RDMA_READ before it fetches',
   },
   {
     trap: 10,
@@ -140,7 +140,7 @@ export const traps: readonly Trap[] = [
         'if (!this.feeding && qp.backlog > 0 &&',
       ],
     ],
-    caughtBy: 'event: long messages go on without a poll or a listener',
+    caughtBy: 'event: long messages continue without a poll or a listener',
   },
   {
     trap: 12,

@@ -25,7 +25,7 @@ export interface Ending {
   /** The first test that failed, or another reason for the end. */
   readonly how: string;
   readonly failed: readonly string[];
-  /** The longest time in which no test ended. */
+  /** The longest time during which no test ended. */
   readonly silenceMs: number;
 }
 
@@ -70,14 +70,14 @@ export class Tree {
     }
   }
 
-  /** Ends the tests when none of them has ended for LIMIT_MS. */
+  /** Kills the tests when none of them has ended for LIMIT_MS. */
   runTests(stage: Stage, options: readonly string[] = []): Promise<Ending> {
     const report = join(this.path, 'report.json');
     rmSync(report, { force: true });
     const vitest = join(root, 'node_modules/vitest/vitest.mjs');
     const reporters = ['--reporter=verbose', '--reporter=json', `--outputFile.json=${report}`];
     const args = [vitest, 'run', '--config', CONFIG, ...reporters, ...options, ...stage.files];
-    // ISOVERBS_SEED is that of the mutants; the tests use the seeds of `npm test`.
+    // ISOVERBS_SEED applies to the mutants; the tests use the seeds of `npm test`.
     const { ISOVERBS_SEED: _, ...inherited } = process.env;
     const env = Object.entries({ ...inherited, ISOVERBS_NO_ADDON: '1', ...stage.env });
     const child = spawn(process.execPath, args, {

@@ -1,4 +1,4 @@
-// Claims: every claim is complete, and verdicts follow from what is measured.
+// Claims: every claim is complete, and verdicts follow from measurements.
 import { expect, test } from 'vitest';
 import { jobOf, specOf } from '../../src/mix/jobs.ts';
 import { avgUs, drops, fairness, gbps, share, spread, unevenness } from '../../src/mix/metrics.ts';
@@ -7,7 +7,6 @@ import { brokenRuns, Outcomes } from '../../src/mix/outcomes.ts';
 import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
 import type { AppResult, MixResult } from '../../src/mix/result.ts';
 import type { Check, Claim, Runs } from '../../src/papers/engine/claim.ts';
-import { claimsAbout, selectClaims } from '../../src/papers/engine/claims.ts';
 import { claimJobs, evaluate, type Row, type Verdict } from '../../src/papers/engine/evaluate-claim.ts';
 import {
   atLeast,
@@ -24,9 +23,23 @@ import {
 } from '../../src/papers/engine/expect.ts';
 import { driftOf } from '../../src/papers/engine/frozen.ts';
 import { mix } from '../../src/papers/engine/mix.ts';
-import { notShownOf, PAPERS, PARTS, reproducibleOf, SYSTEMS } from '../../src/papers/engine/papers.ts';
-import { driftText, heldClaims, paperSentence, paperText, tableOf } from '../../src/papers/engine/report.ts';
-import { paperClaims } from '../../src/papers/engine/verdicts.ts';
+import {
+  claimsAbout,
+  notShownOf,
+  PAPERS,
+  PARTS,
+  reproducibleOf,
+  SYSTEMS,
+  selectClaims,
+} from '../../src/papers/engine/papers.ts';
+import {
+  driftText,
+  heldClaims,
+  paperClaims,
+  paperSentence,
+  paperText,
+  tableOf,
+} from '../../src/papers/engine/report.ts';
 
 const within = (expectation: Parameters<typeof distance>[0], measured: number) =>
   distance(expectation, measured) <= 1;
@@ -77,7 +90,7 @@ test.each([
   }
 });
 
-test('metrics add up copies, and throw for an unknown app', () => {
+test('metrics sum up copies, and throw for an unknown app', () => {
   const latencyUs = { avg: 2, p50: 1, p99: 5, p999: 6, max: 7 };
   const run = resultOf([
     { name: 'a.0', throughputGbps: 30, messageRateMmps: 4, latencyUs },
@@ -119,7 +132,7 @@ const outcomesOf = (...rates: number[]) =>
     ]),
   );
 
-test('a row shows the worst check on the worst seed; one failing seed fails the row', () => {
+test('a row shows its worst check on the worst seed; one failing seed fails the row', () => {
   const [row, ...others] = evaluate(CLAIM, [1, 2], outcomesOf(105, 95));
   expect(others).toEqual([]);
   expect(row).toMatchObject({ at: 'far', seed: 2, measured: 95, lowest: 95, highest: 105, verdict: 'holds' });
@@ -127,7 +140,7 @@ test('a row shows the worst check on the worst seed; one failing seed fails the 
   expect(tableOf([CLAIM], [row])).toMatch(/size \(far\).*120 x.*25 %.*95 x.*95 to 105.*holds/);
 });
 
-test('a row reports the deviation of every check, whichever is the worst', () => {
+test('a row reports the deviation of every check, whichever is worst', () => {
   const [near, far] = CHECKS;
   const claim = { ...CLAIM, checks: [{ ...near, deviation: 'was shorter' }, far] };
   expect(evaluate(claim, [1], outcomesOf(100))[0]).toMatchObject({ at: 'far', deviation: 'was shorter' });

@@ -1,4 +1,4 @@
-// Figures of the papers: each figure is complete, and its points are what was measured.
+// Figures of the papers: each figure is complete, and its points are the measured values.
 import { expect, test } from 'vitest';
 import { jobOf } from '../../src/mix/jobs.ts';
 import { gbps } from '../../src/mix/metrics.ts';
@@ -7,8 +7,7 @@ import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
 import type { MixResult } from '../../src/mix/result.ts';
 import { defaultPolicies, evaluateFigure, figureJobs } from '../../src/papers/engine/evaluate-figure.ts';
 import type { NamedFigure } from '../../src/papers/engine/figure.ts';
-import { ALL_NUMBERS, shows } from '../../src/papers/engine/figure-numbers.ts';
-import { allFigures, selectFigures } from '../../src/papers/engine/figures.ts';
+import { ALL_NUMBERS, allFigures, selectFigures, shows } from '../../src/papers/engine/figures.ts';
 import { FIGURES_NOT_SHOWN } from '../../src/papers/engine/figures-not-shown.ts';
 import { mix } from '../../src/papers/engine/mix.ts';
 import { createPolicy } from '../../src/policies/index.ts';

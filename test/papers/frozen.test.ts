@@ -1,7 +1,7 @@
 // Bare devices are frozen: after a parameter has changed, every claim must run again.
 import { expect, test } from 'vitest';
-import { claimsAbout } from '../../src/papers/engine/claims.ts';
 import { profilesHash, readFrozen } from '../../src/papers/engine/frozen.ts';
+import { claimsAbout } from '../../src/papers/engine/papers.ts';
 
 const ADVICE = 'npm run reproduce -- --system bare --freeze runs every line again and renews the file';
 

@@ -4,17 +4,15 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { htmlOf } from '../../src/cli/report/html.ts';
+import { escapeHtml, html, htmlOf } from '../../src/cli/report/html.ts';
 import { escapeMarkdown, markdownOf } from '../../src/cli/report/markdown.ts';
-import { escapeHtml, html } from '../../src/cli/report/markup.ts';
 import type { Report } from '../../src/cli/report/report.ts';
 import { byPaper, verdictTable } from '../../src/cli/report/sections.ts';
 import { slim } from '../../src/cli/report/write.ts';
-import { claimsAbout } from '../../src/papers/engine/claims.ts';
 import type { Row } from '../../src/papers/engine/evaluate-claim.ts';
 import { allFigures } from '../../src/papers/engine/figures.ts';
 import { mix } from '../../src/papers/engine/mix.ts';
-import { reproducibleOf, SYSTEMS } from '../../src/papers/engine/papers.ts';
+import { claimsAbout, reproducibleOf, SYSTEMS } from '../../src/papers/engine/papers.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const folder = mkdtempSync(join(tmpdir(), 'report-'));

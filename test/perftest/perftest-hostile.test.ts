@@ -4,8 +4,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { IsoverbsError, openDevice } from '../../src/index.ts';
 import { ANSWER_TIMEOUT_MS } from '../../src/perftest/channel.ts';
 import { runTest, type TestEnvironment } from '../../src/perftest/run.ts';
-import { settingsOf } from '../../src/perftest/settings.ts';
-import { TESTS } from '../../src/perftest/test-kinds.ts';
+import { settingsOf, TESTS } from '../../src/perftest/settings.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
 
@@ -76,7 +75,7 @@ const serve = (answer: (socket: Socket) => void) =>
     }),
   );
 
-/** Transforms the bytes of one direction; null: hang up. */
+/** Transforms the bytes of one direction; null means to hang up. */
 type Transform = (bytes: Buffer, at: number) => Buffer | null;
 const faithful: Transform = (bytes) => bytes;
 
@@ -147,7 +146,7 @@ describe('a silent peer', () => {
   async function errorAfterTimeout(running: Promise<void>, connected: Promise<unknown>): Promise<unknown> {
     const ended = running.catch((error: unknown) => error);
     await connected;
-    // The end must first learn that it is connected.
+    // The end must first notice that it is connected.
     for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
     vi.advanceTimersByTime(ANSWER_TIMEOUT_MS);
     return ended;

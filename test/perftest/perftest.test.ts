@@ -5,8 +5,7 @@ import { type Context, type Interceptor, openDevice } from '../../src/index.ts';
 import { connectTo, listenOn } from '../../src/perftest/channel.ts';
 import { type Destination, decodeDestination, encodeDestination } from '../../src/perftest/handshake.ts';
 import { runBothEnds, runTest, type TestEnvironment } from '../../src/perftest/run.ts';
-import { type Settings, settingsOf } from '../../src/perftest/settings.ts';
-import { TESTS } from '../../src/perftest/test-kinds.ts';
+import { type Settings, settingsOf, TESTS } from '../../src/perftest/settings.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 
 const kindOf = (name: string) => TESTS.find((test) => test.name === name) ?? TESTS[0];
@@ -358,7 +357,7 @@ describe('a server that does not speak the protocol', () => {
     await expect(talkTo(port)).rejects.toThrow(message);
   });
 
-  test('one that hangs up ends the client with a connection error', async () => {
+  test('a server that hangs up ends the client with a connection error', async () => {
     const port = await serve((socket) => socket.destroy());
     await expect(talkTo(port)).rejects.toThrow(expect.objectContaining({ code: 'ISO_ERR_CONNECTION' }));
   });

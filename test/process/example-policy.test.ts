@@ -1,4 +1,4 @@
-// The policy of docs/policies.md, used as a reader would use it. It is also one of the conformance chains.
+// The policy of docs/policies.md, used as a reader would use it. The conformance chains include it too.
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -13,7 +13,10 @@ import { connect, makeEnd, post, take } from '../sim/helpers.ts';
 
 const run = promisify(execFile);
 const POLICY = './examples/policies/token-pacer.mjs:rateBytesPerS=1e9';
+const ROUNDS = resolve(import.meta.dirname, '../../examples/policies/weighted-rounds.mjs');
+const CLI = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const ROOT = resolve(import.meta.dirname, '../..');
+const DEMAND = resolve(ROOT, 'examples/policies/demand-shares.mjs');
 
 test('it limits a queue pair to its rate, and lets a burst pass', async () => {
   const RATE = 1e9;
@@ -44,6 +47,58 @@ test('ISOVERBS_POLICY applies it to an unchanged program', async () => {
   );
   expect(stdout).not.toBe('');
   expect(stderr).toMatch(/policy \S*token-pacer\S* .*[1-9]\d* held/);
+});
+
+test('weighted rounds share the link by weight, and short messages do not wait for long ones', async () => {
+  const mix = (policy: string[]) => {
+    const apps = ['B:name=a,size=1MiB', 'B:name=b,size=1MiB,qps=4', 'D:size=16,think=1us'];
+    const options = ['--duration', '4ms', '--warmup', '1ms', '--json', ...policy];
+    return run(process.execPath, [CLI, 'mix', ...apps.flatMap((app) => ['--app', app]), ...options]);
+  };
+  const [bare, shaped] = (await Promise.all([mix([]), mix(['--policy', `${ROUNDS}:weights=a:3`])])).map(
+    ({ stdout }) => JSON.parse(stdout),
+  );
+  const [a, b, d] = shaped.apps;
+  expect(a.throughputGbps / b.throughputGbps).toBeCloseTo(3, 1);
+  expect(a.throughputGbps + b.throughputGbps).toBeGreaterThan(90);
+  expect(d.latencyUs.avg).toBeLessThan(bare.apps[2].latencyUs.avg / 2);
+  expect(shaped.invariants).toEqual([]);
+});
+
+test('demand shares give a tenant what it needs, and divide the rest by weight', async () => {
+  const apps = ['B:name=a,size=1MiB,weight=3', 'B:name=b,size=1MiB', 'B:name=c,size=64KiB,rate=10Gbps'];
+  const options = ['--duration', '8ms', '--warmup', '3ms', '--json', '--policy', DEMAND];
+  const words = [CLI, 'mix', ...apps.flatMap((app) => ['--app', app]), ...options];
+  const { apps: got, invariants } = JSON.parse((await run(process.execPath, words)).stdout);
+  const [a, b, c] = got.map(({ throughputGbps }: { throughputGbps: number }) => throughputGbps);
+  expect(a / b).toBeCloseTo(3, 1);
+  // A share by weight would be 20 Gbit/s.
+  expect(c).toBeGreaterThan(9);
+  expect(c).toBeLessThan(11);
+  expect(a + b + c).toBeGreaterThan(93);
+  expect(invariants).toEqual([]);
+});
+
+test('demand shares run in a worker thread', async () => {
+  const { stdout, stderr } = await run(
+    process.execPath,
+    ['--import', 'isoverbs/register', 'examples/file-transfer.mjs', '--size', '2M'],
+    {
+      cwd: ROOT,
+      env: { ...process.env, ISOVERBS_POLICY: DEMAND, ISOVERBS_DRIVER: 'worker', ISOVERBS_LOG: 'info' },
+    },
+  );
+  expect(stdout).not.toBe('');
+  expect(stderr).toMatch(/policy \S*demand-shares\S* .*in a worker thread.*[1-9]\d* held/);
+});
+
+test('docs/policies.md shows the source of the ruler, and the module is short', () => {
+  const code = readFileSync(DEMAND, 'utf8');
+  const shown = /```js\n(\/\*\* What each tenant of a device[\s\S]*?)```/.exec(
+    readFileSync(`${ROOT}/docs/policies.md`, 'utf8'),
+  );
+  expect(code).toContain(shown?.[1].trim() ?? 'an example');
+  expect(code.split('\n').length).toBeLessThan(150);
 });
 
 test('docs/policies.md shows the source of this policy', () => {

@@ -1,7 +1,7 @@
-// Runs the code of docs/guide.md as one program, and each block of other pages as a program of its own, on simulated
-// devices. Needs a build.
+// Runs the code of docs/guide.md as one program, and each block of other pages as a separate program, on simulated
+// devices. A block that is an excerpt of an example needs only to be the same there. Needs a build.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -12,6 +12,13 @@ function blocksOf(page: string): string[] {
   const text = readFileSync(resolve(ROOT, page), 'utf8');
   return [...text.matchAll(/```js\n([\s\S]*?)```/g)].map((match) => match[1]);
 }
+
+const EXAMPLES = readdirSync(resolve(ROOT, 'examples'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.mjs'))
+  .map((path) => readFileSync(resolve(ROOT, 'examples', path), 'utf8'));
+
+/** Whether other tests run the code, as a part of an example. */
+const isExcerpt = (block: string) => EXAMPLES.some((text) => text.includes(block));
 
 /** Closes the contexts that a block leaves open, which would otherwise be reported as leaks. */
 function closing(block: string): string {
@@ -49,7 +56,7 @@ test.each([
   const blocks = blocksOf(page);
   expect(blocks.length).toBeGreaterThan(0);
   try {
-    for (const block of blocks) {
+    for (const block of blocks.filter((one) => !isExcerpt(one))) {
       // Names devices that may be missing, and writes a file.
       const program = block
         .replace(/'(mlx5_0|rxe0)'/g, "'sim0'")

@@ -1,4 +1,4 @@
-// record and replay: the same program gets the same answers, and another one learns where it differs.
+// record and replay: the same program gets the same answers, and a different program learns where it differs.
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -10,7 +10,7 @@ import { pairOn, scratch, simUnder } from '../unit/interceptors-rig.ts';
 const folder = scratch();
 
 interface Program {
-  /** The message of the client. */
+  /** The client's message. */
   text: string;
   wrId: number;
 }

@@ -27,7 +27,7 @@ afterAll(() => {
   if (hasCompiler) rmSync(folder, { recursive: true });
 });
 
-/** One line of input for each row; missing values are 0. */
+/** Each row becomes one line of input; missing values are 0. */
 function run(rows: readonly (readonly [string, ...number[]])[]): string[] {
   const input = rows.map(([what, ...numbers]) => [what, ...numbers, 0, 0, 0, 0, 0].slice(0, 6).join(' '));
   const { status, stdout } = spawnSync(program, { input: `${input.join('\n')}\n`, encoding: 'utf8' });

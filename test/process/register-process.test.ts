@@ -1,6 +1,6 @@
 // `node --import isoverbs/register`, require('isoverbs') and leak reports, in child processes. Needs a build.
 import { spawnSync } from 'node:child_process';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -34,7 +34,7 @@ test('require() works without warnings', () => {
   expect(node(['-e', script])).toEqual({ code: 0, out: 'function 2 function', err: '' });
 });
 
-test('a registered policy is around every context of an unchanged program', () => {
+test('a registered policy wraps every context of an unchanged program', () => {
   const { code, out, err } = node(
     [...REGISTER, `${OPEN} console.log(c.provider.interceptors.join()); c.close();`],
     {
@@ -44,13 +44,29 @@ test('a registered policy is around every context of an unchanged program', () =
   expect({ code, out, err }).toEqual({ code: 0, out: 'perf', err: '' });
 });
 
-test('contexts share one policy, unless the program names its own', () => {
+test('contexts share one policy unless the program names its own', () => {
   const script = `${OPEN} import { getDeviceList } from 'isoverbs';
     const d = openDevice('sim1'), bare = openDevice('sim1', { policy: null });
     const own = [openDevice('sim0', { policy: 'perf' }), openDevice('sim1', { policy: { name: 'perf' } })];
     console.log(c.provider === d.provider, bare.provider.interceptors.length, own[0].provider === own[1].provider);
     console.log(own[0].provider.interceptors.join(), c.provider !== own[0].provider, getDeviceList().length >= 2);`;
   expect(node([...REGISTER, script], { ISOVERBS_POLICY: 'perf' }).out).toBe('true 0 true\nperf true true');
+});
+
+test.each(['inline', 'worker'])('labels of the configuration reach the contexts, driver %s', (driver) => {
+  const file = join(tmpdir(), `isoverbs-labels-${process.pid}-${driver}.json`);
+  const labels = [{ match: { tenant: 't', command: '*node*' }, group: 'g', traffic: 'latency' }];
+  writeFileSync(file, JSON.stringify({ policy: 'perf', driver, labels }));
+  const script = `import { openDevice } from 'isoverbs';
+    for (const tenant of ['t', 'u']) {
+      const c = openDevice('sim0', { tenant });
+      const { group, traffic } = c.allocPd().createQp({ sendCq: c.createCq() }).query().attr;
+      console.log(c.provider.interceptors.join(), group, traffic);
+      c.closeAll();
+    }`;
+  const { code, out, err } = node([...REGISTER, script], { ISOVERBS_CONFIG: file });
+  rmSync(file);
+  expect({ code, out, err }).toEqual({ code: 0, out: 'labels,perf g 1\nlabels,perf  0', err: '' });
 });
 
 test('worker threads inherit the policy', () => {
@@ -64,7 +80,7 @@ test.each([
   ['trace', "'trace' is an interceptor; list it in ISOVERBS_INTERCEPTORS"],
   ['perf:nope=1', "perf: there is no option 'nope'; there are: subMsgSizeBytes, "],
   ['perf:subMsgSizeBytes=1', 'perf.subMsgSizeBytes'],
-])('ISOVERBS_POLICY=%s fails before the program starts starts', (policy, expected) => {
+])('ISOVERBS_POLICY=%s fails before the program starts', (policy, expected) => {
   const { code, out, err } = node([...REGISTER, "console.log('ran')"], { ISOVERBS_POLICY: policy });
   expect(code).toBe(1);
   expect(out).toBe('');
@@ -95,7 +111,7 @@ test('ISOVERBS_LOG=info prints policies, devices and counts at exit', () => {
   }
 });
 
-test('interceptors stay outside or inside the policies, even those that the program names', () => {
+test('interceptors keep their side of the policies, even of policies that the program names', () => {
   const script = `${OPEN} console.log(c.provider.interceptors.join());
     const d = openDevice('sim1', { policy: null });
     console.log(d.provider.interceptors.join());

@@ -30,7 +30,7 @@ const ACCESS = V.IBV_ACCESS_LOCAL_WRITE | V.IBV_ACCESS_REMOTE_WRITE;
 
 /** One application on one queue pair from host 0 to host 1. */
 export class App {
-  /** Requests completed, and the times of the first and last one counted. */
+  /** Requests completed, and the times of the first and last counted completion. */
   completed = 0;
   firstNs = Number.NaN;
   lastNs = 0.5;
@@ -77,7 +77,7 @@ export class App {
     }
   }
 
-  /** Called by the simulation: b 0 a completion, 1 the think time is over. */
+  /** Called by the simulation: with b = 0 for a completion, 1 when the think time is over. */
   wake(b: number): void {
     if (b === 1) {
       this.post();

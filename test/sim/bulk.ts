@@ -1,4 +1,4 @@
-/** Always busy queue pairs: the speed of a NIC when no host CPU is in the way. */
+/** Always busy queue pairs: the speed of a NIC that no host CPU limits. */
 import { ACCESS, QKEY, setAddr, takeToRts } from '../../bench/against-cpp/sim-load.ts';
 import { brokenInvariants } from '../../src/sim/invariants.ts';
 import type { Ah } from '../../src/sim/network/address.ts';

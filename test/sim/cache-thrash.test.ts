@@ -1,6 +1,6 @@
 /**
- * NIC caches beyond their size, against closed forms. The NIC is cx6-100g without PCIe jitter, on a link that
- * is no bottleneck. Expected values and tolerances were written down before the first run.
+ * NIC caches beyond their size, against closed forms. The NIC is cx6-100g without PCIe jitter, on a link that is not a
+ * bottleneck. Expected values and tolerances were written down before the first run.
  */
 import { describe, expect, test } from 'vitest';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
@@ -10,7 +10,7 @@ import { connect, drain, type End, makeEnd, pair, post, SIGNALED } from './helpe
 
 const CX6 = PROFILES['cx6-100g'];
 const ENTRIES = 20;
-/** A DMA read of a context, of a line of the tables. */
+/** The DMA read times of a context and of a table line. */
 const readNs = (bytes: number) => CX6.dmaReadNs + (bytes * 8) / CX6.pcieGbps;
 const SMALL = { op: 'write', size: 16, depth: 128, batch: 32 } as const;
 
@@ -29,7 +29,7 @@ describe('contexts of N queue pairs in 20 entries', () => {
     expect(missesOf(bulk)).toEqual([0, 0]);
   });
 
-  // Not 21: short reads overtake payload, so one queue pair waiting for its requests lets the others fit.
+  // N is not 21, because short reads overtake payload, so one queue pair waiting for its requests lets the others fit.
   test.each([25, 64])(
     'N = %i: all miss, and each request occupies a unit for an additional DMA read',
     (n) => {
@@ -114,23 +114,23 @@ describe('regions and pages: what a miss adds to one WRITE', () => {
   const pageInTurn = (i: number, end: End) => ({ mr: end.mr, offset: (i % PAGES) * 4096 });
   const warm = mean(latencies({}, 18, 16, inTurn));
 
-  test('9 regions in 8 entries: a read at each end', () => {
+  test('9 regions in 8 entries: one more read at each end', () => {
     const all = latencies({ mptEntries: 8 }, 36, 16, inTurn).slice(9);
     within(mean(all) - warm, 2 * readNs(64), 0.01);
   });
 
-  test('9 regions in 9 entries: nothing', () => {
+  test('9 regions in 9 entries: no more reads', () => {
     expect(mean(latencies({ mptEntries: 9 }, 36, 16, inTurn)) - warm).toBeCloseTo(0, 6);
   });
 
-  test('9 pages of 17 in 8 entries: a read at each end; a single page is found again', () => {
+  test('9 pages of 17 in 8 entries: one more read at each end; a single page stays cached', () => {
     const all = latencies({ mttEntries: 8 }, 36, 16, pageInTurn).slice(9);
     within(mean(all) - warm, 2 * readNs(64), 0.01);
     const same = latencies({ mttEntries: 8 }, 36, 16, (_, end) => ({ mr: end.mr, offset: 0 })).slice(1);
     expect(mean(same) - warm).toBeCloseTo(0, 6);
   });
 
-  test('neither region nor page is there: one read after the other', () => {
+  test('neither region nor page is cached: one read after the other', () => {
     const all = latencies({ mptEntries: 8, mttEntries: 8 }, 36, 16, inTurn).slice(9);
     within(mean(all) - warm, 4 * readNs(64), 0.01);
   });

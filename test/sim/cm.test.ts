@@ -62,7 +62,7 @@ test('an unknown address is reported by an event, not by the call', async () => 
   at.cm.resolveAddr(id, null, { address: '10.0.9.9', port: PORT }, 100);
   await fabric.run();
   expect(last(at.log)).toBe(`ADDR_ERROR ${-V.ETIMEDOUT}`);
-  // It may try again.
+  // The identifier may try again.
   at.cm.resolveAddr(id, null, { address: '10.0.0.1', port: PORT }, 100);
   await fabric.run();
   expect(last(at.log)).toBe('ADDR_RESOLVED 0');

@@ -1,4 +1,4 @@
-/** Policy options that change at run time: all or none take effect, from then on. */
+/** Policy options that change at run time: all or none of them take effect, from that moment on. */
 import { describe, expect, test } from 'vitest';
 import { type WorkerDriverOptions, workerDriver } from '../../src/drivers/index.ts';
 import { createPolicy, shimCounters } from '../../src/policies/index.ts';

@@ -40,7 +40,7 @@ describe('rate limits', () => {
     }
   });
 
-  test('a rate at which a packet takes longer than the timeout only costs time, even with loss', () => {
+  test('a rate at which a packet takes longer than the timeout costs only time, even with loss', () => {
     const [a, b, fabric] = pair({ loss: 0.05, seed: 3 }, { timeout: 4 });
     a.v.modifyQpRateLimit(a.qp, { rateLimitKbps: 10_000 });
     fill(a.bytes, 0, 30_000);
@@ -226,7 +226,7 @@ describe('memory windows', () => {
     }
   });
 
-  test('SEND_WITH_INV of a key that is no window: REM_ACCESS_ERR; the receive fails with REM_INV_REQ_ERR', () => {
+  test("SEND_WITH_INV of a key that is not a window's: REM_ACCESS_ERR; the receive fails with REM_INV_REQ_ERR", () => {
     const [a, b, fabric] = pair({}, { access });
     b.recv.recv(5, b.mr.addr, 64, b.mr.lkey);
     postRecv(b);

@@ -71,7 +71,7 @@ describe('the rate of one queue pair', () => {
     expect(late.rateAt(1e9 + 1)).toBe(50);
   });
 
-  test('two notifications in less than the decrease timer: the second cut waits for it', () => {
+  test('two notifications in less than the decrease timer: the second cut waits for the timer', () => {
     const { notifyAt, rateAt } = flow();
     notifyAt(0);
     notifyAt(1500);
@@ -101,7 +101,7 @@ describe('the rate of one queue pair', () => {
   });
 });
 
-/** `senders` bandwidth applications, each on a host of its own, to one more host. */
+/** `senders` bandwidth applications, each on its own host, which send to one more host. */
 function incast(senders: number, set: Record<string, unknown>, more: Partial<MixSpec> = {}): MixSpec {
   const apps = Array.from({ length: senders }, (_, i): AppSpec => ({ kind: 'B', host: i, to: senders }));
   return {

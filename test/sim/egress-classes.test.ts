@@ -49,7 +49,7 @@ function within(value: number, expected: number, tolerance: number): void {
 describe.each([1, 2, 3])('strict priority, seed %i', (seed) => {
   const aloneNs = () => run({ scheduler: 'sp' }, [SPARSE_D], 50e6, seed).apps[0].meanLatencyNs;
 
-  test('D waits for the rest of one packet, less its own step: 20 % more than alone at most', () => {
+  test('D waits for the rest of one packet, minus its own step: 20 % more than alone at most', () => {
     const both = run({ scheduler: 'sp' }, [SPARSE_D, { ...B, sl: 1 }], 100e6, seed);
     const extraNs = both.apps[0].meanLatencyNs - aloneNs();
     // No other packet starts after its doorbell. It waits max(0, R - step) for a packet with remainder R,
@@ -100,7 +100,7 @@ describe('ETS', () => {
     within(run({ scheduler: 'ets' }, [{ ...B, sl: 1 }], 5e6).gbps(0), WIRE_GBPS, 0.01);
   });
 
-  test("D beside B waits for the rest of B's turn", () => {
+  test("D next to B waits for the rest of B's turn", () => {
     const d: AppOptions = { ...D, thinkNs: 100_000, sl: 1 };
     const both = run({ scheduler: 'ets' }, [d, B], 200e6);
     const alone = run({ scheduler: 'ets' }, [d], 50e6);

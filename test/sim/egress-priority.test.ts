@@ -1,4 +1,4 @@
-/** What blocks lower classes under strict priority, and what must not; classes of datagrams. */
+/** Requests that block lower classes under strict priority, and those that must not; classes of datagrams. */
 import { describe, expect, test } from 'vitest';
 import { createFabric, type FabricOptions } from '../../src/providers/sim/index.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
@@ -66,8 +66,8 @@ describe.each(['minimal', 'cx6-100g'])(
       fill(low[0].bytes, 0, 4_000);
       write(low, 3, 4_000);
       post(low[0]);
-      // 60,000 bytes take 4.9 us on the wire back; the lower class is out in the meantime. Its acknowledgement, where
-      // that is a packet, is of the lower class at the other host, and waits for the READ's data there.
+      // 60,000 bytes take 4.9 us on the wire back; the lower class has been sent in the meantime. Its acknowledgement,
+      // where that is a packet, is of the lower class at the other host, and waits for the READ's data there.
       fabric.simulation.runUntil(4_000);
       expect(low[1].bytes.subarray(0, 4_000)).toEqual(low[0].bytes.subarray(0, 4_000));
       expect(take(a)).toEqual([]);
@@ -138,7 +138,7 @@ describe('datagrams', () => {
     send([0, 1, 2, 1, 0, 2]);
     simulation.run();
     expect(polled(to)).toBe(4);
-    // Completions keep their order, and the first datagram is not out yet.
+    // Completions keep their order, and the first datagram has not been sent yet.
     expect(polled(from)).toBe(0);
     simulation.setPaused(0, false, 0);
     simulation.run();

@@ -1,6 +1,7 @@
 /** The rounds themselves, compared with a model that scans every position. */
 import { expect, test } from 'vitest';
-import { FixedRound, TailRound } from '../../src/sim/egress/ready-round.ts';
+import { FixedRound } from '../../src/sim/egress/fixed-round.ts';
+import { TailRound } from '../../src/sim/egress/qp-scheduler.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
 import { Simulation } from '../../src/sim/simulation.ts';
 import type { Qp } from '../../src/sim/transport/qp.ts';
@@ -22,8 +23,8 @@ test('three senders: the tail round serves in order of arrival, the fixed round 
     const names = new Map([a, b, c].map((sender, i) => [sender, 'abc'[i]]));
     const served: string[] = [];
     const serve = (again: boolean) => {
-      const sender = round.head as Sender;
-      round.leave();
+      const sender = round.next() as Sender;
+      round.charge();
       served.push(names.get(sender)!);
       if (again) round.join(sender);
     };
@@ -69,15 +70,15 @@ test.each([1, 2, 3])('a fixed round matches a linear scan over all positions, se
       round.join(sender);
     } else if (action < 98) {
       const head = expected();
-      expect(round.head, `seed ${seed}, step ${i}`).toBe(head);
+      expect(round.next(), `seed ${seed}, step ${i}`).toBe(head);
       if (head === null) continue;
       served = positions.indexOf(head);
       ready.delete(head);
-      round.leave();
+      round.charge();
     } else {
       const sender = pick();
       const position = positions.indexOf(sender);
-      round.remove(sender);
+      round.ended(sender);
       // A removed sender never returns: another one replaces it in the list.
       all[all.indexOf(sender)] = new Sender(sender.qp, ROLE_REQUEST);
       ready.delete(sender);
@@ -85,7 +86,7 @@ test.each([1, 2, 3])('a fixed round matches a linear scan over all positions, se
       positions[position] = null;
       freePositions.push(position);
     }
-    if (i % 50 === 0) expect(round.head, `seed ${seed}, step ${i}`).toBe(expected());
+    if (i % 50 === 0) expect(round.next(), `seed ${seed}, step ${i}`).toBe(expected());
   }
   expect(positions.length).toBeGreaterThan(2000);
 });
@@ -94,17 +95,17 @@ test('a sender that alternates between two rounds has one position in each', () 
   const [link, loopback] = [new FixedRound(), new FixedRound()];
   const [a, b, c] = senders(3);
   for (const sender of [a, b, c]) link.join(sender);
-  for (let i = 0; i < 3; i++) link.leave();
+  for (let i = 0; i < 3; i++) link.charge();
   for (let round = 0; round < 100; round++) {
     for (const round of [loopback, link]) {
       round.join(b);
-      expect(round.head).toBe(b);
-      round.leave();
+      expect(round.next()).toBe(b);
+      round.charge();
     }
   }
   for (const sender of [c, a]) link.join(sender);
   // b was served last, so c's position is next, then a's.
-  expect(link.head).toBe(c);
-  link.leave();
-  expect(link.head).toBe(a);
+  expect(link.next()).toBe(c);
+  link.charge();
+  expect(link.next()).toBe(a);
 });

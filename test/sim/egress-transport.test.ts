@@ -1,4 +1,4 @@
-/** What stoppable ports must preserve: data, order, lossless pauses, and every kind of packet. */
+/** Properties that stoppable ports must preserve: data, order, lossless pauses, and every kind of packet. */
 import { describe, expect, test } from 'vitest';
 import type { Fabric, FabricOptions } from '../../src/providers/sim/index.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
@@ -207,7 +207,7 @@ describe.each(['sp', 'ets'])('%s', (scheduler) => {
     expect(fabric.brokenInvariants()).toEqual([]);
   });
 
-  test('of a host that dies, what waits in its ports vanishes; the other one finds out', () => {
+  test('packets in the ports of a host that dies vanish, and its peer is notified', () => {
     const profile = profileOf('cx6-100g', { scheduler });
     const [a, b, fabric] = pair({ profile }, { bytes: 65536, timeout: 6 });
     const [c, d] = another(a, b, fabric, 1);
@@ -222,7 +222,7 @@ describe.each(['sp', 'ets'])('%s', (scheduler) => {
     }
     fabric.simulation.runUntil(fabric.nowNs + 8_000);
     fabric.fault({ kill: 0 });
-    // The first one may have been acknowledged in time; the others were not.
+    // The first request may have been acknowledged in time; the others were not.
     const statuses = drain(fabric, d).map((wc) => wc.status);
     expect(statuses).toHaveLength(8);
     expect(statuses.filter((status) => status === 'RETRY_EXC_ERR')).toHaveLength(1);

@@ -1,5 +1,5 @@
 /**
- * Switches: the latency through them, and that nothing is lost, or everything is recovered. Expected values
+ * Switches: latency through them, and no losses, or recovery of every loss. Expected values
  * were written down before the first run.
  */
 import { describe, expect, test } from 'vitest';
@@ -54,7 +54,7 @@ function burst(
 }
 
 describe('latency', () => {
-  // The minimal NIC: doorbell 350, step 80.6, 94 bytes at 0.08 ns; a cable 200, a switch 270; back come 78 bytes;
+  // The minimal NIC: doorbell 350, step 80.6, 94 bytes at 0.08 ns; a cable 200, a switch 270; 78 bytes come back;
   // the completion takes 150.
   const nanoseconds = (cables: number) =>
     350 + 80.6 + cables * (94 * 0.08 + 200) + cables * (78 * 0.08 + 200) + 2 * (cables - 1) * 270 + 150;

@@ -14,7 +14,7 @@ const NEVER = Number.POSITIVE_INFINITY;
 /** On the wire, an acknowledgement takes 86 B plus the cable; in the minimal NIC it takes ackReturnNs. */
 const ACK_NS = (86 * 8) / 100;
 
-/** What remains is units, acknowledgement packets and their coalescing. */
+/** The remaining differences are units, acknowledgement packets and their coalescing. */
 const OFF = {
   mmioNs: 350,
   cqeWriteNs: 150 - ACK_NS,

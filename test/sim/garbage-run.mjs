@@ -1,5 +1,5 @@
 /**
- * Prints how many bytes were allocated per packet, and how often the collector ran meanwhile, on the built package:
+ * Prints the bytes allocated per packet by the built package, and the number of garbage collections:
  *   node --expose-gc --min-semi-space-size=64 --max-semi-space-size=64 test/sim/garbage-run.mjs PROFILE LOAD
  * The young generation has room for all that a million packets could allocate: nothing is collected unseen.
  */
@@ -55,7 +55,7 @@ async function measure() {
   return bytes / PACKETS;
 }
 
-// On a busy machine compilation is late, so the first window without any counts.
+// On a busy machine compilation is late, so the result is the first window without any allocation.
 let bytesPerPacket = await measure();
 for (let window = 1; window < 5 && bytesPerPacket >= 0.5; window++) {
   bytesPerPacket = Math.min(bytesPerPacket, await measure());

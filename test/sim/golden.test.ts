@@ -1,8 +1,8 @@
 /**
  * The profile `minimal` keeps the behaviour from before the NIC model grew: every packet and completion at
- * the same time. golden.json was recorded at commit 6b262d8, and again when the random programs changed, with
- * a NIC that had just reproduced the earlier recording for the earlier programs. To change the minimal NIC on
- * purpose, give the reason and record again with ISOVERBS_RECORD=1.
+ * the same time. golden.json was recorded at commit 6b262d8, and again when the random programs changed, with a NIC
+ * that had just reproduced the previous recording with the previous programs. To change the minimal NIC on purpose,
+ * give the reason and record again with ISOVERBS_RECORD=1.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';

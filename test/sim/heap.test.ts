@@ -1,4 +1,4 @@
-/** Memory of a connected, unused queue pair: JavaScript heap and memory outside of it. */
+/** Memory of a connected, unused queue pair: JavaScript heap and memory outside the heap. */
 import v8 from 'node:v8';
 import vm from 'node:vm';
 import { expect, test } from 'vitest';

@@ -48,7 +48,7 @@ test('a loss is detected at once and only costs the packets in flight', () => {
     expect(lost).toBeGreaterThan(3);
     // 12 packets of 4 KiB in the FIFO and on the wire, and as many responses to a repeated READ.
     expect(sent).toBeLessThan(8 * 257 + lost * 25);
-    // A timeout is 67 ms; at most the loss of a last packet costs one.
+    // A timeout is 67 ms; only the loss of a last packet costs one.
     expect(fabric.nowNs).toBeLessThan(op === 'write' ? 2e6 : 150e6);
   }
 });

@@ -1,6 +1,6 @@
 /**
- * One run over lossy links, and its trace hash. Plain JavaScript, so that a process of its own can run it
- * on the built package:  node test/sim/lossy-run.mjs SEED
+ * One run over lossy links, and its trace hash. Plain JavaScript, so that a separate process can run it on the built
+ * package: node test/sim/lossy-run.mjs SEED
  */
 import { pathToFileURL } from 'node:url';
 

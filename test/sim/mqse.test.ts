@@ -10,7 +10,7 @@ import { connect, type End, makeEnd, post } from './helpers.ts';
 const KB = 1024;
 const MESSAGE = 16 * KB;
 const LONG = 60 * KB;
-/** For tests in which the watchdog must not help. */
+/** Options for tests in which the watchdog must not help. */
 const NO_WATCHDOG = 1e12;
 
 interface Rig {
@@ -19,7 +19,7 @@ interface Rig {
   peers: End[];
 }
 
-/** This many queue pairs of one context, with one completion queue, under MQSE. */
+/** Creates this many queue pairs of one context, with one completion queue, under MQSE. */
 function rig(count: number, options: TurnsOptions): Rig {
   const fabric = createFabric({ hosts: 2, seed: 1, autoAdvance: false });
   const policy = createShim(() => new Turns({ aheadBytes: 0, aheadRequests: 0, ...options }));
@@ -30,7 +30,7 @@ function rig(count: number, options: TurnsOptions): Rig {
   return { fabric, ends, peers };
 }
 
-/** The end and as many more in its context. */
+/** The end and additional queue pairs in its context, `count` in all. */
 function ownOf(first: End, count: number): End[] {
   const { v, pd, sendCq, recvCq } = first;
   const cap = { maxSendWr: 64, maxRecvWr: 64, maxSendSge: 4, maxRecvSge: 4, maxInlineData: 128 };
@@ -102,7 +102,7 @@ test('two at a time', async () => {
   expect([...order.slice(0, 8)].sort().join('')).toBe('00001111');
 });
 
-test('a stuck turn is not waited for, and others proceed', async () => {
+test('the engine does not wait for a stuck turn, and others proceed', async () => {
   const r = rig(3, { allow: 1, watchdogNs: 50_000 });
   sendInVain(r, 0);
   for (const qp of [1, 2]) write(r, qp, 12);
@@ -127,7 +127,7 @@ test.each(['destroyed', 'reset', 'failed'])('a turn ends with its queue pair: %s
   for (const qp of [1, 2]) write(r, qp, 12);
   expect(await completions(r, 1e6)).toBe('');
   const { v } = r.ends[0];
-  // First the one that waits for its turn, then the one that has it.
+  // First the queue pair that waits for its turn, then the one that has it.
   for (const { qp } of [r.ends[1], r.ends[0]]) {
     if (how === 'destroyed') v.destroyQp(qp);
     else v.modifyQp(qp, { qpState: how === 'reset' ? V.IBV_QPS_RESET : V.IBV_QPS_ERR }, V.IBV_QP_STATE);

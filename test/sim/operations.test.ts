@@ -6,7 +6,7 @@ import { drain, fill, pair, post, postRecv, SIGNALED, take } from './helpers.ts'
 
 const ok = (wrId: number, opcode: string) => ({ wrId, status: 'SUCCESS', opcode });
 
-test('READ brings the peer’s bytes, over several packets', () => {
+test('READ returns the peer’s bytes, over several packets', () => {
   const [a, b, fabric] = pair();
   fill(b.bytes, 300, 20000);
   a.send.read(5, SIGNALED, a.mr.addr + 1000, 20000, a.mr.lkey, b.mr.addr + 300, b.mr.rkey);
@@ -107,7 +107,7 @@ test('FENCE waits for earlier READs: the WRITE behind it sends the data they ret
   }
 });
 
-test('a READ returns what was there before a later WRITE of the same queue pair', () => {
+test('a READ returns the contents from before a later WRITE of the same queue pair', () => {
   const [a, b, fabric] = pair();
   fill(b.bytes, 0, 40000);
   const before = b.bytes.slice(0, 40000);
@@ -184,7 +184,7 @@ describe('queue accounting', () => {
     expect(post(a)).toBe(5);
     expect([a.send.errno, a.send.reason]).toEqual([V.ENOMEM, V.REASON_QUEUE_FULL]);
     fabric.simulation.run();
-    // Everything is done, but nothing was polled, so no slot is free.
+    // All requests have completed, but none was polled, so no slot is free.
     write(9, 0);
     expect(post(a)).toBe(0);
     expect(take(a).map((wc) => [wc.wrId, wc.seq])).toEqual([[2, 2]]);

@@ -44,7 +44,7 @@ function differences(simulated: Figures[], predicted: Figures[]): string[] {
   for (const [i, figures] of simulated.entries()) {
     for (const [name, value] of Object.entries(figures)) {
       const expected = predicted[i][name as keyof Figures];
-      // Only applications of depth 1 have one.
+      // Only applications of depth 1 have a latency.
       if (name === 'meanLatencyNs' && Number.isNaN(value) && Number.isNaN(expected)) continue;
       if (!(Math.abs(value / expected - 1) <= TOLERANCE))
         wrong.push(`app ${i}: ${name} ${value}, the oracle says ${expected}`);
@@ -120,7 +120,7 @@ describe('closed forms: without a step, each visit sends one packet', () => {
     [4, 1024, 16, 256],
     [1, 2048, 32, 1000],
     [8, 1024, 1, 1024],
-  ])('%i large at MTU %i beside %i small of %i B', (larges, mtuBytes, smalls, sizeBytes) => {
+  ])('%i large at MTU %i next to %i small of %i B', (larges, mtuBytes, smalls, sizeBytes) => {
     const apps = [...times(larges, large), ...times(smalls, small(sizeBytes))];
     const expected = largeShare(larges, mtuBytes, smalls, sizeBytes);
     const nic = { ...ORACLE_NIC, stepNs: 0, mtuBytes };

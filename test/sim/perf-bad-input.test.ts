@@ -29,7 +29,7 @@ async function usedBytes(): Promise<number> {
 interface Rig {
   fabric: Fabric;
   provider: V.Provider;
-  /** Under the policy, on host 0. */
+  /** The tenant's side under the policy, on host 0. */
   under: Fabric;
 }
 
@@ -88,7 +88,7 @@ test.each([
   ['in turns, and split', { qpIsolation: 'always', isolation: 'always' }],
   ['split', { isolation: 'always', subMsgSizeBytes: 4096 }],
   ['in slots', { rotation: 'on', isolation: 'always' }],
-])('queue pairs destroyed while they send and while they wait, %s: others go on', async (_, options) => {
+])('queue pairs destroyed while they send and while they wait, %s: others continue', async (_, options) => {
   const r = rig(options);
   const o: EndOptions = { cqe: 1024 };
   const a = makeEnd(r.under, 0, o);
@@ -116,14 +116,14 @@ test.each([
   expect(
     shimCounters(r.provider).internal.pieces + shimCounters(r.provider).internal.enables,
   ).toBeGreaterThan(0);
-  // 120 queue pairs were created and destroyed; a single leaked one takes more than this.
+  // 120 queue pairs were created and destroyed; leaking them would take more than this.
   expect((await usedBytes()) - beforeBytes).toBeLessThan(120 * 8192);
   expect(r.fabric.brokenInvariants()).toEqual([]);
-  // Nothing refers to its parts.
+  // No reference to its parts remains.
   close(a);
 });
 
-/** Tenant 0 floods: accepted requests, the first rejection, and the rate of the others meanwhile. */
+/** Tenant 0 floods; returns its accepted requests, the first rejection, and the rate of the others meanwhile. */
 async function flood(options: Record<string, unknown> | null) {
   const r = rig(options);
   const [flooder, other] = [0, 0].map((host) => makeEnd(r.under, host));
@@ -180,7 +180,7 @@ test('a request limit set after short posts applies to the next one', async () =
   const a = makeEnd(r.under, 0);
   const b = makeEnd(r.fabric, 1);
   connect(a, b);
-  // Classified by now: they go straight to the device because of their size.
+  // The tenant is classified by now, so its small requests go straight to the device.
   for (let i = 0; i < 3; i++) {
     expect(write(a, b, 16, 8)).toBe(8);
     expect((await completed(r, a, 10_000)).get(a.qp)).toBe(8);
@@ -227,13 +227,13 @@ test('requests held while victims are unknown are released when another queue pa
   const [small, peer] = [another({ ...a, sendCq }), another(b)];
   connect(small, peer);
   expect(write(d, e, 16, 1)).toBe(1);
-  // After its first sample, well before the next one.
+  // This time is after the tenant's first sample, and well before the next one.
   await r.fabric.advance(12_000);
   expect(write(d, e, 16, 1)).toBe(1);
   expect(write(a, b, BIG, 1)).toBe(1);
   await r.fabric.advance(5000);
   expect(write(small, peer, 16, 1)).toBe(1);
-  // Runs while anything is awaited.
+  // Runs the simulation while any request is awaited.
   await r.fabric.run();
   expect(take(a).map(({ status }) => status)).toEqual(['SUCCESS']);
 });

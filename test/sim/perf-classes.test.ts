@@ -55,19 +55,42 @@ test.each([
   [1023, 1, 'D_single'],
   [16, 5, 'D_single'],
   [16, 6, 'M_single'],
-])('%i bytes, %i at once: the first request says %s, and the first sample', async (bytes, count, kind) => {
+])(
+  '%i bytes, %i at once: the first request indicates %s, and so does the first sample',
+  async (bytes, count, kind) => {
+    const one = app();
+    expect(kindOf(one)).toBeUndefined();
+    expect(post(one, bytes, count)).toBe(count);
+    expect(kindOf(one)).toBe(kind);
+    // Many at once are classified again while outstanding.
+    for (let i = 0; i < 4; i++) {
+      await one.fabric.advance(9000);
+      poll(one);
+      post(one, bytes, count);
+      await one.fabric.advance(10);
+    }
+    expect(kindOf(one)).toBe(kind);
+  },
+);
+
+test('a declared kind of traffic replaces what the messages show, at once', async () => {
   const one = app();
-  expect(kindOf(one)).toBeUndefined();
-  expect(post(one, bytes, count)).toBe(count);
-  expect(kindOf(one)).toBe(kind);
-  // Many at once are classified again while outstanding.
-  for (let i = 0; i < 4; i++) {
-    await one.fabric.advance(9000);
-    poll(one);
-    post(one, bytes, count);
-    await one.fabric.advance(10);
-  }
-  expect(kindOf(one)).toBe(kind);
+  const because = () => one.a.v.policyStates!()[0]?.because;
+  const declare = (traffic: number) => one.a.v.modifyQp(one.a.qp, { traffic }, V.ISO_QP_TRAFFIC);
+  declare(V.ISO_TRAFFIC_THROUGHPUT);
+  post(one, LARGE);
+  expect([kindOf(one), because()]).toEqual(['M_single', 'declared as throughput']);
+  expect(await until(one, 'B_single', LARGE, 1, 2 * WINDOW_NS)).toBeGreaterThanOrEqual(2 * WINDOW_NS);
+  declare(V.ISO_TRAFFIC_UNDECLARED);
+  expect(await until(one, 'B_single', LARGE, 1, WINDOW_NS)).toBeLessThan(40_000);
+  expect(because()).toBe('messages of 65536 bytes, 1024 or more');
+  one.a.v.setLabels(one.a.context, { weight: 2 });
+  // A queue pair inherits the declaration of its context only while it has none itself: it was set to undeclared.
+  one.a.v.setLabels(one.a.context, { traffic: V.ISO_TRAFFIC_LATENCY });
+  await one.fabric.advance(40_000);
+  expect(kindOf(one)).toBe('B_single');
+  declare(V.ISO_TRAFFIC_LATENCY);
+  expect(await until(one, 'D_single', LARGE, 1, WINDOW_NS)).toBeLessThan(40_000);
 });
 
 test('requests held from their post on are classified too: behind a WAIT, and on a managed queue pair', async () => {
@@ -144,7 +167,7 @@ test('policies in different threads share a coordinator through memory', async (
   expect(doesOf(large)).toBe('left alone');
 });
 
-/** Three hosts under one policy. stateOn() returns what it does about a device's first context that posts. */
+/** Three hosts under one policy. stateOn() returns the policy's state for the first context that posts on a device. */
 function hosts3() {
   const inner = createFabric({ hosts: 3, seed: 1, autoAdvance: false });
   const provider = compose(inner.provider, [createPolicy('perf', OPTIONS)]);

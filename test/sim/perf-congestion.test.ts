@@ -19,7 +19,7 @@ function run(apps: readonly AppSpec[], more: Partial<MixSpec>) {
 const mean = (values: readonly (number | null)[]) =>
   values.reduce<number>((sum, value) => sum + (value ?? Number.NaN), 0) / values.length;
 
-describe('DCQCN: B of host 0, beside D, and B of another host meet at a switch', () => {
+describe('DCQCN: B of host 0, next to D, and B of another host meet at a switch', () => {
   const apps: AppSpec[] = [{ kind: 'B', host: 0, to: 2 }, D, { kind: 'B', host: 1, to: 2 }];
   /**
    * Rate of B, rate of the other B (alone on its host, without 0_WAITs), and latency of D; means over all

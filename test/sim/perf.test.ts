@@ -1,5 +1,5 @@
 /**
- * The policy `perf` on the minimal NIC, through the whole seam: applications post and poll verbs, the shim cuts.
+ * The policy `perf` on the minimal NIC, through the whole seam: applications post and poll, and the shim cuts.
  * Expected values are those of a second, independent model of the same NIC (docs/policies/perf.md); they and
  * their tolerances were written down before the first run, and the NIC was fixed before the policy.
  */
@@ -22,7 +22,7 @@ const D: AppOptions = { size: 16, batch: 1, depth: 1 };
 const WARMUP_NS = 0.5e6;
 const DURATION_NS = 4e6;
 
-/** A closed loop on one queue pair from host 0 to host 1; completions come by event. */
+/** A closed loop on one queue pair from host 0 to host 1; completions are awaited by event. */
 class App {
   completed = 0;
   readonly latenciesNs: number[] = [];

@@ -1,4 +1,4 @@
-/** Random programs on one queue pair, and what must hold afterwards, whatever the links did. */
+/** Random programs on one queue pair, and the properties that must hold afterwards, whatever the links did. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { FabricOptions } from '../../src/providers/sim/index.ts';
@@ -98,7 +98,7 @@ export function runProgram(
   expect(fabric.brokenInvariants()).toEqual([]);
   const gaveUp = done.findIndex((wc) => wc.status !== 'SUCCESS');
   if (gaveUp >= 0) {
-    // Eight losses in a row do happen at 10 %. Only then may it give up.
+    // Eight losses in a row do happen at 10 %. Only then may the queue pair give up.
     expect([done[gaveUp].status, loss > 0]).toEqual(['RETRY_EXC_ERR', true]);
     return;
   }

@@ -88,7 +88,7 @@ describe('a change takes effect after a delay', () => {
     const t = sim.nowNs;
     sim.setRate(qp, 10_000_000, 0);
     expect(gbps(t, t + 1.99e6)).toBeGreaterThan(97);
-    // What is in the port at 2 ms still goes out, 48 KB in 4 us.
+    // Packets in the port at 2 ms are still sent: 48 KB in 4 us.
     expect(gbps(t + 2.01e6, t + 4e6) / (10 * PAYLOAD)).toBeCloseTo(1, 2);
     sim.setRate(qp, 0, 0);
     expect(gbps(t + 4e6, t + 5.99e6) / (10 * PAYLOAD)).toBeCloseTo(1, 2);
@@ -122,14 +122,14 @@ describe('the number of limiters is fixed', () => {
     return { a, b, fabric };
   };
 
-  test('each NIC has its own, and a limited queue pair may change its rate', () => {
+  test('each NIC has its own limiters, and a limited queue pair may change its rate', () => {
     const { a, b } = grounds(1);
     limit(b, 1000);
     for (const kbps of [1000, 2000, 0, 3000]) limit(a, kbps);
     expect(a.v.queryQp(a.qp).attr.rateLimitKbps).toBe(3000);
   });
 
-  test('both verbs reject one more without any change; reset and destroyed queue pairs return theirs', () => {
+  test('both verbs reject one limit too many without any change; reset and destroyed queue pairs return theirs', () => {
     const { a, b, fabric } = grounds(1);
     const other = makeEnd(fabric, 0);
     toRts(other.v, other.qp, { destQpNum: b.qpNum, ah: pathTo(b.v.queryGid(b.context, 1, 0).gid) });

@@ -82,7 +82,7 @@ test('a packet waits behind those of its own queue pair only', () => {
   fabric.simulation.runUntil(5000);
   expect(take(a).map((wc) => wc.wrId)).toEqual([0]);
   expect(take(c).map((wc) => wc.wrId)).toEqual([4]);
-  // The third atomic starts 20 us after the first, and the WRITE with it.
+  // The third atomic starts 20 us after the first, and the WRITE starts at the same time.
   fabric.simulation.runUntil(19_000);
   expect(take(a).map((wc) => wc.wrId)).toEqual([1]);
   fabric.simulation.run();
@@ -138,7 +138,7 @@ describe('receives are fetched ahead', () => {
     (shared) => {
       const [first, ...others] = latencies(10, shared);
       const rest = others.reduce((sum, x) => sum + x, 0) / 9;
-      // Polls of 25 ns each blur a single one.
+      // A single measurement is blurred by polls of 25 ns each.
       expect(Math.max(...others) - Math.min(...others)).toBeLessThan(60);
       expect(Math.abs(first - rest - READ_NS)).toBeLessThan(80);
       for (const each of latencies(0, shared)) expect(Math.abs(each - rest - READ_NS)).toBeLessThan(80);

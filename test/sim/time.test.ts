@@ -1,4 +1,4 @@
-/** Time for programs that know nothing of virtual time: polling, events, timers, connections. */
+/** Time in programs that are unaware of virtual time: polling, events, timers, connections. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
@@ -16,7 +16,7 @@ test('a polling loop makes progress: each empty poll takes 25 ns', () => {
   write(a, b);
   let polls = 1;
   while (take(a).length === 0) polls++;
-  // 0.9 us, one step, 86 bytes on the wire; in polls of 25 ns.
+  // 0.9 us, one step, and 86 bytes on the wire, rounded up to polls of 25 ns.
   expect(polls).toBe(Math.ceil((900 + 80.6 + 86 * 0.08) / 25));
   expect(fabric.nowNs).toBe(polls * 25);
 });
@@ -146,7 +146,7 @@ describe('rendezvous', () => {
     wire.close();
     await closed;
     expect(log).toEqual(['server got ping from 10.0.0.1', 'client got pong', 'server closed undefined']);
-    // Connecting takes two messages, ping, pong and close one each.
+    // Connecting takes two messages; ping, pong and close take one each.
     expect(fabric.nowNs).toBe(5 * 5000);
   });
 

@@ -1,4 +1,4 @@
-/** UC, UD, multicast, shared receive queues and XRC on lossy links, and what only a simulator shows. */
+/** UC, UD, multicast, shared receive queues and XRC on lossy links, and behavior that only a simulator shows. */
 import { describe, expect, test } from 'vitest';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
@@ -185,7 +185,7 @@ describe('UC on lossy links', () => {
 });
 
 describe('datagrams', () => {
-  test('an address handle that is destroyed while its send waits still leads there', () => {
+  test('a waiting send keeps its destination when its address handle is destroyed', () => {
     const fabric = createFabric({ autoAdvance: false });
     const [a, b] = [node(fabric, 0), node(fabric, 1)];
     const [qpA, qpB] = [create(a, V.IBV_QPT_UD), create(b, V.IBV_QPT_UD)];

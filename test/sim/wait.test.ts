@@ -6,7 +6,7 @@ import { connect, drain, type End, makeEnd, modify, pair, post, SIGNALED, take }
 
 const STEP_NS = 80.6;
 
-/** `count` ends on host 0, each connected to one of its own on host 1. */
+/** `count` ends on host 0, each connected to a separate one on host 1. */
 function several(count: number, options = {}) {
   const fabric = createFabric({ autoAdvance: false });
   const ends = Array.from({ length: count }, () => {
@@ -18,12 +18,12 @@ function several(count: number, options = {}) {
 }
 
 function write(end: End, id: number, flags = SIGNALED): void {
-  // To itself through the peer's keys is not needed: a WRITE of nothing needs no key.
+  // The WRITE has no data, so it requires no key.
   end.send.write(id, flags, 0, 0, 0, 0, 0);
 }
 
 describe('WAIT', () => {
-  test('0_WAIT lets others in: one step each, repeated within one slot', () => {
+  test('0_WAIT lets other queue pairs send: one step each, repeated within one slot', () => {
     const times = [0, 1, 16].map((repeat) => {
       const [a, , fabric] = pair();
       if (repeat > 0) a.send.wait(7, 0, a.sendCq, 0, repeat);
@@ -51,7 +51,7 @@ describe('WAIT', () => {
     expect(drain(fabric, a).map((wc) => wc.wrId)).toEqual([2]);
   });
 
-  test('counts from the last WAIT on that CQ, on any queue pair; polling does not matter', () => {
+  test('counts from the last WAIT on that CQ, on any queue pair; polling has no effect', () => {
     const { fabric, ends } = several(3);
     const [a, b, c] = ends;
     for (const [i, end] of [a, b].entries()) {
@@ -93,7 +93,7 @@ describe('WAIT', () => {
     expect(fabric.brokenInvariants()).toEqual([]);
   });
 
-  test('is not executed again when the queue pair goes back after a loss', () => {
+  test('is not executed again when the queue pair retransmits after a loss', () => {
     const [a, b, fabric] = pair({}, { timeout: 8 });
     a.send.write(1, SIGNALED, a.mr.addr, 30000, a.mr.lkey, b.mr.addr, b.mr.rkey);
     a.send.wait(2, SIGNALED, a.sendCq, 0, 1000);
@@ -105,7 +105,7 @@ describe('WAIT', () => {
     expect(drain(fabric, a).map((wc) => [wc.wrId, wc.status])).toEqual(
       [1, 2, 3].map((id) => [id, 'SUCCESS']),
     );
-    // One timeout of 1.05 ms, then both WRITEs at once: not another 80 us of waiting.
+    // One timeout of 1.05 ms, then both WRITEs at once, without another 80 us of waiting.
     expect(fabric.nowNs).toBeLessThan(4096 * 256 + 30_000);
   });
 
@@ -145,7 +145,7 @@ describe('WAIT', () => {
 });
 
 describe('ENABLE', () => {
-  /** An ordinary end, and a managed one on the same host. */
+  /** An ordinary end, and a managed end on the same host. */
   function managedPair(): { fabric: ReturnType<typeof createFabric>; a: End; m: End } {
     const fabric = createFabric({ autoAdvance: false });
     const a = makeEnd(fabric, 0);

@@ -7,7 +7,7 @@ export const ALL_ACCESS =
   V.IBV_ACCESS_REMOTE_READ |
   V.IBV_ACCESS_REMOTE_ATOMIC;
 
-/** Attributes of the transitions to RTS. Those that a transport does not have are omitted. */
+/** Attributes of the transitions to RTS. Attributes that a transport does not have are omitted. */
 export interface RtsOptions {
   /** IBV_QPT_*; default IBV_QPT_RC. */
   qpType?: number;
@@ -20,23 +20,23 @@ export interface RtsOptions {
   ah?: V.AhAttr;
   /** Default IBV_MTU_1024. */
   pathMtu?: number;
-  /** First PSN of both directions (default 0), or of one. */
+  /** First PSN of both directions (default 0); the next two set one direction. */
   psn?: number;
   rqPsn?: number;
   sqPsn?: number;
-  /** Default 4, both. */
+  /** Default 4; maxDestRdAtomic as well. */
   maxRdAtomic?: number;
   maxDestRdAtomic?: number;
   /** Default 1: 10 us. */
   minRnrTimer?: number;
   /** Default 14: 67 ms. */
   timeout?: number;
-  /** Default 7, both: rnrRetry without end. */
+  /** Default 7, for rnrRetry as well, where it means unlimited. */
   retryCnt?: number;
   rnrRetry?: number;
 }
 
-/** The address of a GID, from entry `sgidIndex` of the own port's table. */
+/** The address of a GID, from entry `sgidIndex` of the local port's table. */
 export function pathTo(dgid: string, sgidIndex = 0): V.AhAttr {
   return { dgid, sgidIndex, portNum: 1, hopLimit: 64 };
 }

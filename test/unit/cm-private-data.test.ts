@@ -1,4 +1,4 @@
-// What two shims tell each other at the end of rdma_cm's private data.
+// The description that two shims exchange at the end of rdma_cm's private data.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { REQUEST_BYTES, splitPrivateData, withDescription } from '../../src/objects/rdma-cm/private-data.ts';
@@ -7,7 +7,7 @@ const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 const bytes = (minLength: number, maxLength: number) => fc.uint8Array({ minLength, maxLength });
 const padded = (data: Uint8Array) => Uint8Array.from({ length: REQUEST_BYTES }, (_, i) => data[i] ?? 0);
 
-test('both arrive as they were, or there was no room', () => {
+test('data and description arrive unchanged unless they do not fit together', () => {
   fc.assert(
     fc.property(bytes(0, 56), bytes(1, 60), (data, description) => {
       const sent = withDescription(data, description, REQUEST_BYTES);
@@ -18,7 +18,7 @@ test('both arrive as they were, or there was no room', () => {
   );
 });
 
-test("bytes of a program's own are no description", () => {
+test('private data without a description is not mistaken for one', () => {
   fc.assert(
     fc.property(bytes(0, 196), (data) => {
       expect(splitPrivateData(data)).toEqual({ data, description: null });

@@ -18,7 +18,7 @@ function spy(name: string, calls: string[]): Interceptor {
   };
 }
 
-test('the first listed is the outermost', () => {
+test('the first interceptor listed is the outermost', () => {
   const calls: string[] = [];
   const composed = compose(provider, [spy('a', calls), spy('b', calls)]);
   composed.getDeviceList();
@@ -54,7 +54,7 @@ test('a policy that requires WAIT throws on a device without it', () => {
   expect(() => compose(bare, [strict])).toThrowError(/policy 'strict' requires WAIT/);
 });
 
-test('policy options are checked, with the path of the wrong one', () => {
+test('policy options are checked, and the error has the path of the wrong one', () => {
   expect(() => createPolicy('perv')).toThrowError(/unknown policy 'perv'; available: perf/);
   expect(() => createPolicy('perf', { subMsgSizeBytes: 0 })).toThrowError(/perf.subMsgSizeBytes/);
   expect(() => createPolicy('perf', { subMsgSize: 1 })).toThrowError(/subMsgSize/);

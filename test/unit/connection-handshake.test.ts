@@ -82,7 +82,7 @@ test('both ends agree, and get private data', async () => {
   expect(connection.qp.query().attr).toMatchObject({ destQpNum: peer.qp.qpNum, pathMtu: 1, maxRdAtomic: 3 });
 });
 
-test('private data may be bytes, up to 4 KiB, and nothing that JSON cannot say', async () => {
+test('private data may be bytes or JSON values of up to 4 KiB; values that JSON cannot represent are refused', async () => {
   const data = Uint8Array.from({ length: 4096 }, (_, i) => i);
   const { peer } = await pair({}, { privateData: data });
   expect(peer.remote.privateData).toEqual(data);
@@ -99,7 +99,7 @@ test('receives are posted before the peer may send: in INIT, on both sides', asy
   expect(states).toEqual(['INIT', 'INIT']);
 });
 
-test('createQp makes the queue pair instead; options without either are refused', async () => {
+test('createQp() may create the queue pair; options without a queue pair or createQp() are refused', async () => {
   const { peer, a } = await pair();
   expect(peer.qp.context).toBe(a.context);
   const b = end(a.fake);
@@ -110,7 +110,7 @@ test('createQp makes the queue pair instead; options without either are refused'
   await expect(connect(b.context, { port: listener.port })).rejects.toThrow('pd and sendCq, or createQp');
 });
 
-test('close() tells the peer, moves its queue pair to ERR, and closes our own', async () => {
+test('close() notifies the peer, moves its queue pair to ERR, and closes our own', async () => {
   const { connection, peer } = await pair();
   const [[error], [own]] = await Promise.all([
     once(peer, 'close'),
@@ -126,7 +126,7 @@ test('close() tells the peer, moves its queue pair to ERR, and closes our own', 
   expect(peer.qp.closed).toBe(true);
 });
 
-test('a peer that vanishes gives a ConnectionError, and ERR', async () => {
+test('a peer that vanishes causes a ConnectionError and moves the queue pair to ERR', async () => {
   const { a, connection } = await pair();
   const gone = once(connection, 'close');
   a.fake.peers[0].close();
@@ -136,7 +136,7 @@ test('a peer that vanishes gives a ConnectionError, and ERR', async () => {
   expect(connection.qp.state).toBe('ERR');
 });
 
-test('nonsense on an established wire breaks the connection too', async () => {
+test('garbage on an established connection breaks it too', async () => {
   const { a, connection } = await pair();
   a.fake.peers[0].send(bytes('what?'));
   const [error] = await once(connection, 'close');
@@ -161,7 +161,7 @@ test.each([
   ['a frame that is too long', `"${'x'.repeat(20_000)}"`, 'frame of 20002 bytes'],
   ['ready instead of hello', { isoverbs: 1, type: 'ready' }, "'ready' instead of 'hello'"],
   ['another type of queue pair', { ...hello, qpType: 'UC' }, 'UC, this one is RC'],
-])('a handshake with %s: clientError, and the listener goes on', async (_name, message, expected) => {
+])('a handshake with %s: clientError, and the listener keeps accepting', async (_name, message, expected) => {
   const a = end();
   const listener = await listen(a.context, { port: 0, ...a.options });
   const failed = once(listener, 'clientError');
@@ -194,7 +194,7 @@ test('garbage without a clientError listener is harmless, and leaks no queue pai
   listener.close();
 });
 
-test('a silent caller is given up, and so is a silent listener', async () => {
+test('a silent caller times out, and so does a silent listener', async () => {
   const a = end();
   const listener = await listen(a.context, { port: 0, ...a.options, timeoutMs: 20 });
   const failed = once(listener, 'clientError');
@@ -230,7 +230,7 @@ test('connect() throws a ConnectionError without a listener, and when the peer l
   expect((await failed)[0]).toBeInstanceOf(RangeError);
 });
 
-test('closing the listener breaks handshakes off and keeps connections', async () => {
+test('closing the listener aborts handshakes and keeps connections', async () => {
   const { a, listener, connection, peer } = await pair();
   const { closed } = await dial(a, listener.port);
   listener.close();
@@ -240,7 +240,7 @@ test('closing the listener breaks handshakes off and keeps connections', async (
   expect(connection.closed).toBe(false);
 });
 
-test('callers beyond maxPending are turned away', async () => {
+test('callers beyond maxPending are rejected', async () => {
   const a = end();
   const listener = await listen(a.context, { port: 0, ...a.options, maxPending: 1 });
   await dial(a, listener.port);
@@ -260,7 +260,7 @@ test('closing the queue pair or the context ends the connection', async () => {
   expect(second.peer.closed).toBe(true);
 });
 
-test('a failing move to RTS closes the queue pair and tells the peer', async () => {
+test('a failing move to RTS closes the queue pair and notifies the peer', async () => {
   const fake = createFake();
   const modifyQp = fake.provider.modifyQp;
   const provider = {

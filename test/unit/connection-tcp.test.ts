@@ -1,4 +1,4 @@
-// Connections over real TCP: what comes from other programs, and peers that vanish.
+// Connections over real TCP: input from other programs, and peers that vanish.
 import { once } from 'node:events';
 import { connect as tcp } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -22,7 +22,7 @@ async function setup(options: object = {}) {
   return { a, listener };
 }
 
-/** A caller that works, to show that the listener goes on. */
+/** A correct caller, to show that the listener still accepts. */
 async function expectService(port: number, a: ReturnType<typeof end>) {
   const b = end();
   const connection = await connect(b.context, { port, ...b.options });
@@ -39,7 +39,7 @@ test.each([
     'does not speak isoverbs',
   ],
   ['zero bytes', Buffer.alloc(4), 'does not speak isoverbs'],
-])('%s: clientError, and the listener goes on', async (_name, bytes, expected) => {
+])('%s: clientError, and the listener keeps accepting', async (_name, bytes, expected) => {
   const { a, listener } = await setup();
   const failed = once(listener, 'clientError');
   const socket = tcp(listener.port, '127.0.0.1');
@@ -52,7 +52,7 @@ test.each([
   await expectService(listener.port, a);
 });
 
-test('a caller that breaks off in the middle, or says nothing', async () => {
+test('a caller that disconnects in the middle of its hello, or sends nothing', async () => {
   const { a, listener } = await setup({ timeoutMs: 50 });
   const errors: Error[] = [];
   listener.on('clientError', (error) => errors.push(error));
@@ -68,14 +68,14 @@ test('a caller that breaks off in the middle, or says nothing', async () => {
   await expectService(listener.port, a);
 });
 
-test('a peer whose socket is cut off: ERR, and a ConnectionError', async () => {
+test('a peer whose socket is cut off causes ERR and a ConnectionError', async () => {
   const { a, listener } = await setup();
   const b = end();
   const accepted = once(listener, 'connection') as Promise<[Connection]>;
   const connection = await connect(b.context, { port: listener.port, ...b.options });
   const [peer] = await accepted;
   const gone = once(peer, 'close');
-  // What the kernel does for a process that was killed: the socket ends, and nothing was said.
+  // The kernel does the same for a process that was killed: the socket ends without a message.
   (
     connection as unknown as { channel: { wire: { socket: { resetAndDestroy(): void } } } }
   ).channel.wire.socket.resetAndDestroy();
@@ -104,7 +104,7 @@ function frame(message: object | string): Buffer {
   return Buffer.concat([prefix, body]);
 }
 
-/** What a caller that speaks our protocol says first. */
+/** The first frame of a caller that speaks our protocol. */
 function hello(): Buffer {
   const { context, options } = end();
   const endpoint = options.pd.createQp({ sendCq: options.sendCq }).endpoint();
@@ -112,7 +112,7 @@ function hello(): Buffer {
   return frame({ type: 'hello', qpType: 'RC', ...endpoint, initiatorDepth: 1, responderResources: 1 });
 }
 
-test('a caller that never hangs up is hung up on', async () => {
+test('the listener disconnects a caller that never disconnects', async () => {
   const { a, listener } = await setup();
   const failed = once(listener, 'clientError');
   const socket = tcp({ port: listener.port, host: '127.0.0.1', allowHalfOpen: true });
@@ -121,7 +121,7 @@ test('a caller that never hangs up is hung up on', async () => {
   socket.resume();
   socket.write(frame('garbage'));
   await failed;
-  // The listener ignores what it still sends.
+  // The listener ignores whatever the caller sends after that.
   const talk = setInterval(() => socket.write(Buffer.alloc(1000)), 20);
   await over;
   clearInterval(talk);
@@ -149,7 +149,7 @@ test('the listener reports a connection and then its end if the caller sends all
   await expectService(listener.port, a);
 });
 
-test('a caller that floods the handshake is cut off', async () => {
+test('a caller that floods the handshake is disconnected', async () => {
   let release = () => {};
   const prepare = () => new Promise<void>((resolve) => (release = resolve));
   const { a, listener } = await setup({ prepare });

@@ -1,4 +1,4 @@
-// docs/daemon.md names every key of the daemon's configuration, and none that there is not.
+// docs/daemon.md names every key of the daemon's configuration and no others.
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -18,7 +18,7 @@ function keysOf({ properties = {}, additionalProperties, items }: JsonSchema, pa
   const below = Object.entries(properties).flatMap(([key, one]) => {
     const own = `${path}${key}`;
     const deeper = keysOf(one, `${own}.`);
-    // A list or group of keys stands for itself where people meet it as such.
+    // `rules` and `match` are documented as groups, in addition to their keys.
     return key === 'rules' || key === 'match' || deeper.length === 0 ? [own, ...deeper] : deeper;
   });
   if (additionalProperties) below.push(...keysOf(additionalProperties, `${path}NAME.`));
@@ -26,7 +26,7 @@ function keysOf({ properties = {}, additionalProperties, items }: JsonSchema, pa
   return below;
 }
 
-test('every key is documented, and every documented one is there', () => {
+test('every key is documented, and every documented key exists', () => {
   const keys = keysOf(z.toJSONSchema(daemonSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema);
   expect(keys).toContain('rules.N.match.cgroup');
   const table = TEXT.slice(TEXT.indexOf('| key |'), TEXT.indexOf('## Who is a tenant'));
@@ -34,7 +34,7 @@ test('every key is documented, and every documented one is there', () => {
   expect(documented.sort()).toEqual(keys.sort());
 });
 
-test('the example is right', () => {
+test('the example is a valid configuration', () => {
   const example = /```yaml\n([\s\S]*?)```/.exec(TEXT)?.[1] ?? '';
   expect(parseDaemonConfig(example, 'docs/daemon.md')).toMatchObject({
     policy: 'token-bucket;perf',
@@ -42,6 +42,6 @@ test('the example is right', () => {
   });
 });
 
-test('it opens with what the shim is not', () => {
+test('the page begins with the limits of a cooperative shim', () => {
   expect(TEXT).toMatch(/^# The daemon\n\nThe shim is cooperative: a program that calls libibverbs itself,/);
 });

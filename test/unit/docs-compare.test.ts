@@ -9,7 +9,7 @@ import { PROFILES } from '../../src/sim/profile/profiles.ts';
 
 const read = (path: string) => readFileSync(resolve(import.meta.dirname, '../..', path), 'utf8');
 
-test('docs/compare.svg and docs/compare.md name every scheme (npm run docs:compare renews them)', () => {
+test('docs/compare.svg and docs/compare.md name every scheme (npm run docs:compare updates them)', () => {
   const mix = { profile: DEFAULTS.profile, duration: '1ms', warmup: '0', apps: ['B', 'M', 'D'].map(mixApp) };
   const [picture, page] = [read('docs/compare.svg'), read('docs/compare.md')];
   for (const { name, says } of schemesOf(mix, PROFILES[DEFAULTS.profile])) {

@@ -47,12 +47,12 @@ function world(around: (checking: Interceptor) => Interceptor[] = (checking) => 
 
 type World = ReturnType<typeof world>;
 
-/** Makes a mistake and ignores how it ends. */
+/** Makes a mistake and ignores the outcome. */
 async function wrong(action: () => unknown): Promise<void> {
   try {
     await action();
   } catch {
-    // The tests of the verb cover the error.
+    // The verb's own tests cover the error.
   }
 }
 

@@ -83,7 +83,7 @@ test('a trace has requests, completions, control verbs and events, in order', as
   expect(records.at(-1)).toMatchObject({ verb: 'end', lost: 0 });
 });
 
-test('a trace says which request was refused and why, and has verbs that throw', async () => {
+test('a trace shows which request was refused and why, and verbs that throw', async () => {
   const { records } = await traced('refused.trace', {}, (pair, verbs) => {
     const { b } = pair;
     const batch = new V.SendBatch(verbs, { capacity: 3 });

@@ -7,7 +7,7 @@ import type { PortAttr } from '../../src/verbs/types.ts';
 const port = (activeWidth: number, activeSpeed: number) =>
   ({ activeWidth, activeSpeed, activeMtu: 5 }) as PortAttr;
 
-describe('what is known of a NIC', () => {
+describe('describeNic() and linkGbpsOf()', () => {
   it.each([
     [2, 32, 100],
     [2, 4, 40],
@@ -17,7 +17,7 @@ describe('what is known of a NIC', () => {
     [2, 64, 200],
     [2, 128, 400],
     [1, 1, 2.5],
-  ])('width %d and speed %d are %d Gbit/s', (width, speed, gbps) => {
+  ])('width code %d and speed code %d are %d Gbit/s', (width, speed, gbps) => {
     expect(linkGbpsOf(port(width, speed))).toBe(gbps);
   });
 
@@ -27,7 +27,7 @@ describe('what is known of a NIC', () => {
     expect(describeNic({ queryPort: () => port(2, 3) }, 1)).toMatchObject({ linkGbps: null, mtuBytes: 4096 });
   });
 
-  it('a simulated one says what its profile says, and no step for WAITs that it does not execute', () => {
+  it('a simulated NIC reports its profile, and no WAIT step if it does not execute WAITs', () => {
     for (const wait of [true, false]) {
       const { provider } = createFabric({ profile: 'cx5-40g', wait });
       const { linkGbps, wqeGapNs, waitStepNs, processingUnits, egressFifoBytes, mtuBytes, headerBytes } =
@@ -37,7 +37,7 @@ describe('what is known of a NIC', () => {
       expect(provider.describeNic?.(context)).toEqual({
         ...facts,
         waitStepNs: wait ? waitStepNs : null,
-        // 150 + 2 x 500 and 100 + 500 ns to the NIC; there a step, both ways, and the completion.
+        // 150 + 2 x 500 and 100 + 500 ns to the NIC, then one processing step, the round trip, and the completion.
         latencyNs: 1150 + 100 + 2 * 150 + 250,
         handoverNs: wait ? 600 + 100 + 2 * 150 + 250 : null,
       });

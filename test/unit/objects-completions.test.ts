@@ -12,7 +12,7 @@ function setup() {
   return { fake, context, cq, channel: cq.channel?.handle as number };
 }
 
-test('a completion that is there resolves at once, without arming', async () => {
+test('a completion that is already there resolves next() at once, without arming', async () => {
   const { fake, cq } = setup();
   fake.complete(cq.handle, 5);
   expect((await cq.next()).wrId).toBe(5n);
@@ -39,7 +39,7 @@ test('an event wakes the waiter; a spurious one does not', async () => {
   expect((await pending).wrId).toBe(1n);
 });
 
-test('waiters are served in order, each once', async () => {
+test('waiters are served in order, each exactly once', async () => {
   const { fake, cq } = setup();
   const waiting = [cq.next(), cq.next(), cq.next()];
   fake.complete(cq.handle, 1);
@@ -49,7 +49,7 @@ test('waiters are served in order, each once', async () => {
   expect((await Promise.all(waiting)).map((wc) => wc.wrId)).toEqual([1n, 2n, 3n]);
 });
 
-test('two queues on one channel wake their own waiters', async () => {
+test('each of two queues on one channel wakes its own waiters', async () => {
   const { fake, context, cq } = setup();
   const other = context.createCq();
   expect(other.channel).toBe(cq.channel);
@@ -60,7 +60,7 @@ test('two queues on one channel wake their own waiters', async () => {
   expect((await a).wrId).toBe(1n);
 });
 
-test('waiting keeps the process alive, and nothing else does', async () => {
+test('a pending wait keeps the process alive, and nothing else does', async () => {
   const { fake, cq, channel } = setup();
   expect(fake.keepAlive.get(channel)).toBeUndefined();
   const waiting = [cq.next(), cq.next()];
@@ -103,7 +103,7 @@ test('poll() first returns completions that next() fetched but did not deliver',
   expect(cq.poll(wc)).toBe(0);
 });
 
-test('drain gives what came by the deadline, and loses nothing', async () => {
+test('drain() returns what arrived by the deadline, and loses nothing', async () => {
   const { fake, cq } = setup();
   fake.complete(cq.handle, 1);
   expect((await cq.drain(3, { deadlineMs: 20 })).map((wc) => wc.wrId)).toEqual([1n]);
@@ -111,7 +111,7 @@ test('drain gives what came by the deadline, and loses nothing', async () => {
   expect((await cq.drain(1)).map((wc) => wc.wrId)).toEqual([2n]);
 });
 
-test('a signal gives up one wait and no other', async () => {
+test('a signal cancels one wait and no other', async () => {
   const { fake, cq } = setup();
   const abort = new AbortController();
   const [first, second] = [cq.next({ signal: abort.signal }), cq.next()];
@@ -122,7 +122,7 @@ test('a signal gives up one wait and no other', async () => {
   await expect(cq.next({ signal: abort.signal })).rejects.toThrow('enough');
 });
 
-test('an endless stream of completions lets the event loop turn', async () => {
+test('an endless stream of completions does not starve the event loop', async () => {
   const { fake, cq } = setup();
   let turned = false;
   setImmediate(() => {
@@ -136,7 +136,7 @@ test('an endless stream of completions lets the event loop turn', async () => {
   expect(turned).toBe(true);
 });
 
-test('a queue without channel can only be polled', async () => {
+test('a queue without a channel can only be polled', async () => {
   const { fake, context } = setup();
   const cq = context.createCq({ channel: null });
   await expect(cq.next()).rejects.toThrow(InvalidArgumentError);

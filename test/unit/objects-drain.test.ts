@@ -1,4 +1,4 @@
-// qp.execute() and qp.drain() on simulated devices: whose completions go where.
+// qp.execute() and qp.drain() on simulated devices: which caller gets which completion.
 import { afterEach, expect, test } from 'vitest';
 import { type CompletionQueue, Context, type QueuePair } from '../../src/objects/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
@@ -10,7 +10,7 @@ afterEach(() => {
 
 const ALL = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
 
-/** Queue pairs of sim0, connected to as many of sim1, all of them on one queue of either side. */
+/** Queue pairs of sim0, each connected to one of sim1; those of a side share one completion queue. */
 function setup(count = 1, channel?: null) {
   const fabric = createFabric({ hosts: 2 });
   const ends = ['sim0', 'sim1'].map((name) => {
@@ -83,7 +83,7 @@ test('concurrent execute() calls do not take completions from cq.drain()', async
   expect((await others).map(({ wrId }) => Number(wrId))).toEqual(Array.from({ length: 20 }, (_, i) => i));
 });
 
-test('a request that fails rejects, one that is refused throws nothing away', async () => {
+test('execute() rejects for a failed or refused request, and leaves no completion behind', async () => {
   const { a, b } = setup();
   const [qp] = a.qps;
   const sgList = [{ mr: a.mr, length: 8 }];
@@ -95,7 +95,7 @@ test('a request that fails rejects, one that is refused throws nothing away', as
   expect(pollAll(a.context, a.cq)).toEqual([]);
 });
 
-test('closing the queue pair rejects what is awaited of it', async () => {
+test('closing the queue pair rejects its pending execute() and drain()', async () => {
   const { a, b } = setup();
   const [qp] = a.qps;
   const executed = qp.execute({
@@ -111,7 +111,7 @@ test('closing the queue pair rejects what is awaited of it', async () => {
   await expect(drained).rejects.toMatchObject({ code: 'ISO_ERR_HANDLE' });
 });
 
-test('drain() gives back all of one queue pair, and leaves the others their own, in order', async () => {
+test('drain() returns all completions of one queue pair, and leaves those of the others in order', async () => {
   const { fabric, a, b, write } = setup(2);
   const [qp, other] = a.qps;
   fabric.fault({ linkDown: 'sim1' });
@@ -136,7 +136,7 @@ test('drain() gives back all of one queue pair, and leaves the others their own,
   void b;
 });
 
-test('a full queue drains too, polled or not, and successes that nobody took are among what comes back', async () => {
+test('drain() of a full queue also returns successes that were never polled', async () => {
   const { a, write } = setup(1, null);
   const [qp] = a.qps;
   const { maxSendWr, maxRecvWr } = qp.cap;
@@ -149,7 +149,7 @@ test('a full queue drains too, polled or not, and successes that nobody took are
   expect(done[0]).toMatchObject({ wrId: 7n, statusText: 'SUCCESS' });
 });
 
-test('nothing was posted: an untouched queue pair, and one in INIT with receives', async () => {
+test('drain() of an untouched queue pair, and of one in INIT with receives', async () => {
   const { a } = setup();
   const qp = a.pd.createQp({ sendCq: a.cq });
   expect(await qp.drain()).toEqual([]);
@@ -160,10 +160,10 @@ test('nothing was posted: an untouched queue pair, and one in INIT with receives
   expect(qp.state).toBe('RESET');
 });
 
-test('a reset, which forgets what is posted, ends execute() and drain() with an error', async () => {
+test('a reset discards posted requests and rejects execute() and drain()', async () => {
   const { a } = setup();
   const [qp] = a.qps;
-  // The peer has no receive posted: it cannot complete.
+  // The peer has no receive posted, so the SEND cannot complete.
   const executed = qp.execute({ opcode: 'SEND', sgList: [{ mr: a.mr, length: 8 }] });
   qp.reset();
   await expect(executed).rejects.toMatchObject({ code: 'ISO_ERR_STATE' });

@@ -1,4 +1,4 @@
-// docs/errors.md and the table of errors say the same.
+// docs/errors.md agrees with the table of errors.
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -12,7 +12,7 @@ const sections = new Map(
     .map((section) => [section.slice(0, section.indexOf('\n')), section]),
 );
 
-test('every code has its section, and no other is there', () => {
+test('every code has its section, and there are no other sections', () => {
   const codes = Object.keys(V.ERRORS);
   expect([...sections.keys()].filter((title) => title.startsWith('ISO_'))).toEqual(codes);
 });

@@ -1,4 +1,4 @@
-// Asynchronous events as objects: who is told, how waiting ends.
+// Asynchronous events as objects: which listeners hear them, and how waits end.
 import { once } from 'node:events';
 import { afterEach, expect, test } from 'vitest';
 import { type AsyncEvent, Context } from '../../src/objects/index.ts';
@@ -21,7 +21,7 @@ function setup() {
   });
   a.qp.connectTo(b.qp.endpoint());
   b.qp.connectTo(a.qp.endpoint());
-  /** A key that b never gave out: its queue pair gets an access error. */
+  /** Uses a key that b never handed out, which gives b's queue pair an access error. */
   const trespass = () =>
     a.qp.post({
       opcode: 'RDMA_WRITE',
@@ -31,7 +31,7 @@ function setup() {
   return { fabric, a, b, trespass };
 }
 
-test('an event is emitted at its object, then at the context', async () => {
+test('an event is emitted on its object, then on the context', async () => {
   const { b, trespass } = setup();
   const heard: string[] = [];
   b.qp.on('qpAccessErr', (event) => {
@@ -52,7 +52,7 @@ test('an event is emitted at its object, then at the context', async () => {
   expect(heard).toEqual(['qp', 'context']);
 });
 
-test('ports by name, with the number; once() and off(); node:events once()', async () => {
+test('events of ports by name, with the port number; once() and off(); once() of node:events', async () => {
   const { fabric, a } = setup();
   let calls = 0;
   const listener = () => {
@@ -71,7 +71,7 @@ test('ports by name, with the number; once() and off(); node:events once()', asy
   expect(calls).toBe(1);
 });
 
-test('the iterator keeps what came, and ends with the context, with its loop, or by a signal', async () => {
+test('the iterator buffers events, and ends with the context, with its loop, or by a signal', async () => {
   const { fabric, a } = setup();
   const events = a.context.events();
   fabric.fault({ linkDown: 'sim0' });
@@ -98,7 +98,7 @@ test('the iterator keeps what came, and ends with the context, with its loop, or
   expect(() => a.context.events()).toThrow(expect.objectContaining({ code: 'ISO_ERR_HANDLE' }));
 });
 
-test('nextEvent() resolves, is given up, and rejects when its object is closed', async () => {
+test('nextEvent() resolves, can be cancelled, and rejects when its object is closed', async () => {
   const { a, b, trespass } = setup();
   const next = b.qp.nextEvent('qpAccessErr');
   const stop = new AbortController();
@@ -115,7 +115,7 @@ test('nextEvent() resolves, is given up, and rejects when its object is closed',
   await expect(b.qp.nextEvent('qpFatal', { signal: stop.signal })).rejects.toBe('later');
 });
 
-test('a listener that throws is an uncaught error of its own; the others are told', async () => {
+test('an error thrown by a listener is uncaught, and the other listeners still run', async () => {
   const { fabric, a } = setup();
   const uncaught = new Promise<Error>((resolve) => {
     const others = process.rawListeners('uncaughtException');
@@ -137,7 +137,7 @@ test('a listener that throws is an uncaught error of its own; the others are tol
   expect(told).toEqual(['PORT_ERR', 'PORT_ACTIVE']);
 });
 
-test('waits that ended, and streams that were given up, leave nothing behind', async () => {
+test('ended waits and cancelled streams leave nothing behind', async () => {
   const { a, b, trespass } = setup();
   const stop = new AbortController();
   const stream = a.context.events({ signal: stop.signal });
@@ -148,7 +148,7 @@ test('waits that ended, and streams that were given up, leave nothing behind', a
   const told = b.qp.nextEvent('qpAccessErr');
   trespass();
   await told;
-  // It heard nothing: it would hear for ever.
+  // The stream began after the abort: it must end instead of waiting for ever.
   await expect(late.next()).rejects.toThrow('enough');
   let closed = 0;
   for (let i = 0; i < 10; i++) a.qp.onClose(() => closed++)();

@@ -38,12 +38,12 @@ export interface Fake {
   complete(cq: number, wrId: number, options?: { qp?: number; status?: number }): void;
   /** Runs inside the next reqNotifyCq, before the CQ is armed: the race. */
   beforeArm: (() => void) | null;
-  /** Work requests that the next posts take. */
+  /** Number of work requests that the next posts accept. */
   room: number;
   errno: number;
   reason: number;
   keepAlive: Map<number, boolean>;
-  /** Our end of the last wire: what the "peer" does. */
+  /** Our end of the last wire, through which a test plays the peer. */
   peers: Wire[];
 }
 

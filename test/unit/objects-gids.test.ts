@@ -1,11 +1,11 @@
-// GIDs: text and bytes are the same thing, and the right one of a port is chosen.
+// GIDs: text and bytes convert into each other, and a port's preferred GID is chosen.
 import { isIPv6 } from 'node:net';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { gidAt, preferredGid, usedGids } from '../../src/objects/gids.ts';
 import { type GidEntry, gidToBytes, gidToString } from '../../src/verbs/index.ts';
 
-test('every GID survives the way to text and back, and the text is an IPv6 address', () => {
+test('every GID survives conversion to text and back, and the text is an IPv6 address', () => {
   const word = fc.constantFrom([0, 0], [0, 1], [0xfe, 0x80], [0xff, 0xff], [0x10, 0x00]);
   fc.assert(
     fc.property(fc.array(word, { minLength: 8, maxLength: 8 }), (words) => {
@@ -35,7 +35,7 @@ const entry = (index: number, gid: string, type = 'RoCE v2'): GidEntry => ({
   ndevIfindex: 0,
 });
 
-test('RoCE v2 over IPv4 is preferred, then other RoCE v2, then what is there', () => {
+test('RoCE v2 over IPv4 is preferred, then any other RoCE v2, then any GID', () => {
   const v1 = entry(0, '::ffff:10.0.0.1', 'RoCE v1');
   const local = entry(1, 'fe80::1');
   const global = entry(2, '2001:db8::1');

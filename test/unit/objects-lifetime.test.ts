@@ -1,4 +1,4 @@
-// Open, closed, busy, foreign: what objects answer in each case, and the order in which all is closed.
+// Objects that are open, closed, busy or foreign: what they answer, and the order in which a context closes them.
 import { expect, test } from 'vitest';
 import { Context, ProtectionDomain, QueuePair } from '../../src/objects/index.ts';
 import { BusyError, InvalidHandleError, MemoryError } from '../../src/verbs/index.ts';
@@ -45,7 +45,7 @@ test('every close() may be called twice, and Symbol.dispose is close()', () => {
   expect(fake.calls.filter((call) => call === 'destroyRing')).toHaveLength(1);
 });
 
-test('a parent with live children refuses, and names them', () => {
+test('close() of a parent with live children is refused, and the error names them', () => {
   const { pd, cq, qp, mr } = setup();
   expect(() => pd.close()).toThrow(BusyError);
   expect(() => pd.close()).toThrow(`${qp.label}, ${mr.label}`);
@@ -58,7 +58,7 @@ test('a parent with live children refuses, and names them', () => {
   expect(pd.closed).toBe(true);
 });
 
-test('a closed object says so by name', async () => {
+test('errors of a closed object name it', async () => {
   const { context, pd, cq, qp, mr } = setup();
   const batch = context.sendBatch({ capacity: 1 }).send(0, 0, mr.addr, 8, mr.lkey);
   const wc = context.wcBatch({ capacity: 1 });
@@ -77,7 +77,7 @@ test('a closed object says so by name', async () => {
   expect(() => context.nowNs()).toThrow(InvalidHandleError);
 });
 
-test('objects of another context or class are refused by name', () => {
+test('objects of another context or class are refused, and the error names them', () => {
   const a = setup();
   const b = setup();
   expect(() => a.pd.createQp({ sendCq: b.cq })).toThrow(
@@ -98,7 +98,7 @@ test('objects of another context or class are refused by name', () => {
   expect(() => a.pd.createQp({ sendCq: closedCq })).toThrow('completion queue 2 of fake0 is closed');
 });
 
-test('a failing close leaves the others closed, and reports the first error', () => {
+test('if one close fails, the others still close, and the first error is reported', () => {
   const fake = createFake();
   let fail = true;
   const provider = {
@@ -116,7 +116,7 @@ test('a failing close leaves the others closed, and reports the first error', ()
   expect(context.closed).toBe(true);
 });
 
-test('register refuses memory that may move, and says what to do', () => {
+test('register() refuses memory that may move, and suggests a fix', () => {
   const { pd } = setup();
   expect(() => pd.register(Buffer.from('pooled'))).toThrow(MemoryError);
   expect(() => pd.register(Buffer.from('pooled'))).toThrow('pd.allocate()');
@@ -138,7 +138,7 @@ test('register refuses memory that may move, and says what to do', () => {
   );
 });
 
-test('a region over own memory shows its bytes, until the memory is detached', () => {
+test("a region over the caller's memory exposes its bytes until the memory is detached", () => {
   const { pd } = setup();
   const memory = new ArrayBuffer(64);
   const mr = pd.register(new Uint8Array(memory, 16, 32), { byteOffset: 8 });

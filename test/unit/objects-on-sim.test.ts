@@ -1,4 +1,4 @@
-// The object layer on simulated devices: every opcode, with the bytes looked at.
+// The object layer on simulated devices: every opcode, with its bytes compared.
 import { afterEach, expect, test } from 'vitest';
 import { type Connection, Context, connect, expectSuccess, listen } from '../../src/objects/index.ts';
 import { createPolicy } from '../../src/policies/index.ts';
@@ -73,7 +73,7 @@ test('every operation moves its bytes', async () => {
   expect(new DataView(b.mr.buffer, 200, 8).getBigUint64(0, true)).toBe(42n);
 });
 
-test('several elements, and a batch posted from its middle', async () => {
+test('requests of several elements, and a batch posted from its middle', async () => {
   const { a, b } = await pair();
   b.mr.bytes.set([1, 2, 3, 4, 5, 6], 0);
   const sgList = [3, 0, 5].map((offset) => ({ mr: b.mr, offset, length: 1 }));
@@ -90,7 +90,7 @@ test('several elements, and a batch posted from its middle', async () => {
   expect([...a.mr.bytes.subarray(100, 108)]).toEqual([0, 0, 3, 4, 5, 0, 0, 0]);
 });
 
-test('polling in a loop, without any await, makes progress', async () => {
+test('polling in a loop without an await makes progress', async () => {
   const { a, b } = await pair();
   const wc: WcBatch = b.context.wcBatch({ capacity: 16 });
   for (let i = 0; i < 100; i++) {
@@ -104,7 +104,7 @@ test('polling in a loop, without any await, makes progress', async () => {
   expect(b.context.nowNs()).toBeGreaterThan(0);
 });
 
-test('what awaiting fetched outlives a poll with a bad batch or count', async () => {
+test('completions fetched by a wait survive a poll with a bad batch or count', async () => {
   const { a, b } = await pair();
   const send = b.context.sendBatch({ capacity: 10 });
   for (let i = 0; i < 10; i++) {
@@ -125,7 +125,7 @@ test('what awaiting fetched outlives a poll with a bad batch or count', async ()
   expect(ids).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
 });
 
-test('a refused access fails the request, and flushes the rest', async () => {
+test('a refused access fails the request and flushes those behind it', async () => {
   const { a, b } = await pair();
   const sgList = [{ mr: b.mr, length: 8 }];
   b.qp.post({ wrId: 1, opcode: 'RDMA_WRITE', sgList, remote: { addr: a.mr.addr, rkey: a.mr.rkey ^ 1 } });
@@ -136,7 +136,7 @@ test('a refused access fails the request, and flushes the rest', async () => {
   expect(b.qp.state).toBe('ERR');
 });
 
-test('a host that dies: the waiting receiver is flushed and told', async () => {
+test('when a host dies, its waiting receiver is flushed and notified', async () => {
   const { fabric, a, b } = await pair();
   a.qp.receive({ wrId: 77, sgList: [{ mr: a.mr, length: 8 }] });
   const waiting = a.cq.next();
@@ -147,7 +147,7 @@ test('a host that dies: the waiting receiver is flushed and told', async () => {
   void b;
 });
 
-test('a policy sees every batch that is posted, whatever rings there are', async () => {
+test('a policy sees every posted batch, with and without send rings', async () => {
   const { a, b } = await pair({}, [createPolicy('perf', { isolation: 'always' })]);
   const batch = b.context.sendBatch({ capacity: 1 });
   for (let round = 0; round < 3; round++) {

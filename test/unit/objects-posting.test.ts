@@ -1,4 +1,5 @@
-// Posting: short posts become errors that say which request and why; objects are packed as batches would be.
+// Posting: a partly accepted post becomes an error with the request and the reason; request objects are packed like
+// batches.
 import { expect, test } from 'vitest';
 import { Context, type SendRequest } from '../../src/objects/index.ts';
 import * as V from '../../src/verbs/index.ts';
@@ -34,7 +35,7 @@ function setup() {
   return { fake, context, pd, qp, mr, rings, slot: () => slot };
 }
 
-test('a full queue says which request, and how many were posted', () => {
+test("the error of a full queue has the request's index and the number posted", () => {
   const { fake, context, qp, mr } = setup();
   const batch = context.sendBatch({ capacity: 8 });
   for (let i = 0; i < 8; i++) batch.send(i, 0, mr.addr, 8, mr.lkey);
@@ -115,7 +116,7 @@ test('flags, several elements, and inline data gathered from regions', () => {
   expect(() => qp.post({ opcode: 'SEND', inlineData: new Uint8Array(65) })).toThrow(V.InvalidArgumentError);
 });
 
-test('what cannot be packed is refused before anything is posted', () => {
+test('requests that cannot be packed are refused before anything is posted', () => {
   const { fake, qp, mr } = setup();
   fake.calls.length = 0;
   const bad: unknown[] = [
@@ -132,7 +133,7 @@ test('what cannot be packed is refused before anything is posted', () => {
   expect(fake.calls).not.toContain('postSend');
 });
 
-test('receives are packed, and may have no element', () => {
+test('receives are packed, and may have no elements', () => {
   const { fake, qp, mr } = setup();
   qp.receive({ wrId: 1n, sgList: [{ mr, offset: 8 }] });
   qp.receive({});

@@ -1,4 +1,4 @@
-// What the objects make of arguments, on simulated devices: addresses, access, queues, and how all of it is closed.
+// How objects translate their arguments, on simulated devices: addresses, access, queues and closing.
 import { inspect } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
 import { accessBits } from '../../src/objects/access.ts';
@@ -54,11 +54,11 @@ test('a GRH of IPv6, and of InfiniBand; no GRH', () => {
   expect(V.parseGrh(bytes)).toEqual({ type: 'RoCE v2', ...grh });
   bytes[6] = 0x1b;
   expect(V.parseGrh(bytes)).toEqual({ type: 'IB', ...grh });
-  expect(() => V.parseGrh(new Uint8Array(40))).toThrow(refusal('ISO_ERR_ARGUMENT', 'no GRH'));
+  expect(() => V.parseGrh(new Uint8Array(40))).toThrow(refusal('ISO_ERR_ARGUMENT', 'not a GRH'));
   expect(() => V.parseGrh(new Uint8Array(39))).toThrow(refusal('ISO_ERR_ARGUMENT', '40 bytes'));
 });
 
-test('the way back: by GID and its index, by LID without a GRH; not from somebody else', () => {
+test('an address handle for the reply: by GID and its index, or by LID without a GRH; not from another context', () => {
   const { pd } = setup();
   const from = { flags: V.IBV_WC_GRH, slid: 0, sl: 3, dlidPathBits: 0 };
   expect(pd.createAhFrom(from, ipv4Grh([10, 0, 0, 2], [10, 0, 0, 1])).attr).toMatchObject({
@@ -73,7 +73,7 @@ test('the way back: by GID and its index, by LID without a GRH; not from somebod
   expect(() => pd.createAhFrom(from, new Uint8Array(10))).toThrow(refusal('ISO_ERR_ARGUMENT', '40 bytes'));
 });
 
-test('access by name', () => {
+test('access flags by name', () => {
   expect(accessBits({ mwBind: true, zeroBased: true })).toBe(
     V.IBV_ACCESS_LOCAL_WRITE | V.IBV_ACCESS_MW_BIND | V.IBV_ACCESS_ZERO_BASED,
   );
@@ -85,7 +85,7 @@ test('access by name', () => {
   );
 });
 
-test('a region registered again: other memory, another domain, other access', () => {
+test("rereg() changes a region's memory, domain and access", () => {
   const { context, pd } = setup();
   const mr = pd.register(new SharedArrayBuffer(64));
   const memory = new SharedArrayBuffer(256);
@@ -102,7 +102,7 @@ test('a region registered again: other memory, another domain, other access', ()
   expect(() => pd.registerDmabuf(3, { lengthBytes: 4096 })).toThrow(refusal('ISO_ERR_UNSUPPORTED'));
 });
 
-test('queues: resized, moderated, stamped', async () => {
+test('completion queues: resizing, moderation, timestamps', async () => {
   const { context, pd, cq, mr } = setup();
   expect(cq.resize(1000)).toBeGreaterThanOrEqual(1000);
   expect(cq.cqe).toBeGreaterThanOrEqual(1000);
@@ -124,7 +124,7 @@ test('queues: resized, moderated, stamped', async () => {
   expect(qp.queryDataInOrder('RDMA_WRITE')).toBe(true);
 });
 
-test('what a request wants of its objects', () => {
+test('a request with a wrong, closed or missing object is refused', () => {
   const fabric = createFabric({ hosts: 2 });
   const [here, there] = [setup('sim0', fabric), setup('sim1', fabric)];
   const qp = here.pd.createQp({ sendCq: here.cq, type: 'UD' });
@@ -153,7 +153,7 @@ test('what a request wants of its objects', () => {
   );
 });
 
-test('what a request leaves out is refused, and never taken from the one before it', () => {
+test('missing fields are refused, and never taken from the previous request', () => {
   const { pd, cq, mr } = setup();
   const { addr, rkey } = mr;
   const sgList = [{ mr, length: 8 }];
@@ -178,7 +178,7 @@ test('what a request leaves out is refused, and never taken from the one before 
     expect(() => qp.post(request as SendRequest)).toThrow(refusal('ISO_ERR_ARGUMENT', message));
 });
 
-test('an option that there is not is refused', () => {
+test('unknown options are refused', () => {
   const { context, pd, cq } = setup();
   const qp = pd.createQp({ sendCq: cq });
   const wrong: [() => unknown, string][] = [
@@ -197,14 +197,14 @@ test('an option that there is not is refused', () => {
   expect(() => cq.poll(undefined as never)).toThrow(refusal('ISO_ERR_HANDLE'));
 });
 
-test('console.log() shows objects in a line', () => {
+test('console.log() shows an object on one line', () => {
   const { context, mr } = setup();
   expect(inspect({ mr })).toBe(`{ mr: MemoryRegion { ${mr.label} } }`);
   context.close();
   expect(inspect(context)).toBe('Context { context of sim0, closed }');
 });
 
-test('parents are busy with the new children, and the context closes all in order', () => {
+test('parents report these children as busy, and the context closes them in order', () => {
   const { context, pd, cq, mr } = setup();
   const xrcd = context.openXrcd();
   const srq = pd.createSrq({ xrcd, cq });

@@ -4,15 +4,15 @@ import { openDevice } from '../../src/index.ts';
 test('a misspelt option is refused, not ignored', () => {
   const options = { polcy: 'perf' } as object;
   expect(() => openDevice('sim0', options)).toThrowError(
-    /no option 'polcy'; there are: tenant, provider, policy/,
+    /no option 'polcy'; there are: tenant, labels, provider, policy, driver/,
   );
 });
 
-test('a name that is no string is refused', () => {
+test('a name that is not a string is refused', () => {
   expect(() => openDevice(5 as unknown as string)).toThrowError(/the name must be a string, got number 5/);
 });
 
-test('a device that is not there: the error lists those that are', () => {
+test('the error for a missing device lists those that exist', () => {
   expect(() => openDevice('mlx9_0', { provider: 'sim' })).toThrowError(
     /no device 'mlx9_0'; available: sim0, sim1/,
   );

@@ -1,7 +1,8 @@
-/** PeRF's limits of tenants: kept while they count, forgotten when they do not. */
+/** PeRF's limits of tenants: kept while they matter, forgotten afterwards. */
 import { expect, test } from 'vitest';
 import { Limits } from '../../src/policies/perf/limits.ts';
 import type { Actions, ContextView, QpView } from '../../src/shim/policy.ts';
+import { DEFAULT_LABELS } from '../../src/verbs/labels.ts';
 
 const OPTIONS = { maxRequestsPerS: 1e6, burstRequests: 10, maxQps: 2 };
 
@@ -17,7 +18,7 @@ function ground() {
       const taken = new Set([...open].map(({ index }) => index));
       let index = 0;
       while (taken.has(index)) index++;
-      const context = { index, handle: index, device: 'sim0', tenant, nic: null };
+      const context = { index, handle: index, device: 'sim0', tenant, nic: null, labels: DEFAULT_LABELS };
       open.add(context);
       limits.addContext(context, nowNs, (one) => open.has(one));
       return { context, qp: { index, context } as QpView };

@@ -64,7 +64,7 @@ describe('0_WAITs behind a piece', () => {
     expect((n * wire * 8) / periodNs / nic.linkGbps).toBeCloseTo(0.9, 2);
   });
 
-  it('small tenants keep their rate, up to half of the link, if one of them waits for each answer', () => {
+  it('small tenants keep their rate, up to half of the link, if one of them waits for each response', () => {
     const { mean } = ground('cx6-100g');
     const alone = mean(beside(1));
     expect((mean(beside(1, 20)) + 1) / (alone + 1)).toBeCloseTo(1 / 0.8, 2);
@@ -113,13 +113,13 @@ describe('0_WAITs behind a piece', () => {
     // Still held back: 0_WAITs would reduce it to below half again.
     expect(run(60, 200)).toBe(0);
     expect(run(95, 200)).toBeGreaterThan(0);
-    // Pauses are no congestion.
+    // Pauses do not count as congestion.
     waits.markIdle(qp);
     time.nowNs += 1e9;
     expect(run(95, 200)).toBeGreaterThan(0);
   });
 
-  describe('of a queue that runs dry between messages', () => {
+  describe('0_WAITs of a queue that runs dry between messages', () => {
     const PERIOD_NS = 20_000;
     /** Messages of `pieces`, each posted `answerNs` after the device finishes the previous one. */
     function periods(tenants: ActiveTenants, answerNs: number, messages: number, pieces = 4) {
@@ -178,7 +178,7 @@ describe('0_WAITs behind a piece', () => {
     });
   });
 
-  it('traffic of small tenants is no congestion, even if the 0_WAITs leave no room for it', () => {
+  it('traffic of small tenants does not count as congestion, even if the 0_WAITs leave no room for it', () => {
     const { waits, qp, out, time } = ground('cx6-100g');
     for (let i = 0; i < 300; i++) {
       waits.select(qp, beside(1, 60, 0), out);
@@ -188,8 +188,8 @@ describe('0_WAITs behind a piece', () => {
   });
 });
 
-describe('READs request as much as the round trip needs', () => {
-  /** The rate and the mean request in the end, if data arrives after `rttUs` and at most at `mostGbps`. */
+describe('READs request enough bytes to fill the round trip', () => {
+  /** The final rate and mean request size, if data arrives after `rttUs` and at no more than `mostGbps`. */
   function settled(rttUs: number, mostGbps: number) {
     const { waits, qp, out, time } = ground('cx6-100g');
     const tick = 1000;
@@ -225,13 +225,13 @@ describe('READs request as much as the round trip needs', () => {
     },
   );
 
-  it('little more if something else is the limit, as it would only queue up', () => {
+  it('little more if something else is the limit, because more would only queue up', () => {
     const { asked } = settled(2, 40);
     expect(asked).toBeLessThan(1.1 * usual);
   });
 });
 
-describe('the largest piece', () => {
+describe('largest piece size', () => {
   it.each([
     ['cx6-100g', 16384, 16384],
     ['cx6-100g', 65536, 24576],

@@ -18,7 +18,7 @@ function membersOf(sourceText: string, interfaceName: string): string[] {
   return found.members.flatMap(({ name }) => name?.getText(file) ?? []);
 }
 
-/** What the inline code of a page names: `pass` of `pass(qp)`, `index` of `qp.index`. Code blocks do not count. */
+/** The names in a page's inline code: `pass` of `pass(qp)`, `index` of `qp.index`. Code blocks do not count. */
 function namesOf(pageText: string): Set<string> {
   const prose = pageText.replace(/^```[\s\S]*?^```/gm, '');
   const spans = [...prose.matchAll(/`([^`\n]+)`/g)].map((match) => match[1]);

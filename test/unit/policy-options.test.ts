@@ -1,4 +1,4 @@
-// Options of policies as people write them: with units, and one sentence for what cannot be.
+// Options of policies as people write them: units, and one-line errors for impossible combinations.
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import { convertQuantities, parseOptions } from '../../src/policies/parse-options.ts';
@@ -20,7 +20,7 @@ test('sizes, times and rates may have units', () => {
 });
 
 test.each<[Record<string, unknown>, string]>([
-  [{ subMsgSizeBytes: '16kb' }, "perf.subMsgSizeBytes: there is no unit 'kb'; there is B, KB, KiB"],
+  [{ subMsgSizeBytes: '16kb' }, "perf.subMsgSizeBytes: unknown unit 'kb'; use one of B, KB, KiB"],
   [{ subMsgSizeBytes: 'big' }, "perf.subMsgSizeBytes: must be a number, got 'big'"],
   [{ subMsgSizeBytes: true }, 'perf.subMsgSizeBytes: must be a number, got true'],
   [{ subMsgSizeBytes: '' }, 'perf.subMsgSizeBytes: a value is missing'],
@@ -32,7 +32,7 @@ test.each<[Record<string, unknown>, string]>([
   expect(() => createPolicy('perf', options)).toThrow(sentence);
 });
 
-test('paper alone, and with the waits that it has anyway', () => {
+test('paper=true is accepted alone, and with the waits that it implies', () => {
   expect(() => createPolicy('perf', { paper: true })).not.toThrow();
   expect(() => createPolicy('perf', { paper: true, waits: 'fixed' })).not.toThrow();
 });

@@ -1,4 +1,4 @@
-// isoverbs/rdma-cm on a fabric: what a test can do there and not on a real device, and what is left behind.
+// isoverbs/rdma-cm on a fabric: cases that a real device cannot produce on demand, and leaks.
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
@@ -30,7 +30,7 @@ async function connected(fabric: Fabric) {
   return { server, client, peer };
 }
 
-test('a caller that names no address of its own calls from another host', async () => {
+test('a caller without a local address calls from another host', async () => {
   const fabric = createFabric({ hosts: 3 });
   const { server, client, peer } = await connected(fabric);
   expect([client.context.name, peer.context.name]).toEqual(['sim1', 'sim0']);
@@ -53,7 +53,7 @@ test("when a host is killed the peer's connection ends with an error", async () 
   await server[Symbol.asyncDispose]();
 });
 
-test('a host that died before the call is not found, one whose link fails does not answer', async () => {
+test('a call finds no host that died earlier, and times out on a host whose link fails', async () => {
   const fabric = createFabric({ hosts: 3 });
   const { server, call } = await listening(fabric);
   const cut = { ...call, prepare: () => fabric.fault({ linkDown: 'sim0' }) };
@@ -64,7 +64,7 @@ test('a host that died before the call is not found, one whose link fails does n
   expect(fabric.tenants()).toEqual([]);
 });
 
-test('a request that the server leaves unanswered is rejected when it closes', async () => {
+test('a request that the server did not answer is rejected when the server closes', async () => {
   const fabric = createFabric();
   const { server, call } = await listening(fabric);
   server.on('connectRequest', (request: ConnectRequest) => {
@@ -74,7 +74,7 @@ test('a request that the server leaves unanswered is rejected when it closes', a
   await expect(connect(call)).rejects.toMatchObject({ event: 'REJECTED', status: 28 });
 });
 
-test('accepting a caller that has gone fails, and the server goes on', async () => {
+test('accepting a caller that has left fails, and the server keeps running', async () => {
   const fabric = createFabric();
   const { server, call } = await listening(fabric);
   const asked = once(server, 'connectRequest') as Promise<[ConnectRequest]>;
@@ -108,7 +108,7 @@ test("a server's failing prepare() rejects the caller and emits clientError", as
   expect(fabric.tenants()).toEqual([]);
 });
 
-test('wrong arguments are told by type, and leave nothing behind', async () => {
+test('wrong arguments are rejected by type, and leave nothing behind', async () => {
   const fabric = createFabric();
   const { server, call } = await listening(fabric);
   const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
@@ -133,7 +133,7 @@ test('wrong arguments are told by type, and leave nothing behind', async () => {
   expect(fabric.tenants()).toEqual([]);
 });
 
-test('objects of another device than the address leads to are refused', async () => {
+test('objects of a device other than the one behind the address are refused', async () => {
   const fabric = createFabric({ hosts: 3 });
   const { server, client } = await connected(fabric);
   const call = { provider: fabric.provider, host: 'sim0', port: client.remotePort };
@@ -149,7 +149,7 @@ test('objects of another device than the address leads to are refused', async ()
   await server[Symbol.asyncDispose]();
 });
 
-test('policies are around the devices that are opened', async () => {
+test('policies wrap the devices that a connection opens', async () => {
   const { provider } = createFabric();
   const server = createServer({ provider, policy: 'perf' }).listen({ port: 7 });
   await once(server, 'listening');
@@ -162,7 +162,7 @@ test('policies are around the devices that are opened', async () => {
   await server[Symbol.asyncDispose]();
 });
 
-test('a server on all devices takes calls on each, with one context for each', async () => {
+test('a server on all devices accepts calls on each of them, with one context per device', async () => {
   const fabric = createFabric({ hosts: 3 });
   const { provider } = fabric;
   const server = createServer({ provider }).listen(7);
@@ -182,7 +182,7 @@ test('a server on all devices takes calls on each, with one context for each', a
   expect(fabric.tenants()).toEqual([]);
 });
 
-test('many rounds leave nothing behind', async () => {
+test('many rounds of connect and close leave nothing behind', async () => {
   const fabric = createFabric();
   for (let round = 0; round < 100; round++) {
     const { server, client, peer } = await connected(fabric);
@@ -193,13 +193,13 @@ test('many rounds leave nothing behind', async () => {
   }
   await fabric.run();
   expect(fabric.tenants()).toEqual([]);
-  // The event channel has gone with its last identifier: the first handles are given again.
+  // The event channel closes with its last identifier, so the first handles are reused.
   const { cm } = fabric.provider;
   const channel = cm?.createEventChannel() as number;
   expect(() => cm?.destroyEventChannel(channel)).not.toThrow();
 });
 
-test('a datagram server on all devices makes its queue pairs when asked', async () => {
+test('a datagram server on all devices creates its queue pairs on demand', async () => {
   const fabric = createFabric();
   const server = createDatagramServer({ provider: fabric.provider }).listen();
   await once(server, 'listening');
@@ -211,13 +211,13 @@ test('a datagram server on all devices makes its queue pairs when asked', async 
   expect(fabric.tenants()).toEqual([]);
 });
 
-test('a connection that is closed while it is made ends the attempt at once, on either side', async () => {
+test('closing a connection during its setup ends the attempt at once, on both sides', async () => {
   const fabric = createFabric();
   const later = (connection: CmConnection) =>
     void fabric.provider.sleep(connection.context.handle, 0).then(() => connection.close());
   const { server, call } = await listening(fabric, { prepare: later });
   const failed = once(server, 'clientError');
-  // The caller has the answer already; the other end learns that there will be no connection.
+  // The caller already has the answer; the server is informed that the connection failed.
   const caller = await connect(call).catch(() => null);
   expect((await failed)[0]).toMatchObject({ code: 'ISO_ERR_CONNECTION' });
   caller?.close();
@@ -236,7 +236,7 @@ test('a connection that is closed while it is made ends the attempt at once, on 
   expect(fabric.tenants()).toEqual([]);
 });
 
-test('options of the wrong kind are told by name, and nothing is thrown behind the back', async () => {
+test('options of the wrong type are rejected by name, and nothing is thrown later', async () => {
   const { provider } = createFabric();
   const refused = { code: 'ISO_ERR_ARGUMENT' };
   for (const options of [null, 'port', 7]) {
@@ -262,7 +262,7 @@ test('options of the wrong kind are told by name, and nothing is thrown behind t
   }
 });
 
-test("the queue pair of a group's member may be closed by whoever holds it", async () => {
+test('the queue pair of a multicast member may be closed directly', async () => {
   const fabric = createFabric();
   const { provider } = fabric;
   const member = await joinMulticast('239.1.2.3', { provider, localAddress: 'sim0' });
@@ -271,7 +271,7 @@ test("the queue pair of a group's member may be closed by whoever holds it", asy
   expect(fabric.tenants()).toEqual([]);
 });
 
-test("what a listener to a datagram server's requests throws is uncaught, as from any listener", async () => {
+test("an error thrown by a datagram server's request listener is uncaught, as from any listener", async () => {
   const { provider } = createFabric();
   const server = createDatagramServer({ provider }, () => {
     throw new Error('mine');

@@ -56,7 +56,7 @@ test.each([
   });
 });
 
-test('loadConfig() searches upwards to the nearest package.json', () => {
+test('loadConfig() searches upwards as far as the nearest package.json', () => {
   const cwd = folder({ 'isoverbs.config.yaml': 'policy: perf' });
   mkdirSync(join(cwd, 'deep/er'), { recursive: true });
   expect(loadConfig({ cwd: join(cwd, 'deep/er'), env: {} }).policies).toHaveLength(1);
@@ -90,8 +90,12 @@ test('variables override the file', () => {
 test.each([
   [
     '{"polcy":"perf"}',
-    'polcy: unknown key; the keys are policy, interceptors, replay, device, tenant, driver, daemon, log',
+    'polcy: unknown key; the keys are policy, interceptors, replay, device, tenant, driver, labels, daemon, log',
   ],
+  ['{"labels":{"weight":2}}', 'labels: '],
+  ['{"labels":[{"weight":0}]}', 'labels.0.weight: must be a number from 1e-6 to 1e6'],
+  ['{"labels":[{"weight":2},{"match":{"host":"a"},"group":"g"}]}', 'labels.1.match.host: '],
+  ['{"labels":[{"match":{"port":7},"weight":2}]}', "labels.0: 'weight' belongs to the tenant"],
   ['{"driver":"thread"}', 'driver: '],
   ['{"driver":{"name":"worker","cpu":-1}}', 'driver: cpu: must be a whole number'],
   ['{"driver":null}', 'driver: unknown driver null; use'],
@@ -109,6 +113,23 @@ test.each([
   expect(run).toThrow(ConfigError);
   expect(run).toThrow('isoverbs.config.json');
   expect(run).toThrow(expected);
+});
+
+test('a file may contain labels and a daemon', () => {
+  const yaml = `labels:
+  - { match: { tenant: kv }, weight: 2, traffic: latency }
+  - { match: { address: 10.0.0.*, port: 7000 }, group: kv }
+daemon: { socket: /run/x.sock, weight: 3, traffic: latency, aloneGbps: 10 }`;
+  const files = { 'isoverbs.config.yaml': yaml };
+  expect(load(files)).toMatchObject({
+    labels: [
+      { match: { tenant: 'kv' }, weight: 2, traffic: 'latency' },
+      { match: { address: '10.0.0.*', port: 7000 }, group: 'kv' },
+    ],
+    daemon: { socket: '/run/x.sock', weight: 3, traffic: 'latency', aloneGbps: 10 },
+  });
+  expect(load(files, { ISOVERBS_DAEMON: 'none' })).not.toHaveProperty('daemon');
+  expect(load(files, { ISOVERBS_DAEMON: '/other' }).daemon).toEqual({ socket: '/other' });
 });
 
 test('the CPU of the worker is set by a string, an object or a variable', () => {

@@ -1,4 +1,4 @@
-// isoverbs/verbs: a whole program in C names, on the provider of this test.
+// isoverbs/verbs: a whole program written with the C names, on this test's provider.
 import { afterAll, expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import * as v from '../../src/verbs-c.ts';
@@ -7,7 +7,7 @@ import * as refused from '../../src/verbs-refused.ts';
 v.iso_use_provider(createFabric({ hosts: 1 }).provider);
 afterAll(() => v.iso_use_provider(null));
 
-test('a program in C names opens, registers, connects to itself, writes, polls and closes', () => {
+test('a program with the C names opens, registers, connects to itself, writes, polls and closes', () => {
   const [device] = v.ibv_get_device_list();
   expect(v.ibv_get_device_name(device)).toBe('sim0');
   const context = v.ibv_open_device(device);

@@ -1,4 +1,4 @@
-// Options under a former name: they work, with one warning, wherever options are given.
+// Options under a former name: they still work, with one warning, wherever options are given.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ const load = () =>
     import('../../src/config.ts'),
     import('../../src/providers/sim/index.ts'),
     import('../../src/shim/compose.ts'),
-    import('../../src/cli/master-rules.ts'),
+    import('../../src/cli/rulings.ts'),
   ]);
 type Modules = Awaited<ReturnType<typeof load>>;
 
@@ -75,8 +75,8 @@ test('configurePolicy() at run time takes the former name', () => {
 });
 
 test("the daemon's policy may have the former name", () => {
-  const [, , , , , , { masterRules }] = modules;
-  expect(masterRules('perf:turnNs=50us')).toEqual(masterRules('perf'));
+  const [, , , , , , { rulingsOf }] = modules;
+  expect(rulingsOf('perf:turnNs=50us')).toEqual(rulingsOf('perf:slotNs=50us'));
   expectOneWarning();
 });
 

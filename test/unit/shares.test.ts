@@ -1,16 +1,19 @@
-// Static rates of tenants (src/coordinator/shares.ts): closed forms of weights, own rates and who is there.
+// Static rates of tenants (src/policies/token-bucket/shares.ts): closed forms for weights, configured rates and membership.
 import { expect, test } from 'vitest';
-import { Coordinator, tenantId } from '../../src/coordinator/coordinator.ts';
+import { Coordinator } from '../../src/coordinator/coordinator.ts';
 import {
   DEFAULT_CAPACITY,
+  GBPS,
   type MemberPage,
   MemberTable,
   memberTableBytes,
-  RATE_GBPS,
-  RATED_QPS,
+  TENANT,
+  WEIGHT,
   WRITTEN_NS,
 } from '../../src/coordinator/member-table.ts';
-import type { ShareRules } from '../../src/coordinator/shares.ts';
+import { tenantId } from '../../src/coordinator/tenants.ts';
+import { type ShareRules, shares } from '../../src/policies/token-bucket/shares.ts';
+import { granted, report, reported } from '../support/columns.ts';
 
 const numbers = (byName: Record<string, number>) =>
   new Map(Object.entries(byName).map(([name, value]) => [tenantId(name), value]));
@@ -22,22 +25,41 @@ const rules = (weights: Record<string, number> = {}, ratesGbps: Record<string, n
 
 function join(coordinator: Coordinator, tenant: string, qps = 1): MemberPage {
   const page = coordinator.join(tenant) as MemberPage;
-  page.counters[RATED_QPS] = qps;
+  report(page, { ratedQps: qps });
   return page;
 }
-const rates = (...pages: MemberPage[]) => pages.map(({ grants }) => grants[RATE_GBPS]);
+const rates = (...pages: MemberPage[]) => pages.map((page) => granted(page, 'rateGbps'));
 
-test('by weight among those that have queue pairs; contexts of a tenant have equal parts', () => {
+test('by weight among tenants with queue pairs; contexts of one tenant share equally', () => {
   const coordinator = new Coordinator();
   const a = [join(coordinator, 'a'), join(coordinator, 'a', 5)];
   const [b, absent] = [join(coordinator, 'b'), join(coordinator, 'c', 0)];
-  expect(coordinator.share(rules({ a: 3, c: 7 }), 0)).toBe(true);
+  expect(coordinator.decide(shares, rules({ a: 3, c: 7 }), 0)).toBe(true);
   expect(rates(...a, b)).toEqual([37.5, 37.5, 25]);
   expect(coordinator.takeChanges()).toEqual([0, 1, 2]);
-  b.counters[RATED_QPS] = 0;
-  coordinator.share(rules({ a: 3 }), 0);
+  report(b, { ratedQps: 0 });
+  coordinator.decide(shares, rules({ a: 3 }), 0);
   expect(rates(...a)).toEqual([50, 50]);
-  expect(absent.counters[RATED_QPS]).toBe(0);
+  expect(reported(absent, 'ratedQps')).toBe(0);
+});
+
+test('what is declared of a tenant counts where the rules name no value, and the link is the one of the device', () => {
+  const coordinator = new Coordinator();
+  coordinator.setLink(200);
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => join(coordinator, name));
+  const declare = (page: MemberPage, column: number, value: number) => {
+    page.columns(TENANT).reports[column] = value;
+  };
+  const { linkGbps: _, ...unnamed } = rules({ c: 5 });
+  declare(b, WEIGHT, 2);
+  declare(c, WEIGHT, 9);
+  coordinator.decide(shares, unnamed, 0);
+  expect(rates(a, b, c)).toEqual([25, 50, 125]);
+  // Later changes count with the next decision.
+  declare(a, GBPS, 40);
+  declare(b, WEIGHT, 3);
+  coordinator.decide(shares, unnamed, 0);
+  expect(rates(a, b, c)).toEqual([40, 60, 100]);
 });
 
 test('a context without queue pairs takes nothing from the others, and its rate is not reported', () => {
@@ -45,15 +67,15 @@ test('a context without queue pairs takes nothing from the others, and its rate 
   const a = [join(coordinator, 'a'), join(coordinator, 'a', 0)];
   const [b, c] = [join(coordinator, 'b', 0), join(coordinator, 'c', 0)];
   const given = rules({ b: 3 }, { c: 20 });
-  coordinator.share(given, 0);
+  coordinator.decide(shares, given, 0);
   expect(rates(...a, b, c)).toEqual([100, 50, 75, 20]);
   expect(coordinator.takeChanges()).toEqual([0]);
-  b.counters[RATED_QPS] = 1;
-  coordinator.share(given, 0);
+  report(b, { ratedQps: 1 });
+  coordinator.decide(shares, given, 0);
   expect(rates(a[0], b)).toEqual([25, 75]);
 });
 
-test('contexts without a tenant are tenants of their own', () => {
+test('each context without a tenant is a separate tenant', () => {
   const coordinator = new Coordinator();
   const pages = [
     join(coordinator, ''),
@@ -61,17 +83,17 @@ test('contexts without a tenant are tenants of their own', () => {
     join(coordinator, 'a'),
     join(coordinator, 'a'),
   ];
-  coordinator.share(rules(), 0);
+  coordinator.decide(shares, rules(), 0);
   const third = 100 / 3;
   expect(rates(...pages)).toEqual([third, third, third / 2, third / 2]);
 });
 
-test('a rate of its own comes off the link; a hundredth of it is left for the others', () => {
+test('a configured rate is deducted from the link, and a hundredth of the link always remains for the others', () => {
   const coordinator = new Coordinator();
   const [a, b, c] = ['a', 'b', 'c'].map((tenant) => join(coordinator, tenant));
-  coordinator.share(rules({}, { a: 10 }), 0);
+  coordinator.decide(shares, rules({}, { a: 10 }), 0);
   expect(rates(a, b, c)).toEqual([10, 45, 45]);
-  coordinator.share(rules({}, { a: 200 }), 0);
+  coordinator.decide(shares, rules({}, { a: 200 }), 0);
   expect(rates(a, b, c)).toEqual([200, 0.5, 0.5]);
 });
 
@@ -80,38 +102,38 @@ test('a silent member keeps its share, but takes nothing from the others until i
   const [a, b] = ['a', 'b'].map((tenant) => join(coordinator, tenant));
   a.counters[WRITTEN_NS] = 900;
   b.counters[WRITTEN_NS] = 100;
-  coordinator.share(rules(), 1000, 500);
+  coordinator.decide(shares, { ...rules(), silentNs: 500 }, 1000);
   expect(rates(a, b)).toEqual([100, 50]);
   b.counters[WRITTEN_NS] = 1000;
-  coordinator.share(rules(), 1000, 500);
+  coordinator.decide(shares, { ...rules(), silentNs: 500 }, 1000);
   expect(rates(a, b)).toEqual([50, 50]);
 });
 
-test('what a hostile member writes is no number of queue pairs that counts twice', () => {
+test('a hostile member cannot be counted twice by writing odd numbers of queue pairs', () => {
   const coordinator = new Coordinator();
   const [a, b] = ['a', 'b'].map((tenant) => join(coordinator, tenant));
   for (const value of [1e300, Number.POSITIVE_INFINITY]) {
-    a.counters[RATED_QPS] = value;
-    coordinator.share(rules(), 0);
+    report(a, { ratedQps: value });
+    coordinator.decide(shares, rules(), 0);
     expect(rates(a, b)).toEqual([50, 50]);
   }
   for (const value of [Number.NaN, -1, 0.5, Number.NEGATIVE_INFINITY]) {
-    a.counters[RATED_QPS] = value;
-    coordinator.share(rules(), 0);
-    // As one without any: b has all of it.
+    report(a, { ratedQps: value });
+    coordinator.decide(shares, rules(), 0);
+    // Member a counts as one without queue pairs, so b has the whole link.
     expect(rates(a, b)).toEqual([50, 100]);
   }
 });
 
-test('threads over one memory see one division; while one decides another comes back later', () => {
+test('threads over one memory see one division; while one decides, another skips its turn', () => {
   const memory = new SharedArrayBuffer(memberTableBytes(DEFAULT_CAPACITY));
   const [one, other] = [0, 1].map(() => new Coordinator(new MemberTable(memory)));
   const [a, b] = [join(one, 'a'), join(other, 'b')];
   expect(one.members.tryLock(0)).toBe(true);
-  expect(other.share(rules(), 0)).toBe(false);
+  expect(other.decide(shares, rules(), 0)).toBe(false);
   one.members.unlock();
-  expect(other.share(rules(), 0)).toBe(true);
+  expect(other.decide(shares, rules(), 0)).toBe(true);
   expect(rates(a, b)).toEqual([50, 50]);
-  // Each view tells its own.
+  // Each view notifies only its own members.
   expect([one.takeChanges(), other.takeChanges()]).toEqual([[], [b.row]]);
 });

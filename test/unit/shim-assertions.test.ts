@@ -106,7 +106,7 @@ const corruptions: readonly Corruption[] = [
   ],
 ];
 
-describe('with rows, and requests issued, begun and held', () => {
+describe('with rows, and with requests that are issued, begun and held', () => {
   test.each(corruptions)('%s', (_rule, corrupt, message) => {
     postThree();
     expect(() => assertLedger(qp, 'test')).not.toThrow();
@@ -133,7 +133,7 @@ describe('with rows, and requests issued, begun and held', () => {
   });
 });
 
-describe('paths that check', () => {
+describe('paths that check the ledger', () => {
   const corrupt = () => {
     qp.recvsKept = -1;
   };
@@ -158,7 +158,7 @@ describe('paths that check', () => {
     expect(() => modify(a, { qpState: V.IBV_QPS_RESET })).toThrow(violation(/with rows: 7/));
   });
 
-  test('the first request that is held', () => {
+  test('the first held request', () => {
     corrupt();
     a.send.write(1, SIGNALED, a.mr.addr, 8, a.mr.lkey, b.mr.addr, b.mr.rkey);
     expect(() => post(a)).toThrow(violation(/begins to hold: receives kept/));
@@ -186,7 +186,7 @@ describe('paths that check', () => {
     );
   });
 
-  test('a destroyed queue pair that its context has, or for which requests are written', () => {
+  test('a destroyed queue pair that its context still lists, or for which requests are written', () => {
     a.v.destroyQp(a.qp);
     expect(() => assertDestroyed(qp, null)).not.toThrow();
     expect(() => assertDestroyed(qp, qp)).toThrow(violation(/written for it and never posted/));

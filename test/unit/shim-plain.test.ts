@@ -1,4 +1,4 @@
-/** Runs of plain requests: the test of bits agrees with a check of each field. */
+/** Runs of plain requests: the bit test agrees with a check of each field. */
 import { expect, test } from 'vitest';
 import { plainBytes, plainRun } from '../../src/shim/plain-requests.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
@@ -8,7 +8,7 @@ import * as L from '../../src/verbs/layout.ts';
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 const ROUNDS = 3000;
 const CAPACITY = 1100;
-/** Limits of the shim, beyond which it does not add up messages here. */
+/** Limits of the shim, beyond which it does not sum up messages in a run. */
 const MOST = 1024;
 const SHORT_BYTES = 2 ** 21;
 
@@ -86,7 +86,7 @@ test(`runs and sums of random requests (seed ${SEED})`, () => {
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(ROUNDS / 10);
 });
 
-test('the most and longest messages that are added up stay below 2^31, and one more is refused', () => {
+test('the largest sum of messages stays below 2^31, and one more message is refused', () => {
   const longest = { opcode: V.IBV_WR_SEND, flags: 0, sges: 1, length: SHORT_BYTES - 1 };
   const words = ringOf(
     new RandomStream(SEED, 'longest'),

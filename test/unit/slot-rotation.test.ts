@@ -1,34 +1,40 @@
-/** Whose slot it is: tenants of large messages send one after the other. */
+/** Rotation of tenant slots: tenants of large messages send one after another. */
 import { expect, test } from 'vitest';
 import { Coordinator } from '../../src/coordinator/coordinator.ts';
-import * as M from '../../src/coordinator/member-table.ts';
+import * as C from '../../src/policies/perf/columns.ts';
+import { master } from '../../src/policies/perf/master.ts';
+import { slots } from '../../src/policies/perf/slot-rotation.ts';
+import { clear, granted, RULERS, report } from '../support/columns.ts';
 
-const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false, rotateFrom: 3 };
+const RULES = {
+  qNumAllow: 1,
+  qNumCapa: 9,
+  selective: false,
+  rotateFrom: 3,
+  silentNs: Number.POSITIVE_INFINITY,
+};
 const TURN_NS = 1000;
 
-/** Bandwidth tenants of these names, each with one large queue pair, beside one that sends many messages. */
+/** Bandwidth tenants with these names, each with one large queue pair, alongside a tenant that sends many messages. */
 function ground(...tenants: string[]) {
   const coordinator = new Coordinator();
   const pages = tenants.map((tenant) => coordinator.join(tenant)!);
-  for (const { counters } of pages) {
-    counters[M.CLASS] = M.BANDWIDTH;
-    counters[M.ACTIVE_QPS] = 1;
-    counters[M.LARGE_QPS] = 1;
-    counters[M.MEAN_BYTES] = 1 << 20;
-    counters[M.SLOT_DEMAND] = M.HELD_DEMAND;
+  for (const page of pages) {
+    report(page, { class: C.BANDWIDTH, activeQps: 1, largeQps: 1, meanBytes: 1 << 20 });
+    report(page, { slotDemand: C.HELD_DEMAND });
   }
   const small = coordinator.join('small')!;
-  small.counters[M.CLASS] = M.MESSAGES;
-  small.counters[M.ACTIVE_QPS] = 1;
-  coordinator.runPass(RULES, 0);
-  /** The members whose turn it is at a time. */
+  report(small, { class: C.MESSAGES });
+  report(small, { activeQps: 1 });
+  coordinator.decide(master, RULES, 0);
+  /** The members that own the slot at a given time. */
   const at = (nowNs: number) => {
-    coordinator.rotate(nowNs, TURN_NS);
-    return pages.filter(({ grants }) => grants[M.SLOT_STATE] === M.OWN_SLOT).map(({ row }) => row);
+    coordinator.decide(slots, { slotNs: TURN_NS }, nowNs);
+    return pages.filter((page) => granted(page, 'slotState') === C.OWN_SLOT).map(({ row }) => row);
   };
-  /** A member is done with its slot. */
+  /** Reports that a member has drained its slot. */
   const drain = (i: number) => {
-    pages[i].counters[M.DRAINED_SLOT] = pages[i].grants[M.SLOT_NUMBER];
+    report(pages[i], { drainedSlot: granted(pages[i], 'slotNumber') });
   };
   return { coordinator, pages, small, at, drain };
 }
@@ -36,32 +42,32 @@ function ground(...tenants: string[]) {
 test('tenants rotate from `rotateFrom` queue pairs on; tenants of small messages never do', () => {
   const { pages, small, at } = ground('a', 'b');
   expect(at(0)).toEqual([]);
-  expect(pages.map(({ grants }) => grants[M.SLOT_STATE])).toEqual([M.NO_ROTATION, M.NO_ROTATION]);
+  expect(pages.map((page) => granted(page, 'slotState'))).toEqual([C.NO_ROTATION, C.NO_ROTATION]);
   const many = ground('a', 'b', 'c');
   expect(many.at(0)).toEqual([0]);
-  expect(many.pages.map(({ grants }) => grants[M.SLOT_STATE])).toEqual([
-    M.OWN_SLOT,
-    M.OTHERS_SLOT,
-    M.OTHERS_SLOT,
+  expect(many.pages.map((page) => granted(page, 'slotState'))).toEqual([
+    C.OWN_SLOT,
+    C.OTHERS_SLOT,
+    C.OTHERS_SLOT,
   ]);
-  // In its slot each is alone.
-  expect(many.pages.map(({ grants }) => grants[M.BUSY_LARGE_QPS])).toEqual([1, 1, 1]);
-  expect([small, many.small].map(({ grants }) => grants[M.SLOT_STATE])).toEqual([
-    M.NO_ROTATION,
-    M.NO_ROTATION,
+  // In its slot, each tenant is alone.
+  expect(many.pages.map((page) => granted(page, 'busyLargeQps'))).toEqual([1, 1, 1]);
+  expect([small, many.small].map((page) => granted(page, 'slotState'))).toEqual([
+    C.NO_ROTATION,
+    C.NO_ROTATION,
   ]);
 });
 
-test('the next slot begins when all of the last one has completed, and is as long', () => {
+test('the next slot begins when all requests of the last one have completed, and is just as long', () => {
   const { pages, at, drain } = ground('a', 'b', 'c');
   expect(at(0)).toEqual([0]);
-  expect(pages[0].grants[M.SLOT_END_NS]).toBe(TURN_NS);
-  // Its time is over, its requests are not.
+  expect(granted(pages[0], 'slotEndNs')).toBe(TURN_NS);
+  // The slot's time is over, but its requests have not completed.
   expect(at(1040)).toEqual([0]);
   drain(0);
   expect(at(1050)).toEqual([1]);
-  // A little late: not at the cost of those who follow.
-  expect(pages[1].grants[M.SLOT_END_NS]).toBe(2 * TURN_NS);
+  // The slot began a little late, but ends on time for the tenants that follow.
+  expect(granted(pages[1], 'slotEndNs')).toBe(2 * TURN_NS);
   drain(1);
   expect(at(2000)).toEqual([2]);
   drain(2);
@@ -71,29 +77,29 @@ test('the next slot begins when all of the last one has completed, and is as lon
 test('a tenant with nothing to send gives up its slot at once, and is passed over', () => {
   const { pages, at, drain } = ground('a', 'b', 'c');
   expect(at(0)).toEqual([0]);
-  pages[0].counters[M.SLOT_DEMAND] = M.NO_DEMAND;
+  report(pages[0], { slotDemand: C.NO_DEMAND });
   expect(at(10)).toEqual([1]);
-  expect(pages[1].grants[M.SLOT_END_NS]).toBe(10 + TURN_NS);
+  expect(granted(pages[1], 'slotEndNs')).toBe(10 + TURN_NS);
   drain(1);
   expect(at(1010)).toEqual([2]);
-  // Only what is in flight: no reason for a slot.
-  pages[0].counters[M.SLOT_DEMAND] = M.IN_FLIGHT_DEMAND;
+  // Requests in flight alone are no reason for a slot.
+  report(pages[0], { slotDemand: C.IN_FLIGHT_DEMAND });
   drain(2);
   expect(at(2010)).toEqual([1]);
 });
 
 test('a slot is extended while no other tenant has demand', () => {
   const { pages, at, drain } = ground('a', 'b', 'c');
-  for (const i of [1, 2]) pages[i].counters[M.SLOT_DEMAND] = M.NO_DEMAND;
+  for (const i of [1, 2]) report(pages[i], { slotDemand: C.NO_DEMAND });
   expect(at(0)).toEqual([0]);
   expect(at(990)).toEqual([0]);
-  expect(pages[0].grants[M.SLOT_END_NS]).toBe(990 + TURN_NS);
-  const slot = pages[0].grants[M.SLOT_NUMBER];
-  // It stopped before it knew: a new one is its own.
+  expect(granted(pages[0], 'slotEndNs')).toBe(990 + TURN_NS);
+  const slot = granted(pages[0], 'slotNumber');
+  // The tenant stopped before it read the extension, so it gets a new slot.
   drain(0);
   expect(at(1990)).toEqual([0]);
-  expect(pages[0].grants[M.SLOT_NUMBER]).toBe(slot + 1);
-  pages[2].counters[M.SLOT_DEMAND] = M.HELD_DEMAND;
+  expect(granted(pages[0], 'slotNumber')).toBe(slot + 1);
+  report(pages[2], { slotDemand: C.HELD_DEMAND });
   expect(at(2000)).toEqual([0]);
   drain(0);
   expect(at(2980)).toEqual([2]);
@@ -103,12 +109,12 @@ test('a tenant that leaves, dies or changes class loses its slot', () => {
   const { coordinator, pages, at } = ground('a', 'b', 'c', 'd', 'e');
   expect(at(0)).toEqual([0]);
   coordinator.leave(pages[0]);
-  pages[0].grants.fill(0);
+  clear(pages[0]);
   expect(at(1)).toEqual([1]);
-  pages[1].counters[M.CLASS] = M.IDLE;
-  coordinator.runPass(RULES, 0);
+  report(pages[1], { class: C.IDLE });
+  coordinator.decide(master, RULES, 0);
   expect(at(2)).toEqual([2]);
-  // It never says that it is done.
+  // This tenant never reports that it has drained.
   expect(at(2 + TURN_NS)).toEqual([2]);
   expect(at(1 + 2 * TURN_NS)).toEqual([2]);
   expect(at(2 + 2 * TURN_NS)).toEqual([3]);
@@ -130,12 +136,12 @@ test('members of a tenant share its slot; it is over when all of them are done',
   expect(at(3000)).toEqual([0, 2]);
 });
 
-test('with rotation always, two bandwidth tenants take slots beside nobody', () => {
+test('with rotation always on, two bandwidth tenants take slots without any small tenant', () => {
   const { coordinator, small, at } = ground('a', 'b');
-  small.counters[M.CLASS] = M.IDLE;
-  coordinator.runPass({ ...RULES, rotateFrom: 0 }, 0);
+  report(small, { class: C.IDLE });
+  coordinator.decide(master, { ...RULES, rotateFrom: 0 }, 0);
   expect(at(0)).toEqual([0]);
-  coordinator.runPass(RULES, 0);
+  coordinator.decide(master, RULES, 0);
   expect(at(1)).toEqual([]);
 });
 
@@ -147,33 +153,15 @@ test('a tenant that leaves and rejoins does not delay the others', () => {
     had[who]++;
     drain(who);
     if (who !== 1) continue;
-    // It leaves within its slot, and is there again when the next one has begun.
+    // The tenant leaves within its slot, and rejoins after the next slot has begun.
     coordinator.leave(pages[1]);
-    pages[1].grants.fill(0);
+    clear(pages[1]);
     const [next] = at(nowNs);
     had[next]++;
     drain(next);
     pages[1] = coordinator.join('x')!;
-    pages[1].counters.set(pages[0].counters);
-    coordinator.runPass(RULES, 0);
+    for (const ruler of RULERS) pages[1].columns(ruler).reports.set(pages[0].columns(ruler).reports);
+    coordinator.decide(master, RULES, 0);
   }
   expect(Math.max(...had) - Math.min(...had)).toBeLessThanOrEqual(1);
-});
-
-test('the number of slots has 32 bits, and a slot is over on time beyond them', () => {
-  const { coordinator, pages, at, drain } = ground('a', 'b', 'c');
-  const SLOT = 4;
-  for (const before of [2 ** 31 - 2, -2]) {
-    new Int32Array(coordinator.members.buffer)[SLOT] = before;
-    pages[0].counters[M.DRAINED_SLOT] = 0;
-    const order: number[] = [];
-    const fromNs = coordinator.members.lastSlotMember < 0 ? 0 : 1e6;
-    for (let n = 0; n < 6; n++) {
-      const [who] = at(fromNs + n * TURN_NS);
-      order.push(who);
-      drain(who);
-    }
-    expect(order.map((who, i) => (who - order[0] - i) % 3)).toEqual(order.map(() => expect.closeTo(0)));
-    expect(pages[order[5]].grants[M.SLOT_NUMBER]).toBe(coordinator.members.slotNumber);
-  }
 });

@@ -44,7 +44,7 @@ feature('asynchronous events', { group: 'async', others: 'every device' }, (it) 
     close();
   });
 
-  it('an event without a listener waits for one', async (ground) => {
+  it('an event is kept until there is a listener', async (ground) => {
     const { end, cq, overflow, close } = overflowing(ground);
     overflow();
     for (let i = 0; i < 20; i++) await ground.turn();
@@ -54,7 +54,7 @@ feature('asynchronous events', { group: 'async', others: 'every device' }, (it) 
     close();
   });
 
-  it('an event about an object that was closed meanwhile is dropped', async (ground) => {
+  it('an event about an object that was closed in the meantime is dropped', async (ground) => {
     const { end, cq, qp, overflow } = overflowing(ground);
     overflow();
     for (let i = 0; i < 20; i++) await ground.turn();
@@ -80,7 +80,7 @@ feature('asynchronous events', { group: 'async', others: 'every device' }, (it) 
     expect(() => end.p.queryDevice(end.context)).toThrow(V.InvalidHandleError);
   });
 
-  it('null ends listening; another listener takes over', async (ground) => {
+  it('null ends listening; a different listener takes over', async (ground) => {
     const { end, overflow, close } = overflowing(ground);
     const first = listen(end);
     const second = listen(end);

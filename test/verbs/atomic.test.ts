@@ -95,7 +95,7 @@ feature('atomic operations', NOTES, (it) => {
   it('CMP_AND_SWP of another value changes nothing and returns the current value', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b } = pair;
-    // Only the upper half differs: all 64 bits are compared.
+    // Only the upper half differs, because all 64 bits must be compared.
     words(b, COUNTER_AT)[0] = (1n << 40n) | 5n;
     expect(await swap(pair, 5n, 7n)).toMatchObject({ status: 'SUCCESS', opcode: 'COMP_SWAP' });
     expect([words(a, OLD_AT)[0], words(b, COUNTER_AT)[0]]).toEqual([(1n << 40n) | 5n, (1n << 40n) | 5n]);
@@ -113,7 +113,7 @@ feature('atomic operations', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('two queue pairs count together and lose nothing', async (ground) => {
+  it('two queue pairs count together without losing an update', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     const more = connectedAgain(pair);
@@ -132,7 +132,7 @@ feature('atomic operations', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('the last eight bytes of a region, and none beyond', async (ground) => {
+  it('the last eight bytes of a region are accessible, but none beyond', async (ground) => {
     const pair = connectedPair(ground);
     const { b } = pair;
     const { addr, lengthBytes } = b.mr;
@@ -163,7 +163,7 @@ feature('atomic operations that fail at the peer', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('a queue pair without IBV_ACCESS_REMOTE_ATOMIC', async (ground) => {
+  it('a queue pair without IBV_ACCESS_REMOTE_ATOMIC: REM_INV_REQ_ERR', async (ground) => {
     for (const op of [add, (pair: Pair) => swap(pair, 40n, 1n)]) {
       const pair = connectedPair(ground, { access: NO_ATOMIC });
       words(pair.b, COUNTER_AT)[0] = 40n;
@@ -187,7 +187,7 @@ feature('atomic operations that fail at the peer', NOTES, (it) => {
 });
 
 feature('atomic operations that fail at home', NOTES, (it) => {
-  it('a wrong lkey, or one that may not be written: LOC_PROT_ERR', async (ground) => {
+  it('a wrong lkey, or one without write access: LOC_PROT_ERR', async (ground) => {
     const readOnly = (pair: Pair) => pair.a.p.allocMr(pair.a.pd, 4096, V.IBV_ACCESS_REMOTE_READ);
     for (const which of ['unknown', 'readOnly']) {
       const pair = connectedPair(ground);
@@ -233,7 +233,7 @@ feature('atomic operations that fail at home', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('a queue pair that is not in RTS takes none', (ground) => {
+  it('a queue pair that is not in RTS accepts none', (ground) => {
     const pair = connectedPair(ground);
     const { a, b } = pair;
     const fresh = createQp(a);
@@ -246,7 +246,7 @@ feature('atomic operations that fail at home', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('queue pairs without a connection take none', (ground) => {
+  it('queue pairs without a connection accept none', (ground) => {
     for (const qpType of [V.IBV_QPT_UC, V.IBV_QPT_UD]) {
       const pair = connectedPair(ground, { qpType });
       const { a, b, qpA } = pair;
@@ -275,7 +275,7 @@ feature('atomic operations of XRC', XRC, (it) => {
     closeXrc(xrc);
   });
 
-  it('CMP_AND_SWP, of the value that is there and of another', async (ground) => {
+  it('CMP_AND_SWP with the current value and with another', async (ground) => {
     const xrc = xrcPair(ground);
     const { a, b, sender, srqs } = xrc;
     words(b, COUNTER_AT)[0] = 40n;

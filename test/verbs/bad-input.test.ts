@@ -21,6 +21,34 @@ const memory = typed(
   ['a plain object', {}],
 );
 
+const weight = (name: string) =>
+  typed(
+    name,
+    () => 1,
+    ['null', null],
+    ['a string', '1'],
+    ['a bigint', 1n],
+    ['NaN', Number.NaN],
+    ['infinity', Number.POSITIVE_INFINITY],
+    ['0', 0],
+    ['-1', -1],
+    ['1e-9', 1e-9],
+    ['1e9', 1e9],
+  );
+const qpLabels = [
+  weight('qpWeight'),
+  typed(
+    'group',
+    () => 'batch',
+    ['null', null],
+    ['a number', 4],
+    ['an object', {}],
+    ['a line break', 'a\nb'],
+    ['65 characters', 'x'.repeat(65)],
+  ),
+  whole('traffic', V.ISO_TRAFFIC_LATENCY, { max: V.ISO_TRAFFIC_BANDWIDTH, optional: true }),
+];
+
 const cap = struct(
   'cap',
   () => ({ ...CAP }),
@@ -41,6 +69,7 @@ const qpInit = struct(
     { ...cq, name: 'sendCq' },
     { ...cq, name: 'recvCq' },
     cap,
+    ...qpLabels,
   ],
 );
 
@@ -67,10 +96,13 @@ const qpAttr = struct(
 
 const INIT = V.IBV_QP_STATE | V.IBV_QP_PKEY_INDEX | V.IBV_QP_PORT | V.IBV_QP_ACCESS_FLAGS;
 
-/** Arguments of each verb in order. The type makes sure that none is forgotten. */
+const LABELS = V.ISO_QP_WEIGHT | V.ISO_QP_GROUP | V.ISO_QP_TRAFFIC;
+
+/** Arguments of each verb in order. The type ensures that no verb is missing. */
 const TABLE: Record<keyof V.Verbs, readonly Arg[]> = {
   getDeviceList: [],
   openDevice: [],
+  setLabels: [context, struct('change', () => ({}), [weight('weight'), ...qpLabels])],
   closeDevice: [context],
   queryDevice: [context],
   queryDeviceEx: [context],
@@ -176,7 +208,7 @@ const TABLE: Record<keyof V.Verbs, readonly Arg[]> = {
   pollCq: [cq, handle('wcRing'), whole('start', 0, { max: 4 }), whole('max', 0, { max: 4 })],
 };
 
-/** Valid numbers to follow the arguments of a table's row. */
+/** Valid numbers that follow the arguments of a table row. */
 const REST: Partial<Record<keyof V.Verbs, unknown[]>> = {
   refAsyncEvents: [false],
   refCompChannel: [false],
@@ -187,7 +219,7 @@ const REST: Partial<Record<keyof V.Verbs, unknown[]>> = {
   validateSend: [0],
 };
 
-/** The complaint about a call with one wrong argument; '' if it was rejected as it should be. */
+/** The complaint about a call with one wrong argument; '' if it was rejected correctly. */
 function verdict(
   verb: string,
   fault: { what: string; codes: readonly string[] },
@@ -205,7 +237,7 @@ function verdict(
   }
 }
 
-/** The code of what `call` throws. */
+/** The code of the error that `call` throws. */
 function codeOf(call: () => unknown): string {
   try {
     call();
@@ -239,6 +271,33 @@ feature('every verb refuses every wrong argument', { group: 'errors', others: 'e
       world.close();
     });
   }
+});
+
+feature('modifyQp refuses every wrong label', { group: 'errors', others: 'every device' }, (it) => {
+  const good = { qpWeight: 2, group: 'batch', traffic: V.ISO_TRAFFIC_LATENCY };
+  const codesOf = (world: World, field: Arg, queuePair: number) =>
+    field.faults(world).map(({ what, value }) => {
+      const attr = { ...good, [field.name]: value } as V.QpAttr;
+      return [what, codeOf(() => world.p.modifyQp(queuePair, attr, LABELS))];
+    });
+  for (const field of qpLabels) {
+    it(field.name, (ground) => {
+      const world = new World(ground);
+      const codes = codesOf(world, { ...field, name: field.name }, world.live.qp);
+      expect(codes.filter(([, code]) => code !== 'ISO_ERR_ARGUMENT')).toEqual([]);
+      const { qpWeight, group, traffic } = world.p.queryQp(world.live.qp).attr;
+      expect({ qpWeight, group, traffic }).toEqual({ qpWeight: 1, group: '', traffic: 0 });
+      world.close();
+    });
+  }
+  it('a destroyed queue pair', (ground) => {
+    const world = new World(ground);
+    for (const fault of qp.faults(world)) {
+      const call = () => world.p.modifyQp(fault.value as number, good, LABELS);
+      expect(verdict('modifyQp', fault, call)).toBe('');
+    }
+    world.close();
+  });
 });
 
 feature('objects of two contexts do not mix', { group: 'errors', others: 'every device' }, (it) => {

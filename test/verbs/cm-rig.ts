@@ -24,7 +24,7 @@ export function ears(ground: Ground): Ears {
   return { ground, cm, channel, events };
 }
 
-/** The next event of an identifier (0: of any), which must be this one. */
+/** The next event of an identifier (0: of any), which must be the expected one. */
 export async function heard(at: Ears, id: number, event: number): Promise<V.CmEvent> {
   const of = (e: V.CmEvent) => id === 0 || e.id === id || e.listenId === id;
   await until(at.ground, V.cmEventName(event), () => at.events.some(of));

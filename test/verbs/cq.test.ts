@@ -50,7 +50,7 @@ feature('completion queues', { group: 'cq', others: 'every device' }, (it) => {
 });
 
 feature('resizing a completion queue', { group: 'cq', others: 'devices with ibv_resize_cq' }, (it) => {
-  it('grows and shrinks while completions wait, and loses none', async (ground) => {
+  it('grows and shrinks with unpolled completions, and loses none', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     for (const cqe of [16, 300, 2000, 20]) {
@@ -67,7 +67,7 @@ feature('resizing a completion queue', { group: 'cq', others: 'devices with ibv_
     closePair(pair);
   });
 
-  it('does not shrink below the completions that wait', async (ground) => {
+  it('does not shrink below the number of unpolled completions', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     postSend(a, qpA.handle, (batch) => {
@@ -76,7 +76,7 @@ feature('resizing a completion queue', { group: 'cq', others: 'devices with ibv_
       }
     });
     await polled(a, 1);
-    // The others have arrived or are in flight; the test can only wait.
+    // The other completions have arrived or are in flight; the test can only wait.
     let turns = 0;
     await until(ground, 'the other completions', () => turns++ > 20);
     expect(() => a.p.resizeCq(a.cq, 3)).toThrow(code('BUSY'));
@@ -84,7 +84,7 @@ feature('resizing a completion queue', { group: 'cq', others: 'devices with ibv_
     closePair(pair);
   });
 
-  it('to nothing, or to more than the device has, is refused', (ground) => {
+  it('to zero entries, or to more than the device supports, is refused', (ground) => {
     const end = openEnd(ground, 0);
     const { maxCqe } = end.p.queryDevice(end.context);
     expect(() => end.p.resizeCq(end.cq, 0)).toThrow(code('ARGUMENT'));
@@ -173,7 +173,7 @@ feature('completion queues and their handles', { group: 'cq', others: 'every dev
     closeEnd(end);
   });
 
-  it('destroyed twice, or another object: a typed error', (ground) => {
+  it('destroying a queue twice, or another object, is a typed error', (ground) => {
     const end = openEnd(ground, 0);
     const { handle } = end.p.createCq(end.context, 4, 0);
     end.p.destroyCq(handle);
@@ -188,7 +188,7 @@ feature('completion queues and their handles', { group: 'cq', others: 'every dev
     closeEnd(end);
   });
 
-  it('polled when empty, for nothing, and in part', async (ground) => {
+  it('are polled when empty, for no completions, and in part', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     const wcs = new V.WcBatch(a.p, { capacity: 8 });

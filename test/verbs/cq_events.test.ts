@@ -41,14 +41,14 @@ function send(a: End, qp: number, flags = 0): void {
   postSend(a, qp, (batch) => batch.send(1, SIGNALED | flags, a.mr.addr, 8, a.mr.lkey));
 }
 
-/** Lets what is under way arrive. */
+/** Lets completions that are under way arrive. */
 async function settle(ground: Ground): Promise<void> {
   let turns = 0;
   await until(ground, 'quiet', () => turns++ > 20);
 }
 
 feature('completion events', { group: 'cq_events', others: 'every device' }, (it) => {
-  it('one event for an armed queue, none before it is armed again', async (ground) => {
+  it('an armed queue raises one event, and no further one until it is armed again', async (ground) => {
     const { a, b, cqs, qps, events, close } = watched(ground);
     for (let i = 0; i < 3; i++) postRecv(b, qps[0].b, i, 0, 64);
     b.p.reqNotifyCq(cqs[0], false);
@@ -110,7 +110,7 @@ const moderation = {
   others: 'devices with ibv_modify_cq (mlx5 ...)',
 };
 feature('event moderation', moderation, (it) => {
-  it('one event for a number of completions', async (ground) => {
+  it('one event for several completions', async (ground) => {
     const { a, b, cqs, qps, events, close } = watched(ground);
     b.p.modifyCq(cqs[0], 3, 0);
     for (let i = 0; i < 6; i++) postRecv(b, qps[0].b, i, 0, 64);

@@ -42,7 +42,7 @@ function open(ground: Ground, options: V.CqOptions) {
   return { end, cq, qp: qp.handle, close };
 }
 
-/** One of each kind of completion, a failed one and flushed ones last. */
+/** One completion of each kind, ending with a failed one and flushed ones. */
 async function everyKind(end: End, qp: number, cq: number): Promise<Wc[]> {
   const { addr, lkey, rkey } = end.mr;
   for (let i = 0; i < 6; i++) postRecv(end, qp, 100 + i, 4096 * (i + 1), 4096);
@@ -187,7 +187,7 @@ feature('traffic on extended completion queues', { group: 'cqex', others: 'mlx4,
     closeEnd(end);
   });
 
-  it('are resized while completions wait', async (ground) => {
+  it('are resized with unpolled completions', async (ground) => {
     const { end, cq, qp, close } = open(ground, { wcFlags: V.IBV_WC_STANDARD_FLAGS });
     const { addr, lkey, rkey } = end.mr;
     postSend(end, qp, (batch) => {
@@ -201,7 +201,7 @@ feature('traffic on extended completion queues', { group: 'cqex', others: 'mlx4,
 });
 
 feature('XRC on extended completion queues', { group: 'cqex', refusedBy: ['rxe'], others: 'mlx5' }, (it) => {
-  it('the receive tells its shared receive queue', async (ground) => {
+  it('the receive names its shared receive queue', async (ground) => {
     const xrc = xrcPair(ground, { wcFlags: V.IBV_WC_STANDARD_FLAGS });
     const { a, b, sender, srqs } = xrc;
     for (let i = 1; i <= 50; i++) {
@@ -267,7 +267,7 @@ feature('completion timestamps', { group: 'cqex', refusedBy: ['rxe'], others }, 
     close();
   });
 
-  it('flags of completions that do not exist', (ground) => {
+  it('unknown completion flags are rejected', (ground) => {
     const end = openEnd(ground, 0);
     expect(() => end.p.createCq(end.context, 16, 0, { wcFlags: 1 << 30 })).toThrow(
       expect.objectContaining({ code: 'ISO_ERR_UNSUPPORTED' }),

@@ -7,7 +7,7 @@ import { CAP, closeEnd, closePair, connectedPair, createQp, modify, openEnd } fr
 const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
 
 feature('device queries', { group: 'device', others: 'every device' }, (it) => {
-  it('the devices are in the list, and open', (ground) => {
+  it('the devices are in the list, and can be opened', (ground) => {
     const names = ground.provider.getDeviceList().map(({ name }) => name);
     for (const name of ground.devices) {
       expect(names).toContain(name);
@@ -16,7 +16,7 @@ feature('device queries', { group: 'device', others: 'every device' }, (it) => {
     expect(() => ground.provider.openDevice('nosuch0')).toThrow(code('NO_DEVICE'));
   });
 
-  it('queryDevice: limits that hold', (ground) => {
+  it('queryDevice: the limits are plausible', (ground) => {
     const end = openEnd(ground, 0);
     const attr = end.p.queryDevice(end.context);
     for (const field of [
@@ -107,7 +107,7 @@ feature('device queries', { group: 'device', others: 'every device' }, (it) => {
 });
 
 feature('devices', { group: 'device', others: 'every device' }, (it) => {
-  it('the list: names that differ, GUIDs, the provider', (ground) => {
+  it('the list has distinct names, GUIDs, and the provider', (ground) => {
     const list = ground.provider.getDeviceList();
     expect(new Set(list.map(({ name }) => name)).size).toBe(list.length);
     for (const device of list) {
@@ -204,7 +204,7 @@ feature('limits of devices', { group: 'device', others: 'every device' }, (it) =
     closeEnd(end);
   });
 
-  it('maxSge elements are granted, one more is not', (ground) => {
+  it('maxSge elements are granted, but not one more', (ground) => {
     const end = openEnd(ground, 0);
     const { maxSge } = end.p.queryDevice(end.context);
     const wanted = (sges: number) => createQp(end, { cap: { ...CAP, maxSendSge: sges, maxRecvSge: sges } });
@@ -247,7 +247,7 @@ feature('limits of devices', { group: 'device', others: 'every device' }, (it) =
     closeEnd(end);
   });
 
-  it('queryDeviceEx returns the same each time, and for the other device', (ground) => {
+  it('queryDeviceEx returns the same values each time, and for the other device', (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 1)];
     const first = a.p.queryDeviceEx(a.context);
     expect(a.p.queryDeviceEx(a.context)).toEqual(first);
@@ -258,7 +258,7 @@ feature('limits of devices', { group: 'device', others: 'every device' }, (it) =
 });
 
 feature('ports and their tables', { group: 'device', others: 'every device' }, (it) => {
-  it('queryPort: sizes that fit each other', (ground) => {
+  it('queryPort: the sizes are consistent', (ground) => {
     const end = openEnd(ground, 0);
     const port = end.p.queryPort(end.context, 1);
     expect(port.activeMtu).toBeLessThanOrEqual(port.maxMtu);
@@ -269,7 +269,7 @@ feature('ports and their tables', { group: 'device', others: 'every device' }, (
     expect(port.pkeyTblLen).toBeGreaterThan(0);
     expect([1, 2, 4, 8, 16]).toContain(port.activeWidth);
     expect(port.activeSpeed).toBeGreaterThan(0);
-    expect(port.physState).toBe(5); // link up
+    expect(port.physState).toBe(5); // The link is up.
     closeEnd(end);
   });
 
@@ -309,7 +309,7 @@ feature('ports and their tables', { group: 'device', others: 'every device' }, (
     closeEnd(b);
   });
 
-  it('queryPkey: the index of a key is found again in the table', (ground) => {
+  it('queryPkey: the index of a key can be looked up in the table', (ground) => {
     const end = openEnd(ground, 0);
     const { pkeyTblLen } = end.p.queryPort(end.context, 1);
     const table = Array.from({ length: pkeyTblLen }, (_, i) => end.p.queryPkey(end.context, 1, i));
@@ -326,7 +326,7 @@ const clock = {
   others: 'devices that stamp completions (mlx5 ...)',
 };
 feature('the clock of completion timestamps', clock, (it) => {
-  it('does not go back', async (ground) => {
+  it('does not go backwards', async (ground) => {
     const end = openEnd(ground, 0);
     const { ticks } = end.p.queryRtValues(end.context);
     await ground.turn();
@@ -369,7 +369,7 @@ feature('rate limits', pacing, (it) => {
     closePair(pair);
   });
 
-  it('can be set by modifyQp, too', (ground) => {
+  it('can also be set by modifyQp', (ground) => {
     const pair = connectedPair(ground);
     const { a, qpA } = pair;
     modify(a, qpA.handle, { qpState: V.IBV_QPS_RTS, rateLimitKbps: 1_000_000 });

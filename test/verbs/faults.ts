@@ -32,7 +32,7 @@ const NO_NUMBERS: readonly [string, unknown][] = [
   ['a symbol', Symbol('x')],
 ];
 
-/** A handle of an object of the world; with `optional`, 0 is good. */
+/** A handle of an object of the world; with `optional`, 0 is valid. */
 export function handle(kind: keyof World['live'], options: { optional?: boolean } = {}): Arg {
   const { optional = false } = options;
   return {
@@ -91,7 +91,7 @@ export const NOT_FUNCTIONS: [string, unknown][] = [
   ['an object', {}],
 ];
 
-/** An attribute struct: each field wrong in turn, and the struct itself. */
+/** An attribute struct: each field is wrong in turn, and then the struct itself. */
 export function struct(
   name: string,
   good: (world: World) => Record<string, unknown>,

@@ -10,7 +10,7 @@ import * as V from '../../src/verbs/index.ts';
 
 export type GroundName = 'sim' | 'rxe';
 
-/** Where one case runs: two devices that reach each other, possibly the same one twice. */
+/** Where one case runs: two devices that reach each other, possibly the same device twice. */
 export interface Ground {
   readonly name: GroundName;
   readonly provider: V.Provider;
@@ -65,22 +65,25 @@ function realGround(devices: readonly [string, string]): Ground {
   return { name: 'rxe', provider, devices, fabric: null, gidIndex, turn };
 }
 
-/** The real devices as a ground of their own, for cases against other programs; null where there are none. */
+/** The real devices as a separate ground, for cases against other programs; null if there are none. */
 export function realGroundIfAny(): Ground | null {
   return typeof real === 'string' ? null : realGround(real);
 }
 
-/** A ground of this name; simulated devices are new, real ones must exist. `wait`: whether simulated ones have WAIT. */
+/**
+ * Makes a ground of this name; simulated devices are new, real ones must exist. `wait`: whether simulated ones have
+ * WAIT.
+ */
 export function groundOf(name: GroundName, wait = true): Ground {
   return name === 'sim' ? simGround(wait) : realGround(real as [string, string]);
 }
 
 export interface FeatureNotes {
-  /** The group of rdma-core's own tests that has its counterpart here: 'srq', 'cqex' ... */
+  /** The group of rdma-core's own tests whose counterpart the feature is: 'srq', 'cqex' ... */
   group: string;
   /** Providers that do not support the feature; on these, each case must end with an UnsupportedError. */
   refusedBy?: readonly GroundName[];
-  /** The requirements on other devices, for docs/support.md. */
+  /** What other devices require for this feature, for docs/support.md. */
   others: string;
 }
 

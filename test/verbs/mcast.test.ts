@@ -62,7 +62,7 @@ feature('Multicast groups', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('attached twice is attached once', (ground) => {
+  it('attaching a queue pair twice has the effect of once', (ground) => {
     const pair = datagrams(ground);
     const { a, qpA } = pair;
     a.p.attachMcast(qpA.handle, GROUP, 0);
@@ -71,7 +71,7 @@ feature('Multicast groups', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('keep their queue pairs', (ground) => {
+  it('keep their queue pairs busy', (ground) => {
     const pair = datagrams(ground);
     const { a, qpA } = pair;
     a.p.attachMcast(qpA.handle, GROUP, 0);
@@ -80,7 +80,7 @@ feature('Multicast groups', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('take datagram queue pairs, and group addresses, only', (ground) => {
+  it('accept only datagram queue pairs and group addresses', (ground) => {
     const pair = datagrams(ground);
     const { a, qpA } = pair;
     const rc = createQp(a);
@@ -97,7 +97,7 @@ feature('Multicast groups', NOTES, (it) => {
 });
 
 feature('Multicast messages', NOTES, (it) => {
-  it('reach every queue pair that is attached, on the sender’s device too', async (ground) => {
+  it('reach every attached queue pair, including those on the sender’s device', async (ground) => {
     const pair = datagrams(ground);
     const { a, b, qpA, qpB } = pair;
     const leave = await joinHosts(pair, [GROUP]);
@@ -154,7 +154,7 @@ feature('Multicast messages', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('are dropped where the Q_Key differs', async (ground) => {
+  it('are dropped if the Q_Key differs', async (ground) => {
     const pair = datagrams(ground);
     const { a, b, qpA, qpB } = pair;
     const leave = await joinHosts(pair, [GROUP]);
@@ -175,7 +175,7 @@ feature('Multicast messages', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('one host’s groups are gone with its queue pairs', (ground) => {
+  it('a host’s groups end with its queue pairs', (ground) => {
     const end = openEnd(ground, 0);
     for (let round = 0; round < 3; round++) {
       const qp = createQp(end, UD);

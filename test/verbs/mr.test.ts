@@ -60,7 +60,7 @@ feature('memory regions', { group: 'mr', others: 'every device' }, (it) => {
     closePair(pair);
   });
 
-  it('IBV_ACCESS_HUGETLB and IBV_ACCESS_RELAXED_ORDERING change nothing that can be seen', async (ground) => {
+  it('IBV_ACCESS_HUGETLB and IBV_ACCESS_RELAXED_ORDERING have no visible effect', async (ground) => {
     for (const flag of [V.IBV_ACCESS_RELAXED_ORDERING, V.IBV_ACCESS_HUGETLB]) {
       const pair = connectedPair(ground, { mrAccess: ACCESS | flag });
       pair.a.bytes.fill(4, 0, 100);
@@ -88,7 +88,7 @@ async function readStatus({ a, qpA }: Pair, addr: number, rkey: number, bytes = 
 }
 
 feature('registration', NOTES, (it) => {
-  it('memory of the provider’s own: aligned to a page, zeroed, gone with the region', (ground) => {
+  it('memory allocated by the provider is page-aligned, zeroed, and freed with the region', (ground) => {
     const end = openEnd(ground, 0);
     const mr = end.p.allocMr(end.pd, 10_000, ACCESS);
     expect([mr.addr % 4096, mr.lengthBytes]).toEqual([0, 10_000]);
@@ -99,7 +99,7 @@ feature('registration', NOTES, (it) => {
     closeEnd(end);
   });
 
-  it('memory of the caller’s, private and shared, whole and in part; it outlives the region', async (ground) => {
+  it('the caller’s memory, private or shared, whole or in part, outlives the region', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b } = pair;
     a.bytes.fill(7, 0, 100);
@@ -114,7 +114,7 @@ feature('registration', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('lengths and offsets that do not lie in the memory are refused', (ground) => {
+  it('lengths and offsets outside the memory are refused', (ground) => {
     const end = openEnd(ground, 0);
     const memory = new ArrayBuffer(4096);
     for (const [offset, bytes] of [
@@ -153,7 +153,7 @@ feature('registration', NOTES, (it) => {
     closeEnd(end);
   });
 
-  it('needs a live protection domain', (ground) => {
+  it('requires a live protection domain', (ground) => {
     const end = openEnd(ground, 0);
     const gone = end.p.allocPd(end.context);
     end.p.deallocPd(gone);
@@ -176,7 +176,7 @@ feature('registration', NOTES, (it) => {
     closeEnd(end);
   });
 
-  it('many regions: all keys differ, and a key of one opens no other', async (ground) => {
+  it('many regions: all keys differ, and the key of one gives no access to another', async (ground) => {
     const pair = connectedPair(ground);
     const { b } = pair;
     const mrs = Array.from({ length: 100 }, () => b.p.allocMr(b.pd, 4096, ACCESS));
@@ -188,7 +188,7 @@ feature('registration', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('a region of 16 MiB, written to its last byte', async (ground) => {
+  it('a region of 16 MiB can be written up to its last byte', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b } = pair;
     const bytes = 1 << 24;
@@ -202,7 +202,7 @@ feature('registration', NOTES, (it) => {
 });
 
 feature('what a region allows', NOTES, (it) => {
-  it('its peers: from its first byte to its last', async (ground) => {
+  it('peers access a region from its first byte to its last', async (ground) => {
     const pair = connectedPair(ground);
     const { b } = pair;
     const mr = b.p.allocMr(b.pd, 5000, ACCESS);
@@ -271,7 +271,7 @@ feature('what a region allows', NOTES, (it) => {
     expect(b.bytes[63]).toBe(6);
     postRecv({ ...b, mr: sink }, qpB.handle, 2, 0, 64);
     postSend(a, qpA.handle, (w) => w.send(3, SIGNALED, source.addr, 64, source.lkey));
-    // soft-RoCE calls any key that does not fit a LOC_QP_OP_ERR.
+    // soft-RoCE reports LOC_QP_OP_ERR for any key that does not match.
     const status = ground.name === 'rxe' ? 'LOC_QP_OP_ERR' : 'LOC_PROT_ERR';
     expect((await polled(b, 1))[0]).toMatchObject({ wrId: 2, status });
     expect((await polled(a, 1))[0]).toMatchObject({ wrId: 3, status: 'REM_OP_ERR' });
@@ -315,7 +315,7 @@ feature(
 
 const paging = { group: 'odp', refusedBy: ['sim', 'rxe'] as const, others: 'devices with on-demand paging' };
 feature('on-demand paging', paging, (it) => {
-  it('a region whose pages are not pinned', (ground) => {
+  it('a region whose pages are not pinned works', (ground) => {
     const end = openEnd(ground, 0);
     end.p.allocMr(end.pd, 4096, ACCESS | V.IBV_ACCESS_ON_DEMAND);
   });
@@ -327,7 +327,7 @@ const dmabuf = {
   others: 'devices with dma-buf import (mlx5 ...)',
 };
 feature('dma-buf import', dmabuf, (it) => {
-  it('memory of another device', (ground) => {
+  it('memory of another device can be registered', (ground) => {
     const end = openEnd(ground, 0);
     end.p.regDmabufMr(end.pd, 0, 4096, 0, 1, ACCESS);
   });
@@ -348,7 +348,7 @@ feature('re-registration', rereg, (it) => {
     closePair(pair);
   });
 
-  it('protection domain: opens for the new one only', async (ground) => {
+  it('protection domain: only the new one has access', async (ground) => {
     const pair = connectedPair(ground);
     const { b } = pair;
     const other = b.p.allocPd(b.context);
@@ -361,7 +361,7 @@ feature('re-registration', rereg, (it) => {
     closePair(pair);
   });
 
-  it('translation, and all three at once', async (ground) => {
+  it('translation changes, alone and with the others', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b } = pair;
     const other = b.p.allocPd(b.context);

@@ -39,11 +39,11 @@ interface Bind {
   addr?: number;
   lengthBytes?: number;
   access?: number;
-  /** Type 2: added to the low byte of the window's current key. */
+  /** For type 2: the increment of the low byte of the window's current key. */
   step?: number;
 }
 
-/** Posts a bind of the window by `b` and returns the key that it gives. */
+/** Posts a bind of the window by `b` and returns the resulting key. */
 function postBind({ b, qpB, mw }: WindowPair, bind: Bind = {}): number {
   const {
     mr = b.mr.handle,
@@ -66,7 +66,7 @@ async function bound(pair: WindowPair, bind?: Bind): Promise<number> {
   return key;
 }
 
-/** The status of a WRITE of `a`, 100 bytes to `addr` of the peer. */
+/** The status of a WRITE by `a` of 100 bytes to `addr` at the peer. */
 async function writeStatus({ a, qpA }: Pair, addr: number, rkey: number): Promise<string> {
   postSend(a, qpA.handle, (batch) => batch.write(2, SIGNALED, a.mr.addr, 100, a.mr.lkey, addr, rkey));
   return (await polled(a, 1))[0].status;
@@ -117,7 +117,7 @@ for (const type of [V.IBV_MW_TYPE_1, V.IBV_MW_TYPE_2]) {
       closeWindowPair(pair);
     });
 
-    it('open nothing before and after their range (soft-RoCE: the whole region)', async (ground) => {
+    it('give no access before and after their range (soft-RoCE: the whole region)', async (ground) => {
       for (const offset of [-1, WINDOW_BYTES - 99]) {
         const pair = windowPair(ground, type);
         const key = await bound(pair);
@@ -126,20 +126,20 @@ for (const type of [V.IBV_MW_TYPE_1, V.IBV_MW_TYPE_2]) {
       }
     });
 
-    it('allow no more than they were bound with', async (ground) => {
+    it('allow no more than the access they were bound with', async (ground) => {
       const pair = windowPair(ground, type);
       const key = await bound(pair, { access: READ });
       expect(await writeStatus(pair, windowAddr(pair.b), key)).toBe('REM_ACCESS_ERR');
       closeWindowPair(pair);
     });
 
-    it('open nothing before they are bound', async (ground) => {
+    it('give no access before they are bound', async (ground) => {
       const pair = windowPair(ground, type);
       expect(await writeStatus(pair, windowAddr(pair.b), pair.mw.rkey)).toBe('REM_ACCESS_ERR');
       closeWindowPair(pair);
     });
 
-    it('a SEND behind the bind may tell the peer the key', async (ground) => {
+    it('a SEND behind the bind may carry the key to the peer', async (ground) => {
       const pair = windowPair(ground, type);
       const { a, b, qpA, qpB, mw } = pair;
       postRecv(a, qpA.handle, 7, 0, 64);
@@ -165,7 +165,7 @@ for (const type of [V.IBV_MW_TYPE_1, V.IBV_MW_TYPE_2]) {
       closeWindowPair(pair);
     });
 
-    it('a window that may be written needs a region that may', async (ground) => {
+    it('a writable window requires a writable region', async (ground) => {
       const pair = windowPair(ground, type);
       const { b } = pair;
       const mr = b.p.allocMr(b.pd, 4096, V.IBV_ACCESS_MW_BIND | READ);
@@ -175,7 +175,7 @@ for (const type of [V.IBV_MW_TYPE_1, V.IBV_MW_TYPE_2]) {
       closeWindowPair(pair);
     });
 
-    it('a bound region is not deregistered', async (ground) => {
+    it('a region with a bound window cannot be deregistered', async (ground) => {
       const pair = windowPair(ground, type);
       const { b, mw } = pair;
       const mr = b.p.allocMr(b.pd, 4096, ACCESS | V.IBV_ACCESS_MW_BIND);
@@ -242,7 +242,7 @@ feature('memory windows of type 1: rebinding', { group: 'mr', others: 'IBV_DEVIC
     closeWindowPair(pair);
   });
 
-  it('any queue pair of the protection domain may use it', async (ground) => {
+  it('any queue pair of the protection domain may use the window', async (ground) => {
     const pair = windowPair(ground, V.IBV_MW_TYPE_1);
     const key = await bound(pair);
     const { a, b } = pair;
@@ -258,7 +258,7 @@ feature(
   'memory windows of type 2: invalidation',
   { group: 'mr', others: 'IBV_DEVICE_MEM_WINDOW_TYPE_2B' },
   (it) => {
-    it('LOCAL_INV closes it; then it may be bound again', async (ground) => {
+    it('LOCAL_INV closes the window, which may then be bound again', async (ground) => {
       const pair = windowPair(ground, V.IBV_MW_TYPE_2);
       const { b, qpB } = pair;
       const first = await bound(pair);
@@ -270,7 +270,7 @@ feature(
       closeWindowPair(pair);
     });
 
-    it("the peer's SEND_WITH_INV closes it, and the receive reports the key", async (ground) => {
+    it("the peer's SEND_WITH_INV closes the window, and the receive reports the key", async (ground) => {
       const pair = windowPair(ground, V.IBV_MW_TYPE_2);
       const { a, b, qpA, qpB } = pair;
       const key = await bound(pair);
@@ -287,7 +287,7 @@ feature(
       closeWindowPair(pair);
     });
 
-    it('a bound window is not bound again: MW_BIND_ERR', async (ground) => {
+    it('a bound window cannot be bound again: MW_BIND_ERR', async (ground) => {
       const pair = windowPair(ground, V.IBV_MW_TYPE_2);
       await bound(pair);
       postBind(pair);
@@ -303,7 +303,7 @@ feature(
       closeWindowPair(pair);
     });
 
-    // Not the key of a window that was never bound, because that crashes the kernel with soft-RoCE of Linux 6.1.
+    // This must not be the key of a window that was never bound, which crashes the kernel with soft-RoCE of Linux 6.1.
     it("the peer's SEND_WITH_INV of an unknown key fails both ends (soft-RoCE: the receiver)", async (ground) => {
       for (const keyOf of [(end: End) => end.mr.rkey, (end: End) => (end.mr.rkey ^ 0x7f00_0000) >>> 0]) {
         const pair = windowPair(ground, V.IBV_MW_TYPE_2);
@@ -318,7 +318,7 @@ feature(
       }
     });
 
-    it('a key that is no window of type 2 is not invalidated: LOC_QP_OP_ERR', async (ground) => {
+    it("a key other than a type 2 window's is not invalidated: LOC_QP_OP_ERR", async (ground) => {
       for (const keyOf of [(end: End) => end.mr.rkey, (end: End) => (end.mr.rkey ^ 0x7f00_0000) >>> 0]) {
         const pair = windowPair(ground, V.IBV_MW_TYPE_2);
         const { b, qpB } = pair;
@@ -334,7 +334,7 @@ feature(
       }
     });
 
-    it('it opens nothing for another queue pair', async (ground) => {
+    it('a window gives no access to another queue pair', async (ground) => {
       const pair = windowPair(ground, V.IBV_MW_TYPE_2);
       const { a, b } = pair;
       const key = await bound(pair);

@@ -28,7 +28,7 @@ feature('objects: execute and drain', { group: 'qp', others: 'every device' }, (
   });
 
   for (const type of ['RC', 'UC', 'UD'] as const) {
-    it(`drain() of ${type} gives back all receives and leaves those of others`, async (ground) => {
+    it(`drain() of ${type} returns all receives of the queue pair and leaves those of others`, async (ground) => {
       const ends = connected(ground, { type });
       const { a, qpA } = ends;
       const other = a.pd.createQp({ sendCq: a.cq, type });
@@ -47,7 +47,7 @@ feature('objects: execute and drain', { group: 'qp', others: 'every device' }, (
     });
   }
 
-  it('drain() of full queues', async (ground) => {
+  it('drain() empties full queues', async (ground) => {
     const cap = { maxSendWr: 8, maxRecvWr: 8 };
     const ends = connected(ground, { cap });
     const { a, qpA, qpB } = ends;
@@ -72,7 +72,7 @@ feature('objects: execute and drain', { group: 'qp', others: 'every device' }, (
     closeBoth(ends);
   });
 
-  it('toSqd() waits for requests in progress, resume() starts the others', async (ground) => {
+  it('toSqd() waits for requests in progress, and resume() starts the others', async (ground) => {
     const ends = connected(ground);
     const { a, b, qpA } = ends;
     const write = {
@@ -91,7 +91,7 @@ feature('objects: execute and drain', { group: 'qp', others: 'every device' }, (
 });
 
 feature('objects: datagrams', { group: 'addr', others: 'every device' }, (it) => {
-  it('a reply reaches the sender by the completion and its GRH', async (ground) => {
+  it('the completion and its GRH contain the address for a reply', async (ground) => {
     const ends = connected(ground, { type: 'UD' });
     const { a, b, qpA, qpB } = ends;
     const sgList = [{ mr: b.mr, length: GRH_BYTES + 64 }];
@@ -121,7 +121,7 @@ feature('objects: datagrams', { group: 'addr', others: 'every device' }, (it) =>
 });
 
 feature('objects: shared receive queues', { group: 'srq', others: 'devices with max_srq above 0' }, (it) => {
-  it('several queue pairs take from one; its limit event; drain() of one of them', async (ground) => {
+  it('several queue pairs share one queue: its limit event, and drain() of one of them', async (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 1)];
     const srq = b.pd.createSrq({ maxWr: 16, maxSge: 1 });
     for (let i = 0; i < 8; i++) srq.receive({ wrId: i, sgList: [{ mr: b.mr, offset: 64 * i, length: 64 }] });
@@ -156,7 +156,7 @@ feature(
   'objects: memory windows',
   { group: 'mr', others: 'MEM_WINDOW_TYPE_2B in device_cap_flags' },
   (it) => {
-    it('bind opens, unbind closes', async (ground) => {
+    it('bind() gives access, unbind() revokes it', async (ground) => {
       const ends = connected(ground);
       const { a, b, qpA, qpB } = ends;
       const window = b.pd.allocMw({ type: 2 });
@@ -177,7 +177,7 @@ feature(
 );
 
 feature('objects: XRC', { group: 'xrcd', refusedBy: ['rxe'], others: 'XRC in device_cap_flags' }, (it) => {
-  it('one connection, several receive queues', async (ground) => {
+  it('one connection serves several receive queues', async (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 1)];
     try {
       const xrcd = b.context.openXrcd();

@@ -26,7 +26,7 @@ feature('protection domains', { group: 'pd', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('deallocated twice: a typed error, and no harm to a domain that came after', (ground) => {
+  it('deallocating twice is a typed error and does not affect a newer domain', (ground) => {
     const end = openEnd(ground, 0);
     const first = end.p.allocPd(end.context);
     end.p.deallocPd(first);
@@ -37,13 +37,13 @@ feature('protection domains', { group: 'pd', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('one after the other, two hundred times', (ground) => {
+  it('two hundred are allocated one after another', (ground) => {
     const end = openEnd(ground, 0);
     for (let i = 0; i < 200; i++) end.p.deallocPd(end.p.allocPd(end.context));
     closeEnd(end);
   });
 
-  it('many at once have different handles and may be closed in any order', (ground) => {
+  it('many open domains have distinct handles and may be closed in any order', (ground) => {
     const end = openEnd(ground, 0);
     const pds = Array.from({ length: 64 }, () => end.p.allocPd(end.context));
     expect(new Set(pds).size).toBe(64);
@@ -52,7 +52,7 @@ feature('protection domains', { group: 'pd', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('are kept by each kind of object that is made in them', (ground) => {
+  it('are kept open by each kind of object that is made in them', (ground) => {
     const end = openEnd(ground, 0);
     const { p, cq } = end;
     const pd = p.allocPd(end.context);
@@ -110,7 +110,7 @@ feature('protection domains', { group: 'pd', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('keep memory of one from the queue pairs of another, at both ends', async (ground) => {
+  it('keep queue pairs from memory of another domain, at both ends', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     const other = b.p.allocPd(b.context);
@@ -129,7 +129,7 @@ feature('protection domains', { group: 'pd', others: 'every device' }, (it) => {
     postSend(again.a, again.qpA.handle, (batch) =>
       batch.write(2, SIGNALED, near.addr, 64, near.lkey, again.b.mr.addr, again.b.mr.rkey),
     );
-    // soft-RoCE calls a local key that does not fit a LOC_QP_OP_ERR.
+    // soft-RoCE reports LOC_QP_OP_ERR for a local key that does not match.
     const status = ground.name === 'rxe' ? 'LOC_QP_OP_ERR' : 'LOC_PROT_ERR';
     expect(await polled(again.a, 1)).toMatchObject([{ wrId: 2, status }]);
     again.a.p.deregMr(near.handle);
@@ -137,7 +137,7 @@ feature('protection domains', { group: 'pd', others: 'every device' }, (it) => {
     closePair(again);
   });
 
-  it('of another context are refused: objects do not mix', (ground) => {
+  it('are refused with objects of another context', (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 0)];
     expect(() => createQp({ ...a, pd: b.pd })).toThrow(V.IsoverbsError);
     closeEnd(a);

@@ -28,7 +28,7 @@ function write({ a, b, qpA }: Pair, wrId: number, lkey = a.mr.lkey): void {
   postSend(a, qpA.handle, (batch) => batch.write(wrId, SIGNALED, a.mr.addr, 64, lkey, b.mr.addr, b.mr.rkey));
 }
 
-/** Whether no completion is there. */
+/** Whether no completion has arrived. */
 function nothing(end: End): boolean {
   const wcs = new V.WcBatch(end.p, { capacity: 1 });
   const there = end.p.pollCq(end.cq, wcs.ring, 0, 1);
@@ -96,7 +96,7 @@ const NAMES = ['RESET', 'INIT', 'RTR', 'RTS', 'SQD', 'SQE', 'ERR'];
 const { IBV_QPS_RESET: RESET, IBV_QPS_INIT: INIT, IBV_QPS_RTR: RTR, IBV_QPS_RTS: RTS } = V;
 const { IBV_QPS_SQD: SQD, IBV_QPS_SQE: SQE, IBV_QPS_ERR: ERR } = V;
 
-/** InfiniBand 10.3.1: where a queue pair may go from each state that modifyQp leads to. */
+/** InfiniBand 10.3.1: the permitted transitions from each state that modifyQp can set. */
 const WAYS: readonly [from: number, to: readonly number[]][] = [
   [RESET, [RESET, INIT]],
   [INIT, [RESET, INIT, RTR, ERR]],
@@ -312,7 +312,7 @@ feature('SQD with an event', { group: 'qp', others: 'devices that raise SQ_DRAIN
     closePair(pair);
   });
 
-  it('attributes change in SQD, and the queue pair goes on with them', async (ground) => {
+  it('attributes change in SQD, and the queue pair continues with them', async (ground) => {
     const pair = connectedPair(ground);
     const { a, qpA } = pair;
     const events = eventsOf(a);
@@ -342,7 +342,7 @@ async function failedSend(pair: Pair): Promise<[wrId: number, status: string][]>
 }
 
 feature('SQE', { group: 'qp', others: 'every device; soft-RoCE goes to ERR' }, (it) => {
-  it('a failed send of UC flushes the sends behind it, receives go on (soft-RoCE: ERR)', async (ground) => {
+  it('a failed send of UC flushes the sends behind it, receives continue (soft-RoCE: ERR)', async (ground) => {
     const pair = connectedPair(ground, { qpType: V.IBV_QPT_UC });
     const { a, b, qpA, qpB } = pair;
     const failed = await failedSend(pair);
@@ -382,7 +382,7 @@ feature('SQE', { group: 'qp', others: 'every device; soft-RoCE goes to ERR' }, (
     closePair(pair);
   });
 
-  it('a failed send of RC fails the queue pair: ERR, receives too', async (ground) => {
+  it('a failed send of RC fails the queue pair: ERR, which also flushes receives', async (ground) => {
     const pair = connectedPair(ground);
     const { a, qpA } = pair;
     postRecv(a, qpA.handle, 7, 4096, 64);

@@ -80,7 +80,7 @@ for (const [name, qpType] of TYPES) {
 
 feature('queue pairs that can not be', NOTES, (it) => {
   for (const extended of [false, true]) {
-    it(`types that the device does not have, raw packets among them (extended: ${extended})`, (ground) => {
+    it(`types that the device does not support, including raw packets, are refused (extended: ${extended})`, (ground) => {
       const end = openEnd(ground, 0);
       for (const qpType of [
         8 /* IBV_QPT_RAW_PACKET */,
@@ -101,7 +101,7 @@ feature('queue pairs that can not be', NOTES, (it) => {
   }
 
   for (const field of ['maxSendWr', 'maxRecvWr', 'maxSendSge', 'maxRecvSge', 'maxInlineData'] as const) {
-    it(`more than the device has of ${field}, or no number of them`, (ground) => {
+    it(`${field} beyond the device's limit, or not a number, is refused`, (ground) => {
       const end = openEnd(ground, 0);
       for (const qpType of [V.IBV_QPT_RC, V.IBV_QPT_UC, V.IBV_QPT_UD]) {
         for (const extended of [false, true]) {
@@ -115,7 +115,7 @@ feature('queue pairs that can not be', NOTES, (it) => {
     });
   }
 
-  it('without its completion queues, its protection domain, or with those of another context', (ground) => {
+  it("creation without completion queues or a protection domain, or with another context's, is refused", (ground) => {
     const [end, other] = [openEnd(ground, 0), openEnd(ground, 0)];
     for (const wrong of [
       { sendCq: 0 },
@@ -135,7 +135,7 @@ feature('queue pairs that can not be', NOTES, (it) => {
 });
 
 feature('queue pair numbers and handles', NOTES, (it) => {
-  it('are all different, for all that live', (ground) => {
+  it('are distinct for all live queue pairs', (ground) => {
     const end = openEnd(ground, 0);
     const cap = { ...CAP, maxSendWr: 4, maxRecvWr: 4 };
     const qps = Array.from({ length: 60 }, (_, i) => createQp(end, { qpType: TYPES[i % 3][1], cap }));
@@ -243,7 +243,7 @@ feature('queries and changes', NOTES, (it) => {
     }
   });
 
-  it('a UD queue pair with a privileged Q_Key, one with the highest bit set', (ground) => {
+  it('a UD queue pair accepts a privileged Q_Key, one with the highest bit set', (ground) => {
     const end = openEnd(ground, 0);
     const qp = createQp(end, { qpType: V.IBV_QPT_UD });
     modify(end, qp.handle, { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qkey: 0x80010000 });
@@ -252,7 +252,7 @@ feature('queries and changes', NOTES, (it) => {
     closeEnd(end);
   });
 
-  it('attributes that no queue pair has are refused, and change nothing', (ground) => {
+  it('unknown attributes are refused, and change nothing', (ground) => {
     const pair = connectedPair(ground);
     const { a, qpA } = pair;
     const before = a.p.queryQp(qpA.handle);
@@ -313,7 +313,7 @@ feature('RC queue pairs', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('sq_sig_all: every request completes; without it, those that ask', async (ground) => {
+  it('with sq_sig_all every request completes; without it, only signaled ones', async (ground) => {
     for (const sqSigAll of [true, false]) {
       const pair = connectedPair(ground, { init: { sqSigAll } });
       const { a, b, qpA } = pair;
@@ -326,7 +326,7 @@ feature('RC queue pairs', NOTES, (it) => {
     }
   });
 
-  it('send and receive queues that complete on different completion queues', async (ground) => {
+  it('send and receive queues may complete on different completion queues', async (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 1)];
     const recvCq = b.p.createCq(b.context, 16, 0).handle;
     const [qpA, qpB] = [createQp(a), createQp(b, { recvCq })];
@@ -343,7 +343,7 @@ feature('RC queue pairs', NOTES, (it) => {
     closeEnd(b);
   });
 
-  it('inline data as long as was granted, and not longer', async (ground) => {
+  it('inline data may have the granted length, and no more', async (ground) => {
     const pair = connectedPair(ground, { init: { cap: { ...CAP, maxInlineData: 64 } } });
     const { a, b, qpA, qpB } = pair;
     const { maxInlineData } = qpA.cap;
@@ -361,7 +361,7 @@ feature('RC queue pairs', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('a message longer than its receive fails both ends (soft-RoCE: with other words)', async (ground) => {
+  it('a message longer than its receive fails both ends (soft-RoCE: with a different status)', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA, qpB } = pair;
     postRecv(b, qpB.handle, 1, 4096, 99);

@@ -40,7 +40,7 @@ feature('extended posting', { group: 'qpex', others: 'mlx5, efa; else typed refu
     postSend(a, qpA.handle, (batch) => {
       batch.send(0, SIGNALED, addr, 3000, lkey);
     });
-    // A list of its own: on soft-RoCE, a list with unequal elements does not go through ibv_wr_*.
+    // A separate list, because on soft-RoCE a list with unequal elements does not go through ibv_wr_*.
     postSend(a, qpA.handle, (batch) =>
       batch
         .send(1, SIGNALED, addr, 10, lkey)
@@ -103,7 +103,7 @@ feature('extended posting', { group: 'qpex', others: 'mlx5, efa; else typed refu
     closePair(pair);
   });
 
-  it('a bad request stops the list where it is; those before it were posted', async (ground) => {
+  it('a bad request ends the list; the requests before it are posted', async (ground) => {
     const pair = connectedPair(ground, { init: INIT });
     const { a, b, qpA } = pair;
     const batch = new V.SendBatch(a.p, { capacity: 8 });
@@ -118,7 +118,7 @@ feature('extended posting', { group: 'qpex', others: 'mlx5, efa; else typed refu
     closePair(pair);
   });
 
-  it('a full queue takes as many requests as fit, reports ENOMEM, and continues when it has room', async (ground) => {
+  it('a full queue accepts as many requests as fit, reports ENOMEM, and continues when it has room', async (ground) => {
     const pair = connectedPair(ground, {
       init: { ...INIT, cap: { ...INIT.cap, maxSendWr: 8 } },
       rnrRetry: 7,
@@ -126,7 +126,7 @@ feature('extended posting', { group: 'qpex', others: 'mlx5, efa; else typed refu
     const { a, b, qpA, qpB } = pair;
     const batch = new V.SendBatch(a.p, { capacity: 200 });
     const { addr, lkey } = a.mr;
-    // No receive is posted: the first SEND waits, and the others behind it.
+    // No receive is posted, so the first SEND waits, and the others wait behind it.
     for (let i = 0; i < 200; i++) batch.send(i, SIGNALED, addr, 8, lkey);
     const first = a.p.postSend(qpA.handle, batch.ring, 0, 200);
     expect(first).toBeGreaterThanOrEqual(8);
@@ -140,7 +140,7 @@ feature('extended posting', { group: 'qpex', others: 'mlx5, efa; else typed refu
     closePair(pair);
   });
 
-  it('is reported in the attributes of creation', (ground) => {
+  it('is reported in the creation attributes', (ground) => {
     const pair = connectedPair(ground, { init: INIT });
     expect(pair.a.p.queryQp(pair.qpA.handle).init).toMatchObject({ extended: true, qpType: V.IBV_QPT_RC });
     closePair(pair);
@@ -232,7 +232,7 @@ feature('extended posting on RC queue pairs, one by one', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('RDMA_WRITE of nothing', async (ground) => {
+  it('RDMA_WRITE without data', async (ground) => {
     const pair = extendedPair(ground);
     const { b } = pair;
     const wrote = await done(pair, (w) => w.write(2, SIGNALED, 0, 0, 0, b.mr.addr, b.mr.rkey));
@@ -254,7 +254,7 @@ feature('extended posting on RC queue pairs, one by one', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('RDMA_READ of nothing', async (ground) => {
+  it('RDMA_READ without data', async (ground) => {
     const pair = extendedPair(ground);
     const { a, b } = pair;
     b.bytes.fill(4);
@@ -362,7 +362,7 @@ feature('extended posting on UD queue pairs', NOTES, (it) => {
     expect([got.imm, got.flags & V.IBV_WC_WITH_IMM]).toEqual([77, V.IBV_WC_WITH_IMM]);
   });
 
-  it('SEND of nothing', async (ground) => {
+  it('SEND without data', async (ground) => {
     await datagram(ground, 0, (_, w) => w.send(2, SIGNALED, 0, 0, 0));
   });
 
@@ -498,7 +498,7 @@ feature('extended posting that is refused', NOTES, (it) => {
   });
 });
 
-/** The REASON_* that one receive is refused for. */
+/** The REASON_* for which one receive is refused. */
 function recvRefusal(end: End, qp: number): number {
   const batch = new V.RecvBatch(end.p, { capacity: 1 });
   batch.recv(1, end.mr.addr, 8, end.mr.lkey);

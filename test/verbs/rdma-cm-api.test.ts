@@ -22,7 +22,7 @@ import { feature, type Ground } from './ground.ts';
 
 const NOTES = { group: 'rdmacm', others: 'librdmacm and the rdma_ucm module' };
 
-/** The addresses of servers and clients on a ground. Simulated time must advance by itself here. */
+/** The addresses of servers and clients on a ground. Simulated time must advance automatically here. */
 interface Town {
   provider: V.Provider;
   host: string;
@@ -119,7 +119,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     await closed(server, client, peer);
   });
 
-  it('a request can be looked at, accepted with options, or rejected with data', async (ground) => {
+  it('a request can be inspected, accepted with options, or rejected with data', async (ground) => {
     const town = townOf(ground);
     const { server, port } = await serverIn(town);
     const connections: Promise<CmConnection>[] = [];
@@ -177,7 +177,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     await closed(server, client, peer);
   });
 
-  it('the queue pair may be one of yours, on your own objects', async (ground) => {
+  it('the application may supply its own queue pair and objects', async (ground) => {
     const town = townOf(ground);
     const { server, port } = await serverIn(town, {
       cap: { maxSendWr: 3, maxRecvWr: 5 },
@@ -245,7 +245,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     }
   });
 
-  it('an attempt can be given up, and a failing prepare() fails it', async (ground) => {
+  it('an attempt can be cancelled, and fails if prepare() fails', async (ground) => {
     const town = townOf(ground);
     const { server, port } = await serverIn(town);
     const gone = AbortSignal.abort(new Error('never mind'));
@@ -263,7 +263,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
 });
 
 feature('isoverbs/rdma-cm: datagrams', NOTES, (it) => {
-  it('a peer is found and gets datagrams', async (ground) => {
+  it('a peer is resolved and receives datagrams', async (ground) => {
     const town = townOf(ground);
     let inbox: Uint8Array | undefined;
     const server = createDatagramServer({
@@ -290,7 +290,7 @@ feature('isoverbs/rdma-cm: datagrams', NOTES, (it) => {
     await server[Symbol.asyncDispose]();
   });
 
-  it('without a listener no peer is found', async (ground) => {
+  it('without a listener no peer is resolved', async (ground) => {
     const town = townOf(ground);
     const { server, port } = await serverIn(town);
     const lost = resolveDatagram({ ...town, port });

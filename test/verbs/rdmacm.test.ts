@@ -57,7 +57,7 @@ feature('rdma_cm: addresses and routes', NOTES, (it) => {
     hush(at, id);
   });
 
-  it('bound to any address it has no device', (ground) => {
+  it('an identifier bound to the wildcard address has no device', (ground) => {
     const at = ears(ground);
     const id = at.cm.createId(at.channel, V.RDMA_PS_TCP);
     at.cm.bindAddr(id, { address: '0.0.0.0', port: 0 });
@@ -65,7 +65,7 @@ feature('rdma_cm: addresses and routes', NOTES, (it) => {
     hush(at, id);
   });
 
-  it('a port in use is refused, but not in the other port space', (ground) => {
+  it('a port in use is refused, but is free in the other port space', (ground) => {
     const at = ears(ground);
     const { id, port } = listener(at);
     const address = addressOf(ground, 0);
@@ -89,7 +89,7 @@ feature('rdma_cm: addresses and routes', NOTES, (it) => {
     hush(at, id);
   });
 
-  it('destroying while resolving loses the event', async (ground) => {
+  it('an identifier destroyed while resolving gets no event', async (ground) => {
     const at = ears(ground);
     const id = at.cm.createId(at.channel, V.RDMA_PS_TCP);
     at.cm.resolveAddr(id, null, { address: addressOf(ground, 0), port: 7471 }, 2000);
@@ -226,7 +226,7 @@ feature('rdma_cm: RC connections', NOTES, (it) => {
     hush(at, client, request.id, id);
   });
 
-  it('one listener takes several callers', async (ground) => {
+  it('one listener accepts several callers', async (ground) => {
     const at = ears(ground);
     const { id, port } = listener(at);
     const clients = [];
@@ -290,7 +290,7 @@ feature('rdma_cm: RC connections', NOTES, (it) => {
 });
 
 feature('rdma_cm: wrong order', NOTES, (it) => {
-  it('a call that does not fit the state is rejected', async (ground) => {
+  it('a call that is invalid in the current state is rejected', async (ground) => {
     const at = ears(ground);
     const { cm } = at;
     const id = cm.createId(at.channel, V.RDMA_PS_TCP);

@@ -1,4 +1,5 @@
-// What is out of scope on every provider (rdma-core's test_flow.py, test_parent_domain.py, test_tag_matching.py ...).
+// Verbs that are out of scope on every provider (rdma-core's test_flow.py, test_parent_domain.py, test_tag_matching.py
+// ...).
 import * as refusedVerbs from '../../src/verbs-refused.ts';
 import { feature } from './ground.ts';
 

@@ -53,7 +53,7 @@ export function closeEnd(end: End): void {
   p.closeDevice(end.context);
 }
 
-/** Gives an end another completion queue, before it has queue pairs. */
+/** Gives an end another completion queue; call it before creating queue pairs. */
 export function replaceCq(end: End, options: V.CqOptions, cqe = 256): void {
   end.p.destroyCq(end.cq);
   end.cq = end.p.createCq(end.context, cqe, 0, options).handle;
@@ -81,7 +81,7 @@ export interface ConnectOptions {
   rnrRetry?: number;
 }
 
-/** RESET -> RTS, towards `qpNum` of `peer` (for UD: to nowhere in particular). */
+/** RESET -> RTS, towards `qpNum` of `peer` (for UD: without a destination). */
 export function connect(
   end: End,
   qp: number,

@@ -1,4 +1,4 @@
-// Memory: creating, using and closing every object repeatedly leaks nothing, in the main thread and in a worker.
+// Creating, using and closing every object repeatedly leaks no memory, in the main thread and in a worker.
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -6,7 +6,7 @@ import { realDevices, realOnly } from './ground.ts';
 
 const CHILD = resolve(import.meta.dirname, 'children/rounds.mjs');
 const PATIENCE_MS = 600_000;
-/** A round takes a tenth of a second on an emulated machine: ISOVERBS_ROUNDS=1000 is the full run. */
+/** A round takes a tenth of a second on an emulated machine, so the full run requires ISOVERBS_ROUNDS=1000. */
 const REAL_ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 30);
 const [rxe] = typeof realDevices === 'string' ? [undefined] : realDevices;
 

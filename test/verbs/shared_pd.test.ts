@@ -1,5 +1,5 @@
-// Protection domains shared between contexts (counterpart of rdma-core's test_shared_pd.py). What another process
-// would import - its device, protection domain and memory - is out of scope and refused; each context has its own.
+// Protection domains shared between contexts (counterpart of rdma-core's test_shared_pd.py). Importing another
+// process's device, protection domain and memory is out of scope and refused; each context has its own.
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import * as refusedVerbs from '../../src/verbs-refused.ts';
@@ -18,7 +18,7 @@ feature(
 );
 
 feature('several contexts of one device', { group: 'shared_pd', others: 'every device' }, (it) => {
-  it('write into each other’s memory by its key, as with an import', async (ground) => {
+  it('contexts write into each other’s memory by its key, as with an import', async (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 0)];
     const [qpA, qpB] = [createQp(a, { extended: true }), createQp(b, { extended: true })];
     connect(a, qpA.handle, b, qpB.qpNum);
@@ -37,7 +37,7 @@ feature('several contexts of one device', { group: 'shared_pd', others: 'every d
     closeEnd(b);
   });
 
-  it('register the same memory under different keys', async (ground) => {
+  it('contexts register the same memory under different keys', async (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 0)];
     const memory = new SharedArrayBuffer(8192);
     const shared = [a, b].map((end) => end.p.regMr(end.pd, memory, 0, 8192, ACCESS));

@@ -24,7 +24,7 @@ interface Shared {
   a: End;
   b: End;
   srq: V.SrqInfo;
-  /** Connected one to one: those of a, and those of b that receive from the shared queue. */
+  /** The queue pairs of a, each connected to one of b, which receives from the shared queue. */
   senders: V.QpInfo[];
   receivers: V.QpInfo[];
 }
@@ -145,7 +145,7 @@ feature('SRQ receives', NOTES, (it) => {
     ['RC', V.IBV_QPT_RC],
     ['UC', V.IBV_QPT_UC],
   ] as const) {
-    it(`several ${name} queue pairs take from it in the order of posting`, async (ground) => {
+    it(`several ${name} queue pairs take receives from it in the order of posting`, async (ground) => {
       const shared = sharedPair(ground, { pairs: 3, qpType });
       const { a, b, srq, receivers } = shared;
       for (let i = 0; i < 6; i++) postShared(b, srq.handle, i, 1024 * i, 1024);
@@ -161,7 +161,7 @@ feature('SRQ receives', NOTES, (it) => {
     });
   }
 
-  it('datagrams take from it too', async (ground) => {
+  it('datagrams also take receives from it', async (ground) => {
     const a = openEnd(ground, 0);
     const b = openEnd(ground, 1);
     const srq = b.p.createSrq(b.pd, { maxWr: 8, maxSge: 1 });
@@ -200,7 +200,7 @@ feature('SRQ receives', NOTES, (it) => {
     closeShared(shared);
   });
 
-  it('WRITE_WITH_IMM takes one, a plain WRITE none', async (ground) => {
+  it('WRITE_WITH_IMM takes a receive, a plain WRITE none', async (ground) => {
     const shared = sharedPair(ground);
     const { a, b, srq, senders } = shared;
     postShared(b, srq.handle, 1, 0, 64);
@@ -235,7 +235,7 @@ feature('SRQ receives', NOTES, (it) => {
     closeShared(shared);
   });
 
-  it('a full queue rejects receives until one is used', async (ground) => {
+  it('a full queue rejects receives until one is consumed', async (ground) => {
     const shared = sharedPair(ground, { maxWr: 4 });
     const { a, b, srq } = shared;
     const batch = new V.RecvBatch(b.p, { capacity: 64 });
@@ -253,7 +253,7 @@ feature('SRQ receives', NOTES, (it) => {
     closeShared(shared);
   });
 
-  it('postRecv on a queue pair that shares is refused', (ground) => {
+  it('postRecv on a queue pair with a shared queue is refused', (ground) => {
     const shared = sharedPair(ground);
     const { b, receivers } = shared;
     const batch = new V.RecvBatch(b.p, { capacity: 1 });
@@ -264,7 +264,7 @@ feature('SRQ receives', NOTES, (it) => {
     closeShared(shared);
   });
 
-  it('more elements than it was created for, and slots beyond the ring, are refused', (ground) => {
+  it('more elements than the queue was created for, and slots beyond the ring, are refused', (ground) => {
     const shared = sharedPair(ground);
     const { b, srq } = shared;
     const { maxSge } = srq;
@@ -283,7 +283,7 @@ feature('SRQ receives', NOTES, (it) => {
 });
 
 feature('SRQ limit and errors', NOTES, (it) => {
-  it('SRQ_LIMIT_REACHED comes once, when fewer receives than the limit are left', async (ground) => {
+  it('SRQ_LIMIT_REACHED is raised once, when fewer receives than the limit are left', async (ground) => {
     const shared = sharedPair(ground);
     const { a, b, srq } = shared;
     const heard = eventsOf(b);

@@ -58,7 +58,7 @@ feature('UC messages', NOTES, (it) => {
       [1, 'RDMA_WRITE'],
       [2, 'SEND'],
     ]);
-    // The SEND followed it.
+    // The SEND was posted after the WRITE.
     expect(await polled(b, 1)).toMatchObject([{ wrId: 7, byteLen: 1 }]);
     expect(b.bytes.subarray(8192, 14192).every((byte) => byte === 3)).toBe(true);
     closePair(pair);
@@ -78,7 +78,7 @@ feature('UC messages', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('inline data is taken when it is posted', async (ground) => {
+  it('inline data is copied when it is posted', async (ground) => {
     const cap = { maxSendWr: 8, maxRecvWr: 8, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 64 };
     const pair = ucPair(ground, { cap });
     const { a, b, qpA, qpB } = pair;
@@ -161,7 +161,7 @@ feature('UC without acknowledgements', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('ERR flushes queued requests, and RESET starts again', async (ground) => {
+  it('ERR flushes queued requests, and the queue pair works again after RESET', async (ground) => {
     const pair = ucPair(ground);
     const { b, qpB } = pair;
     for (let i = 0; i < 3; i++) postRecv(b, qpB.handle, i, 0, 64);

@@ -24,7 +24,7 @@ const NOTES = { group: 'qp', others: 'every InfiniBand and RoCE device' };
 const GRH = 40;
 
 interface UdPair extends Pair {
-  /** From a to b. */
+  /** Leads from a to b. */
   ah: number;
 }
 
@@ -107,7 +107,7 @@ feature('UD messages', NOTES, (it) => {
     closeUd(pair);
   });
 
-  it('inline data, and elements that are scattered and gathered', async (ground) => {
+  it('inline data is copied, and elements are gathered and scattered', async (ground) => {
     const pair = udPair(ground, { cap: { ...CAP, maxInlineData: 64 } });
     const { a, b, qpA, qpB, ah } = pair;
     const data = Uint8Array.from({ length: 20 }, (_, i) => i + 1);
@@ -126,7 +126,7 @@ feature('UD messages', NOTES, (it) => {
     closeUd(pair);
   });
 
-  it('no bytes at all: the header alone', async (ground) => {
+  it('an empty message delivers only the header', async (ground) => {
     const pair = udPair(ground);
     const { a, b, qpA, qpB, ah } = pair;
     postRecv(b, qpB.handle, 1, 0, GRH);
@@ -200,7 +200,7 @@ feature('UD: what is dropped', NOTES, (it) => {
     expect(await polled(pair.b, 1)).toMatchObject([{ wrId, status: 'SUCCESS', byteLen: GRH + 16 }]);
   }
 
-  it('another Q_Key', async (ground) => {
+  it('a different Q_Key', async (ground) => {
     const pair = udPair(ground);
     postRecv(pair.b, pair.qpB.handle, 5, 0, 100);
     send(pair, 1, 10, QKEY + 1);
@@ -215,7 +215,7 @@ feature('UD: what is dropped', NOTES, (it) => {
     send(pair, 1, 10, 0x80000000);
     await polled(pair.a, 1);
     if (ground.name === 'rxe') {
-      // Soft-RoCE 6.1 sends it as it is, so that it is another Q_Key.
+      // Soft-RoCE 6.1 sends it unchanged, which makes it a different Q_Key.
       await pass(ground);
       await goesOn(ground, pair, 5);
     } else {
@@ -246,7 +246,7 @@ feature('UD: what is dropped', NOTES, (it) => {
     closeUd(pair);
   });
 
-  it('more than one packet: not sent, which is no error (InfiniBand C10-93.1.1)', async (ground) => {
+  it('a message of more than one packet is not sent, which is not an error (InfiniBand C10-93.1.1)', async (ground) => {
     const pair = udPair(ground);
     const { activeMtu } = pair.a.p.queryPort(pair.a.context, 1);
     const mtuBytes = V.mtuBytes(activeMtu);

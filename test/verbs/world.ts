@@ -48,7 +48,7 @@ export class World {
     this.gid = p.queryGid(live.context, 1, ground.gidIndex).gid;
     for (const kind of ['qp', 'udQp', 'srq', 'ah', 'mw', 'xrcd'] as const) {
       const made = this.tryMake(kind);
-      // Unsupported objects keep a number that is no handle.
+      // Unsupported objects keep a number that is not a handle.
       live[kind] = made === null ? 0 : this.keep(made[0], made[1]);
     }
   }

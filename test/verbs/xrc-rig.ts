@@ -15,13 +15,13 @@ export interface Xrc {
   srqs: V.SrqInfo[];
 }
 
-/** How xrcPair differs from the usual. */
+/** Deviations of xrcPair from the defaults. */
 export interface XrcOptions {
   srqCount?: number;
   mrAccess?: number;
-  /** Of the completion queues of both ends. */
+  /** Options of the completion queues of both ends. */
   wcFlags?: number;
-  /** Of the sending half. */
+  /** Options of the sending half. */
   init?: Partial<V.QpInitAttr>;
 }
 

@@ -20,7 +20,7 @@ feature('XRC', NOTES, (it) => {
     closeEnd(end);
   });
 
-  it('shared receive queues and queue pairs keep a domain busy, the former also a completion queue', (ground) => {
+  it('shared receive queues and queue pairs keep a domain busy; shared receive queues also keep a completion queue busy', (ground) => {
     const xrc = xrcPair(ground);
     const { b, xrcd } = xrc;
     expect(() => b.p.closeXrcd(xrcd)).toThrow(/queue pair, a shared receive queue/);
@@ -29,7 +29,7 @@ feature('XRC', NOTES, (it) => {
     closeXrc(xrc);
   });
 
-  it('a SEND takes a receive of the queue that it names, and completes there', async (ground) => {
+  it('a SEND takes a receive from the queue that it names, and completes there', async (ground) => {
     const xrc = xrcPair(ground, { srqCount: 2 });
     const { a, b, sender, receiver, srqs } = xrc;
     expect(srqs.every(({ srqNum }) => srqNum > 0)).toBe(true);
@@ -90,7 +90,7 @@ feature('XRC', NOTES, (it) => {
     closeEnd(b);
   });
 
-  it('a queue that does not exist: REM_INV_REQ_ERR', async (ground) => {
+  it('a SEND to a nonexistent queue: REM_INV_REQ_ERR', async (ground) => {
     const xrc = xrcPair(ground);
     const { a, sender } = xrc;
     postSend(a, sender.handle, (batch) => batch.send(1, SIGNALED, a.mr.addr, 8, a.mr.lkey).srqTo(0, 0xffff));
@@ -133,7 +133,7 @@ feature('XRC', NOTES, (it) => {
     closeXrc(xrc);
   });
 
-  it('halves do not do each other’s work', (ground) => {
+  it("each half refuses the other half's work", (ground) => {
     const xrc = xrcPair(ground);
     const { a, b, sender, receiver, srqs } = xrc;
     expect(refusal(b, receiver.handle, (w) => w.send(1, 0, b.mr.addr, 8, b.mr.lkey))).toBe(V.REASON_OPCODE);
@@ -148,7 +148,7 @@ feature('XRC', NOTES, (it) => {
     closeXrc(xrc);
   });
 
-  it('is queried as it was created', (ground) => {
+  it('queries return the values of its creation', (ground) => {
     const xrc = xrcPair(ground);
     const { a, b, sender, receiver, xrcd } = xrc;
     expect(b.p.queryQp(receiver.handle).init).toMatchObject({ qpType: V.IBV_QPT_XRC_RECV, xrcd });

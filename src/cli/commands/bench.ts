@@ -14,12 +14,13 @@ import {
 import { requireSupported } from '../../perftest/endpoint.ts';
 import { LINE } from '../../perftest/report.ts';
 import { type Output, runBothEnds, runTest } from '../../perftest/run.ts';
-import { type Settings, settingsOf } from '../../perftest/settings.ts';
-import { TESTS } from '../../perftest/test-kinds.ts';
+import { type Settings, settingsOf, TESTS } from '../../perftest/settings.ts';
+import { wireBytes, wireFactsOf } from '../../policies/kit/wire.ts';
 import { createFabric, PROFILES } from '../../providers/sim/index.ts';
+import * as V from '../../verbs/index.ts';
 import { ConfigError, type Provider } from '../../verbs/index.ts';
-import { onInterrupt } from '../interrupt.ts';
 import { describe } from '../manual.ts';
+import { onInterrupt } from '../output/progress.ts';
 
 type Flag = readonly [flags: string, description: string, choices?: readonly string[]];
 
@@ -211,9 +212,6 @@ const hasRealDevice = () => getDeviceList().some(({ provider }) => provider === 
 const TENANT = 'bench';
 const BITS_OF_MIB = 8 * 2 ** 20;
 const BURST_BYTES = 65536;
-/** MTU and header size of RoCEv2, for devices that do not report theirs. */
-const MTU_BYTES = 4096;
-const HEADER_BYTES = 82;
 
 /** The named policies, and the token bucket of --rate_limit. */
 function shaped(settings: Settings, provider: Provider): OpenDeviceOptions {
@@ -224,11 +222,12 @@ function shaped(settings: Settings, provider: Provider): OpenDeviceOptions {
       : [settings.policy, '--policy'];
   if (policy === undefined && rate_limit === undefined) return { driver };
   const policies: PolicyChoice[] = policy === undefined ? [] : parsePolicies(policy, from);
-  if (rate_limit !== undefined) policies.push(bucket(settings, rate_limit, wireBytes(settings, provider)));
+  if (rate_limit !== undefined)
+    policies.push(bucket(settings, rate_limit, messageBytesOf(settings, provider)));
   return { driver, tenant: TENANT, policy: policies };
 }
 
-/** The bucket of --rate_limit. Its rate is that of the wire, where a message takes `messageBytes`. */
+/** The bucket of --rate_limit. Its rate is the wire's, on which a message takes `messageBytes`. */
 function bucket(settings: Settings, rate: number, messageBytes: number): PolicyChoice {
   const { rate_units, sizeBytes, iters, durationS } = settings;
   const bits = { M: BITS_OF_MIB, g: 1e9, p: 8 * sizeBytes }[rate_units];
@@ -239,13 +238,22 @@ function bucket(settings: Settings, rate: number, messageBytes: number): PolicyC
   return { name: 'token-bucket', options: { ratesGbps, burstBytes } };
 }
 
+/** The opcodes of perftest's tests. */
+const OPCODES = {
+  write: V.IBV_WR_RDMA_WRITE,
+  send: V.IBV_WR_SEND,
+  read: V.IBV_WR_RDMA_READ,
+  atomic: V.IBV_WR_ATOMIC_FETCH_AND_ADD,
+};
+
 /** Size of a message on the wire, including headers, as the policy counts it. */
-function wireBytes({ ibDev, sizeBytes }: Settings, provider: Provider): number {
+function messageBytesOf(settings: Settings, provider: Provider): number {
+  const { ibDev, sizeBytes, kind, write_with_imm } = settings;
   const context = openDevice(ibDev, { provider, policy: null });
-  const nic = provider.describeNic?.(context.handle);
+  const nic = provider.describeNic?.(context.handle) ?? null;
   context.close();
-  const packets = Math.ceil(sizeBytes / (nic?.mtuBytes ?? MTU_BYTES));
-  return sizeBytes + packets * (nic?.headerBytes ?? HEADER_BYTES);
+  const opcode = write_with_imm ? V.IBV_WR_RDMA_WRITE_WITH_IMM : OPCODES[kind.verb];
+  return wireBytes(wireFactsOf(nic), opcode, sizeBytes);
 }
 
 /** Pins this process, and the threads it starts from now on. @throws ConfigError */

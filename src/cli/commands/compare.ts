@@ -68,7 +68,10 @@ export function addCompare(command: Command): void {
       collect,
     )
     .option('--seeds <list>', `seeds to average over: 1-5, 7 or 1,3 (default: ${SEEDS})`)
-    .option('--random <n>', 'compare this many random mixtures with bare, instead of one mixture')
+    .option(
+      '--random <n>',
+      'run this many random mixtures, bare and under each policy, instead of one mixture',
+    )
     .option(
       '--seed <n>',
       `with --random: the seed of the mixtures and of their runs (default: ${DEFAULTS.seed})`,
@@ -174,7 +177,10 @@ function requireIntact({
   throw new Error(`${broken.length} of ${runs} runs failed; the first: ${broken[0]}`);
 }
 
-/** For programs, without wall times: the same call prints the same bytes. A value without a completion is null. */
+/**
+ * The output for programs has no wall times, so that the same call prints the same bytes. A value without a completion
+ * is null.
+ */
 function randomJson({ mixtures, policies, ...result }: WorseOff) {
   return {
     ...result,
@@ -183,7 +189,7 @@ function randomJson({ mixtures, policies, ...result }: WorseOff) {
   };
 }
 
-/** For programs. A metric without a value is null. */
+/** The output for programs. A metric without a value is null. */
 function jsonOf(result: Comparison, wallMs: number) {
   const metrics = Object.keys(METRICS) as Metric[];
   const { mix, seeds, runs, broken, apps, rows } = result;

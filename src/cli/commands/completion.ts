@@ -68,7 +68,7 @@ interface Position {
   /** The option whose value comes next. */
   expects?: Option;
   positionals: string[];
-  /** After `--`. */
+  /** Whether the word follows `--`. */
   onlyPositionals: boolean;
 }
 
@@ -114,7 +114,7 @@ function commandsOf(command: Command): Candidate[] {
     .map((sub) => [sub.name(), sub.description()]);
 }
 
-/** `-p, --policy <policy[:key=value]>` takes policies. */
+/** The kind of values in flags such as `-p, --policy <policy[:key=value]>`, here `policy`. */
 function valuesOf({ flags, argChoices }: Option, typed: string): Promise<Candidate[] | Path> {
   return valuesNamed(argChoices, /[<[]([a-z]+)/i.exec(flags)?.[1] ?? '', typed);
 }

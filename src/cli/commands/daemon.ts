@@ -1,10 +1,12 @@
 /** `isoverbs daemon`: coordinates the processes of this host. */
+import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Command } from 'commander';
 import pino, { type Logger } from 'pino';
 import { defaultSocket } from '../../daemon/client/default-socket.ts';
 import { type DaemonConfig, readDaemonConfig } from '../../daemon/config.ts';
 import { Daemon } from '../../daemon/daemon.ts';
+import type { Ruling } from '../../daemon/host.ts';
 import { Metrics } from '../../daemon/metrics/metrics.ts';
 import { MetricsServer, metricsAddress } from '../../daemon/metrics/metrics-server.ts';
 import { unreachable } from '../../daemon/rules.ts';
@@ -13,7 +15,7 @@ import { getDeviceList, openDevice } from '../../open.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { version } from '../../version.ts';
 import { describe } from '../manual.ts';
-import { masterRules } from '../master-rules.ts';
+import { rulingsOf, withAbsolutePaths } from '../rulings.ts';
 
 interface DaemonFlags {
   config?: string;
@@ -40,16 +42,17 @@ function linkRates(
   return (device) => known.get(device) ?? null;
 }
 
-/** Keys of the file that take effect at the next start only. */
+/** Keys of the file that take effect only at the next start. */
 const AT_START = ['socket', 'mode', 'policy', 'metrics', 'limits', 'devices'] as const;
 
 /** @throws ConfigError naming the file, and the policy or key */
-function checkedConfig(flags: DaemonFlags): { config: DaemonConfig; rules: ReturnType<typeof masterRules> } {
+function checkedConfig(flags: DaemonFlags): { config: DaemonConfig; rulings: Ruling[] } {
   const fileConfig = readDaemonConfig(flags.config);
   const { policy, metrics } = flags;
+  const folder = flags.config === undefined || policy !== undefined ? '.' : dirname(flags.config);
   const config = {
     ...fileConfig,
-    policy: policy ?? fileConfig.policy,
+    policy: withAbsolutePaths(policy ?? fileConfig.policy, folder),
     metrics: metrics ?? fileConfig.metrics,
   };
   const isFromFile = (key: 'policy' | 'metrics') => flags.config !== undefined && flags[key] === undefined;
@@ -57,8 +60,8 @@ function checkedConfig(flags: DaemonFlags): { config: DaemonConfig; rules: Retur
     const address = config.metrics;
     inFile(isFromFile('metrics') ? flags.config : undefined, () => metricsAddress(address));
   }
-  const rules = inFile(isFromFile('policy') ? flags.config : undefined, () => masterRules(config.policy));
-  return { config, rules };
+  const rulings = inFile(isFromFile('policy') ? flags.config : undefined, () => rulingsOf(config.policy));
+  return { config, rulings };
 }
 
 /** Adds the name of the file to a configuration error. */
@@ -90,12 +93,12 @@ const MOST_UNWRITTEN = 1 << 20;
 
 function logOf(level: string): Logger {
   const lines = pino.destination({ dest: 2, sync: true, maxLength: MOST_UNWRITTEN });
-  // With a full disk, or a reader that has gone, log lines are lost and nothing else.
+  // If the disk is full or the reader has disappeared, only log lines are lost.
   lines.on('error', () => {});
   return pino({ name: 'isoverbs', level: level === 'warn' ? 'info' : level }, lines);
 }
 
-/** Applies the rules of the file as it is now, and logs what cannot be changed. Invalid rules change nothing. */
+/** Applies the current rules of the file, and logs changes that require a restart. Invalid rules change nothing. */
 function reload(daemon: Daemon, flags: DaemonFlags, running: DaemonConfig, log: Logger): void {
   try {
     const { config } = checkedConfig(flags);
@@ -111,7 +114,7 @@ function reload(daemon: Daemon, flags: DaemonFlags, running: DaemonConfig, log: 
 }
 
 async function serve(flags: DaemonFlags, level: string): Promise<void> {
-  const { config, rules } = checkedConfig(flags);
+  const { config, rulings } = checkedConfig(flags);
   const socket = flags.socket ?? config.socket ?? defaultSocket();
   if (flags.checkConfig) return check(flags, config, socket);
   const log = logOf(level);
@@ -125,7 +128,7 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
   for (const remark of remarks(config)) log.warn(remark);
   let metrics: Metrics | null = null;
   const onPass = (durationNs: number) => metrics?.observePass(durationNs);
-  const daemon = new Daemon({ socket, config, rules, log, linkGbps, onPass });
+  const daemon = new Daemon({ socket, config, rulings, log, linkGbps, onPass });
   const ending = new Promise<string>((resolve) => {
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve(name));
   });
@@ -172,7 +175,7 @@ export function addDaemon(command: Command, level: () => string): void {
     .option('--device <device...>', 'devices to coordinate (default: all)')
     .option(
       '--policy <policy[:option[=value],...]>',
-      'policy for clients that name none, with options as in ISOVERBS_POLICY',
+      'policy for clients that do not name one, with options as in ISOVERBS_POLICY',
     )
     .option('--socket <path>', 'the socket to listen on')
     .option('--metrics <[address:]port>', 'serve metrics for Prometheus on this loopback address')
@@ -181,7 +184,7 @@ export function addDaemon(command: Command, level: () => string): void {
   describe(sub, {
     about:
       'Runs until it is stopped; SIGHUP reloads the rules. Programs started with `isoverbs run`, or with ISOVERBS_DAEMON ' +
-      'set, connect to it, and it decides what each of them gets. When it ends, they keep their last grants.',
+      'set, connect to the daemon, which decides what each of them gets. When the daemon ends, they keep their last grants.',
     examples: [
       ['isoverbs daemon --check-config', 'check the configuration, and print the socket'],
       ['isoverbs daemon --policy perf', 'run the daemon'],

@@ -1,4 +1,4 @@
-/** `isoverbs devices`: lists devices, and what real ones are missing. */
+/** `isoverbs devices`: lists devices, and what real devices still require. */
 import type { Command } from 'commander';
 import type { DeviceInfo, WaitSupport } from '../../verbs/index.ts';
 import { debug } from '../log.ts';
@@ -9,13 +9,13 @@ import { tableText } from '../output/table.ts';
 export function addDevices(command: Command): void {
   const sub = command
     .command('devices')
-    .description('list the devices, and what is missing to use real ones')
+    .description('list the devices, and what is required to use real ones')
     .option('--json', 'print one JSON object: { devices, notes }')
     .action(devices);
   describe(sub, {
     about:
       'Lists each port of each device, real devices first, with its GIDs, and how the device executes WAIT and ENABLE ' +
-      '(docs/wait-enable.md). Notes explain what is missing to use real devices, and what to do about it. ' +
+      '(docs/wait-enable.md). Notes explain what real devices still require, and how to provide it. ' +
       'A device that cannot be opened is listed with the reason.',
     examples: [
       ['isoverbs devices', 'as tables'],
@@ -90,7 +90,7 @@ async function reportOf(device: DeviceInfo): Promise<DeviceReport> {
   }
 }
 
-/** What real devices are missing, and what to do about it. */
+/** What real devices still require, and how to provide it. */
 async function notes(list: readonly DeviceInfo[]): Promise<string[]> {
   const { addonStatus } = await import('../../providers/rdma-core/index.ts');
   const { available, notes: reasons } = addonStatus();

@@ -1,4 +1,5 @@
 /** `isoverbs mix`: any mixture of applications, on simulated devices in virtual time or on real ones. */
+import { writeFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import Table from 'cli-table3';
 import type { Command } from 'commander';
@@ -9,7 +10,8 @@ import { LIVE_DEFAULTS, type LiveResult, type LiveSpec } from '../../mix/live/sp
 import { parseApp, parsePolicy } from '../../mix/parse.ts';
 import type { AppResult, MixResult, QueuePairResult } from '../../mix/result.ts';
 import { runMix } from '../../mix/run.ts';
-import { DEFAULTS, type MixSpec } from '../../mix/spec.ts';
+import { DEFAULTS, type MixSpec, type QueuePairName } from '../../mix/spec.ts';
+import type { Departure } from '../../sim/egress/departure-log.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
 import { describe } from '../manual.ts';
@@ -24,8 +26,11 @@ interface Options extends MixWords {
   policy?: string[];
   driver?: string;
   seed?: string;
+  at?: string[];
   payload: boolean;
   details?: boolean;
+  departures?: string[];
+  gauges?: boolean;
   json?: boolean;
   plot?: string;
 }
@@ -55,35 +60,40 @@ export function addMix(command: Command): void {
     )
     .option(
       '--device <device>',
-      'real device of host 0, 1 ...; a single one serves both ends (default: the first device)',
+      'real device of host 0, then of host 1, and so on; a single device serves both ends (default: the first device)',
       collect,
     )
     .option(
       '--policy <policy[:option[=value],...]>',
-      'isolation policy between the applications and the device; several as OUTER;INNER, and @HOST=POLICY or @FIRST-LAST=POLICY for some hosts; may be repeated (default: none)',
+      'isolation policy between the applications and the device; OUTER;INNER for several policies, and @HOST=POLICY or @FIRST-LAST=POLICY for single hosts; may be repeated (default: none)',
       collect,
     )
     .option(
       '--driver <driver>',
-      "core that the policy's steps are charged to: inline (the application's) or worker (its own) (default: inline)",
+      "core to which the policy's steps are charged: inline (the application's) or worker (its own) (default: inline)",
     )
     .option('--seed <n>', 'seed of all random variation: start phases, jitter, think times ... (default: 1)')
-    .option('--no-payload', 'move no payload bytes: faster, with the same result')
-    .option('--details', "also report percentile 80, and each queue pair's figures")
-    .option('--json', 'print one JSON object')
-    .option('--plot <file>', 'draw bandwidth, message rate and latency over time into this SVG file')
-    .action(mix);
+    .option(
+      '--at <time:action>',
+      "during the run, at this time: 'set APP KEY=VALUE' (rate, weight, qpWeight, group or kind), 'close APP', 'kill TENANT' or 'stall HOST TIME'; may be repeated",
+      collect,
+    );
+  addResultOptions(sub).action(mix);
   describe(sub, {
     about:
       'Runs a mixture of applications of the kinds B (bandwidth), M (message rate) and D (delay), and reports ' +
-      'what each of them achieved. On simulated devices it runs in virtual time, and the same command gives ' +
-      'the same result on every machine. On real devices it runs in real time.',
+      'what each of them achieved. On simulated devices, it runs in virtual time, and the same command gives ' +
+      'the same result on every machine. On real devices, it runs in real time.',
     examples: [
       [
         'isoverbs mix --app B:size=1MiB --app D:size=16',
         'bulk transfers next to small messages, on a simulated ConnectX-6',
       ],
       ['isoverbs mix --app B --app D --policy perf', 'the same under a policy'],
+      [
+        "isoverbs mix --app B --app B:name=late,start=5ms --at '10ms:kill late' --plot run.svg",
+        'a tenant that arrives and dies',
+      ],
       [
         'isoverbs mix --app M:qps=4 --profile cx5-100g --set linkGbps=40 --json',
         'another NIC, with JSON output',
@@ -97,6 +107,24 @@ export function addMix(command: Command): void {
     environment: ['ISOVERBS_NO_ADDON'],
     seeAlso: ['docs/mix.md', 'docs/simulation.md', 'isoverbs policies'],
   });
+}
+
+/** Adds the options that say what is reported, and where. */
+function addResultOptions(sub: Command): Command {
+  return sub
+    .option('--no-payload', 'copy no payload bytes, which is faster and gives the same result')
+    .option(
+      '--details',
+      'also report the 80th percentile, the results of each queue pair, and the counters of the policies',
+    )
+    .option('--gauges', 'also report quantities of policies over time, such as tokens and held requests')
+    .option(
+      '--departures <app[#n]=file>',
+      'write each packet of queue pair n (default 0) to this file, as JSON, or as CSV if its name ends with .csv; may be repeated',
+      collect,
+    )
+    .option('--json', 'print one JSON object')
+    .option('--plot <file>', 'draw bandwidth, message rate and latency over time into this SVG file');
 }
 
 async function mix(options: Options): Promise<void> {
@@ -119,9 +147,12 @@ async function live(options: Options): Promise<void> {
 async function simulated(options: Options): Promise<void> {
   const spec = specOf(options);
   if (options.plot !== undefined) requireWritable('plot', options.plot);
+  const files = departureFiles(options);
+  for (const { file } of files) requireWritable('departures', file);
   const startMs = performance.now();
-  const result = await runMix(spec);
+  const { departures = [], ...result } = await runMix(spec);
   const wallMs = Math.round(performance.now() - startMs);
+  for (const [i, { packets }] of departures.entries()) writeDepartures(files[i].file, packets);
   if (options.plot !== undefined) await plot(result, options.plot);
   process.stdout.write(options.json === true ? json(result, wallMs) : text(result, wallMs));
   if (result.invariants.length === 0) return;
@@ -137,7 +168,18 @@ function whole(name: string, given: string | undefined, otherwise: number): numb
 }
 
 /** Options that only apply to simulated devices. */
-const SIMULATED = ['profile', 'set', 'driver', 'hosts', 'topology', 'plot', 'details'] as const;
+const SIMULATED = [
+  'profile',
+  'set',
+  'driver',
+  'hosts',
+  'topology',
+  'at',
+  'plot',
+  'details',
+  'gauges',
+  'departures',
+] as const;
 
 function liveSpecOf(options: Options): LiveSpec {
   const given: string[] = SIMULATED.filter((name) => options[name] !== undefined);
@@ -172,18 +214,39 @@ function policiesOf({ policy = [] }: Options): { policy: string; onHosts: string
 }
 
 function specOf(options: Options): MixSpec {
-  const { device, driver, seed, payload, plot, details } = options;
+  const { device, driver, seed, at = [], payload, plot, details, gauges } = options;
   if (device !== undefined) throw new ConfigError('--device is for real devices (--provider rdma-core)');
   return {
     ...mixSpec(
-      { ...mixOf(options, SIM_DEFAULTS), ...policiesOf(options) },
+      { ...mixOf(options, SIM_DEFAULTS), ...policiesOf(options), at },
       whole('seed', seed, DEFAULTS.seed),
     ),
     ...(details === true && { details }),
+    ...(options.departures !== undefined && {
+      departures: departureFiles(options).map(({ app, queuePair }) => ({ app, queuePair })),
+    }),
     ...(driver !== undefined && { driver: driver as DriverName }),
     payload,
-    ...(plot !== undefined && { timelinePoints: PLOT_POINTS }),
+    ...((plot !== undefined || gauges === true) && { timelinePoints: PLOT_POINTS }),
+    ...(gauges === true && { gauges }),
   };
+}
+
+/** The queue pairs of `--departures`, each with its file. @throws ConfigError */
+function departureFiles({ departures = [] }: Options): (QueuePairName & { file: string })[] {
+  return departures.map((text) => {
+    const [, app, queuePair = '0', file] = /^([^=#]+)(?:#([^=]*))?=(.+)$/.exec(text) ?? [];
+    if (app === undefined) {
+      throw new ConfigError(`departures '${text}' is not of the form APP=FILE or APP#N=FILE`);
+    }
+    return { app, queuePair: parseWhole(`departures '${text}'`, queuePair), file };
+  });
+}
+
+function writeDepartures(file: string, packets: readonly Departure[]): void {
+  const columns = ['leftNs', 'host', 'psn', 'payloadBytes', 'wireBytes'] as const;
+  const csv = () => [columns, ...packets.map((one) => columns.map((column) => one[column]))].join('\n');
+  writeFileSync(file, `${file.endsWith('.csv') ? csv() : JSON.stringify(packets)}\n`);
 }
 
 async function plot(result: MixResult, path: string): Promise<void> {
@@ -204,7 +267,7 @@ function text(result: MixResult, wallMs: number): string {
       `${from} to ${to}: ${(utilisation * 100).toFixed(1)} % used, ${(bytes / 1e6).toFixed(1)} MB${more}`,
     );
   }
-  lines.push(...states(result));
+  lines.push(...states(result), ...counted(result), ...gaugeLines(result));
   const { profile, policy, seed, durationNs, warmupNs, events, packets, traceHash } = result;
   lines.push(
     `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e6} ms after ${warmupNs / 1e6} ms of warm-up`,
@@ -230,6 +293,25 @@ function states({ policyStates = [] }: Pick<MixResult, 'policyStates'>): string[
     ({ device, tenant, kind, because, does, why }) =>
       `${tenant} on ${device}: ${kind} (${because}); ${does} (${why})`,
   );
+}
+
+/** What the shims of each policy counted. */
+function counted({ counters = [] }: MixResult): string[] {
+  return counters.map(({ name, split, held, internal }) => {
+    const { pieces, waits, enables, posts } = internal;
+    return `${name}: ${held} requests held, ${split} split into ${pieces} pieces; ${waits} WAITs, ${enables} ENABLEs, ${posts} requests of its own`;
+  });
+}
+
+/** The course of each gauge. */
+function gaugeLines({ timeline }: MixResult): string[] {
+  const number = (value: number) => String(Math.round(value * 100) / 100);
+  return (timeline?.gauges ?? []).map(({ policy, device, tenant, name, unit, values }) => {
+    const known = values.filter((value) => value !== null);
+    const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
+    const ends = `min ${number(Math.min(...known))}, max ${number(Math.max(...known))}`;
+    return `${policy}: ${name} of ${tenant} on ${device}: mean ${number(mean)}, ${ends}, last ${number(known[known.length - 1])} ${unit}`;
+  });
 }
 
 function table(apps: readonly AppResult[]): string {

@@ -9,15 +9,15 @@ import { tableText } from '../output/table.ts';
 export function addPolicies(command: Command): void {
   const sub = command
     .command('policies')
-    .description('list the policies and interceptors, what they need, and their options')
-    .argument('[name...]', 'only these')
+    .description('list the policies and interceptors, with their requirements and options')
+    .argument('[name...]', 'list only these')
     .option('--json', 'print one JSON object: { policies, interceptors }')
     .action(listPolicies);
   describe(sub, {
     about:
-      'A policy goes between a program and the device: ISOVERBS_POLICY=NAME:OPTION=VALUE,OPTION=VALUE, or the ' +
-      'path of a module that makes one. Interceptors look at what a program does, or break it ' +
-      '(ISOVERBS_INTERCEPTORS). Each is listed with its options, their defaults and their units.',
+      'A policy stands between a program and the device. ISOVERBS_POLICY=NAME:OPTION=VALUE,OPTION=VALUE selects it; ' +
+      'in place of NAME, give the path of a module to use your own policy. Interceptors observe a program or inject ' +
+      'faults (ISOVERBS_INTERCEPTORS). Each is listed with its options, their defaults and their units.',
     examples: [
       ['isoverbs policies', 'all of them'],
       ['isoverbs policies perf', 'one of them'],
@@ -81,7 +81,7 @@ function text(lists: { policies: Listed[]; interceptors: Listed[] }): string {
 
 const INDENT = '  ';
 
-/** What each policy requires of the device, of a coordinator and of the other end. */
+/** The requirements of each policy on the device, on a coordinator and on the other end. */
 function needs(policies: readonly Listed[]): string {
   const rows = policies.map(({ name, needs, summary }) => [
     name,

@@ -7,15 +7,14 @@ import { parsePolicy } from '../../mix/parse.ts';
 import { runJobs } from '../../mix/pool.ts';
 import { buildHash, RunCache } from '../../mix/run-cache.ts';
 import type { Claim } from '../../papers/engine/claim.ts';
-import { claimsAbout, selectClaims } from '../../papers/engine/claims.ts';
 import { claimJobs, evaluate } from '../../papers/engine/evaluate-claim.ts';
 import { evaluateFigure, figureJobs } from '../../papers/engine/evaluate-figure.ts';
 import type { NamedFigure } from '../../papers/engine/figure.ts';
 import { allFigures, selectFigures } from '../../papers/engine/figures.ts';
 import { FIGURES_NOT_SHOWN } from '../../papers/engine/figures-not-shown.ts';
 import { driftOf, profilesHash, readFrozen, writeFrozen } from '../../papers/engine/frozen.ts';
-import { BARE, notShownOf, SYSTEMS } from '../../papers/engine/papers.ts';
-import { paperClaims } from '../../papers/engine/verdicts.ts';
+import { BARE, claimsAbout, notShownOf, SYSTEMS, selectClaims } from '../../papers/engine/papers.ts';
+import { paperClaims } from '../../papers/engine/report.ts';
 import { createPolicy } from '../../policies/index.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { version } from '../../version.ts';
@@ -35,14 +34,14 @@ export interface ReproduceOptions {
   id?: readonly string[];
   seeds: readonly number[];
   jobs: number;
-  /** Only the short set. */
+  /** Whether to run only the short set. */
   smoke?: boolean;
   json?: boolean;
   /** A folder for report.json, report.md, report.html and the results of runs. */
   out?: string;
   /** A folder for results of runs. Results of the same build are reused. */
   keep?: string;
-  /** Write frozen.json after running everything. */
+  /** Whether to write frozen.json after running everything. */
   freeze?: boolean;
 }
 
@@ -78,7 +77,7 @@ export function parseJobs(text: string | undefined): number {
   throw new ConfigError(`jobs must be a whole number, at least 1, got '${text}'`);
 }
 
-/** What to run and report. */
+/** The claims and figures to run and report. */
 interface Plan {
   systems: readonly string[];
   claims: readonly Claim[];

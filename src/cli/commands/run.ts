@@ -5,14 +5,14 @@ import { constants } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, connect } from '../../daemon/client/connection.ts';
 import { defaultSocket } from '../../daemon/client/default-socket.ts';
-import { CLASSES } from '../../daemon/rules.ts';
+import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
 
 interface RunFlags {
   policy?: string;
   tenant?: string;
   weight?: number;
-  class?: string;
+  traffic?: string;
   socket?: string;
 }
 
@@ -46,24 +46,24 @@ const FORWARDED_SIGNALS = [
   'SIGUSR2',
   'SIGCONT',
 ] as const;
-/** Exit codes as in shells. */
+/** The exit codes that shells use. */
 const NOT_RUNNABLE = 126;
 const NOT_FOUND = 127;
 
-/** @throws ConfigError for a policy that the program could not start with */
+/** @throws ConfigError for a policy with which the program could not start */
 async function requirePolicy(policy: string): Promise<void> {
-  const [{ masterRules }, { muteRenamedOptions }] = await Promise.all([
-    import('../master-rules.ts'),
+  const [{ rulingsOf }, { muteRenamedOptions }] = await Promise.all([
+    import('../rulings.ts'),
     import('../../policies/parse-options.ts'),
   ]);
   // The program warns of renamed options itself.
   muteRenamedOptions();
-  masterRules(policy);
+  rulingsOf(policy);
 }
 
 /** Starts a program that uses the policy and the daemon; so do its children. @returns its exit code */
 async function runProgram([command, ...args]: string[], words: RunFlags): Promise<number> {
-  const { socket = defaultSocket(), tenant, weight, class: declared } = words;
+  const { socket = defaultSocket(), tenant, weight, traffic } = words;
   const policy = words.policy ?? (await daemonPolicy(socket));
   if (policy !== '') await requirePolicy(policy);
   const register = new URL('../../register.js', import.meta.url).href;
@@ -74,7 +74,7 @@ async function runProgram([command, ...args]: string[], words: RunFlags): Promis
     ...(policy !== '' && { ISOVERBS_POLICY: policy }),
     ...(tenant !== undefined && { ISOVERBS_TENANT: tenant }),
     ...(weight !== undefined && { ISOVERBS_WEIGHT: String(weight) }),
-    ...(declared !== undefined && { ISOVERBS_CLASS: declared }),
+    ...(traffic !== undefined && { ISOVERBS_TRAFFIC: traffic }),
   };
   const child = spawn(command, args, { stdio: 'inherit', env });
   for (const signal of FORWARDED_SIGNALS) process.on(signal, () => forward(signal, child));
@@ -90,15 +90,14 @@ async function runProgram([command, ...args]: string[], words: RunFlags): Promis
 }
 
 /**
- * The terminal sends Ctrl-C and the like to every process in the foreground, so the program must not get it
- * twice.
+ * The terminal sends signals such as Ctrl-C to every process in the foreground, so the program must not get them twice.
  */
 function forward(signal: NodeJS.Signals, child: ChildProcess): void {
   const isFromKeyboard = signal === 'SIGINT' || signal === 'SIGQUIT';
   if (!isFromKeyboard || !isInForeground()) child.kill(signal);
 }
 
-/** Whether this process belongs to the group that its terminal sends signals to (man proc_pid_stat). */
+/** Whether this process belongs to the group to which its terminal sends signals (man proc_pid_stat). */
 function isInForeground(): boolean {
   try {
     const stat = readFileSync('/proc/self/stat', 'utf8');
@@ -113,7 +112,7 @@ const MIN_WEIGHT = 1e-3;
 const MAX_WEIGHT = 1e6;
 const MAX_NAME_CHARS = 128;
 
-/** The range that the daemon accepts. @throws InvalidArgumentError */
+/** A number within the range that the daemon accepts. @throws InvalidArgumentError */
 function weight(text: string): number {
   const value = Number(text);
   if (text.trim() !== '' && value >= MIN_WEIGHT && value <= MAX_WEIGHT) return value;
@@ -136,9 +135,11 @@ export function addRun(command: Command): void {
       '--policy <policy[:option[=value],...]>',
       "the policy, with options as in ISOVERBS_POLICY (default: the daemon's)",
     )
-    .option('--tenant <tenant>', 'the tenant it runs for', name)
-    .option('--weight <number>', 'weight of its share', weight)
-    .addOption(new Option('--class <class>', 'its class').choices(CLASSES))
+    .option('--tenant <tenant>', 'the tenant to which the program belongs', name)
+    .option('--weight <number>', "weight of the tenant's share", weight)
+    .addOption(
+      new Option('--traffic <kind>', 'kind of traffic that the tenant declares').choices(TRAFFIC_NAMES),
+    )
     .option('--socket <path>', 'the socket of the daemon')
     .passThroughOptions()
     .action(async (words: string[], options: RunFlags) => {
@@ -147,7 +148,7 @@ export function addRun(command: Command): void {
   describe(sub, {
     about:
       'Starts the unchanged program with a policy and the daemon in its environment. ' +
-      'Without a daemon the program still runs, after a warning on stderr. Signals are forwarded to the program.',
+      'Without a daemon, the program still runs, after a warning on stderr. Signals are forwarded to the program.',
     examples: [
       ['isoverbs run -- node app.js', "under the daemon's policy"],
       [
@@ -156,8 +157,8 @@ export function addRun(command: Command): void {
       ],
     ],
     failed:
-      'the program ended with it; any status of the program is passed on: 128 plus the number of the signal that ' +
-      'ended it, 127 if there is no such program, 126 if it cannot be run',
+      'the program exited with 1. In the same way, run exits with any other status of the program, with 128 plus the ' +
+      'number of the signal that ended it, with 127 if there is no such program, or with 126 if it cannot be executed',
     seeAlso: ['docs/daemon.md', 'docs/configuration.md', 'isoverbs daemon'],
   });
 }

@@ -4,13 +4,36 @@ import { defaultSocket } from '../../daemon/client/default-socket.ts';
 import { request, requestTenants } from '../../daemon/client/tool-request.ts';
 import type { TenantRow, ToDaemon } from '../../daemon/protocol.ts';
 import { ConfigError } from '../../verbs/errors.ts';
+import { isGroup, isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
 import { tableText } from '../output/table.ts';
 import { limitsOf, shownName } from '../output/top-table.ts';
 
 const number = (value: number) => (value === 0 ? '-' : value.toFixed(2));
 
-const HEAD = ['device', 'tenant', 'class', 'procs', 'QPs', 'Gbit/s', 'may', 'weight', 'limits', 'why'];
+const HEAD = [
+  'device',
+  'tenant',
+  'class',
+  'procs',
+  'QPs',
+  'Gbit/s',
+  'may',
+  'weight',
+  'labels',
+  'limits',
+  'why',
+];
+
+/** The labels that the daemon gives to a tenant's contexts, besides its weight. */
+function labelsOf({ traffic, group, qpWeight }: TenantRow): string {
+  const labels = [
+    traffic ?? '',
+    group === null ? '' : `group ${shownName(group)}`,
+    qpWeight === null ? '' : `queue pairs ${qpWeight}`,
+  ];
+  return labels.filter((one) => one !== '').join(', ') || '-';
+}
 
 function tableOf(rows: readonly TenantRow[]): string {
   const cells = rows.map((row) => [
@@ -22,6 +45,7 @@ function tableOf(rows: readonly TenantRow[]): string {
     number(row.wireGbps),
     number(row.rateGbps),
     row.gbps === null ? `${row.weight}` : 'own',
+    labelsOf(row),
     limitsOf(row),
     row.why,
   ]);
@@ -41,31 +65,48 @@ async function listTenants({
 
 type Setting = Omit<ToDaemon & { type: 'set' }, 'type' | 'tenant'>;
 
-/** The word that resets a setting, where one exists. */
-const RESET_WORD: Readonly<Record<string, string>> = {
-  gbps: 'share',
-  maxQps: 'none',
-  maxRequestsPerS: 'none',
-};
-const SETTABLE = ['weight', 'gbps', 'maxQps', 'maxRequestsPerS'];
+/** Reads the value of a setting; undefined if it is invalid. */
+type ValueReader = (text: string) => number | string | undefined;
 
-/** `weight=3`, `gbps=10`, `gbps=share`, `maxQps=4`, `maxQps=none`. @throws ConfigError */
+const numberIf =
+  (isValid: (value: number) => boolean): ValueReader =>
+  (text) =>
+    text !== '' && isValid(Number(text)) ? Number(text) : undefined;
+const isAbove0 = (value: number) => value > 0 && Number.isFinite(value);
+
+/** Each setting, with the word that resets it, if there is one. */
+const SETTINGS: Readonly<Record<string, readonly [read: ValueReader, reset?: string]>> = {
+  weight: [numberIf(isWeight)],
+  qpWeight: [numberIf(isWeight), 'own'],
+  group: [(text) => (isGroup(text) && text !== '' ? text : undefined), 'own'],
+  traffic: [(text) => TRAFFIC_NAMES.find((name) => name === text), 'own'],
+  gbps: [numberIf(isAbove0), 'share'],
+  maxQps: [numberIf((value) => isAbove0(value) && Number.isInteger(value)), 'none'],
+  maxRequestsPerS: [numberIf(isAbove0), 'none'],
+};
+
+/**
+ * Parses settings such as `weight=3`, `traffic=latency`, `gbps=10`, `gbps=share`, `maxQps=4` and `maxQps=none`.
+ * @throws ConfigError
+ */
 function settings(words: readonly string[]): Setting {
-  const parsed: Record<string, number | null> = {};
-  for (const word of words) {
-    const [key, text = '', ...more] = word.split('=');
-    const value = Number(text);
-    const isNumber = text !== '' && Number.isFinite(value) && value > 0;
-    const isKnown = SETTABLE.includes(key) && more.length === 0;
-    if (isKnown && text !== '' && RESET_WORD[key] === text) parsed[key] = null;
-    else if (isKnown && isNumber && (key !== 'maxQps' || Number.isInteger(value))) parsed[key] = value;
-    else
-      throw new ConfigError(
-        `invalid setting '${word}'; use weight=NUMBER, gbps=NUMBER or gbps=share (a share by weight), ` +
-          'maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none for no limit',
-      );
+  return Object.fromEntries(words.map(settingOf));
+}
+
+function settingOf(word: string): [key: string, value: number | string | null] {
+  const at = word.indexOf('=');
+  const [key, text] = [word.slice(0, Math.max(0, at)), word.slice(at + 1)];
+  if (Object.hasOwn(SETTINGS, key)) {
+    const [read, reset] = SETTINGS[key];
+    if (text === reset) return [key, null];
+    const value = read(text);
+    if (value !== undefined) return [key, value];
   }
-  return parsed;
+  throw new ConfigError(
+    `invalid setting '${word}'; use weight=NUMBER or qpWeight=NUMBER (from 1e-6 to 1e6), group=NAME, ` +
+      `traffic=${TRAFFIC_NAMES.join('|')}, or =own for the programs' own label; gbps=NUMBER or gbps=share (a share by ` +
+      'weight); maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none for no limit',
+  );
 }
 
 async function set(
@@ -91,7 +132,7 @@ export function addTenants(command: Command): void {
     .action(listTenants);
   describe(sub, {
     about:
-      'Asks the daemon for the tenants of each device: their classes, the reasons for these, and their rates.',
+      'Asks the daemon for the tenants of each device: their classes, the reasons for their grants, and their rates.',
     examples: [
       ['isoverbs tenants', 'as a table'],
       ['isoverbs tenants --json', 'for programs'],
@@ -105,20 +146,24 @@ export function addTenants(command: Command): void {
 export function addSet(command: Command): void {
   const sub = command
     .command('set')
-    .description('change what a tenant gets: weight=3, gbps=10, maxQps=4, maxRequestsPerS=1000')
+    .description(
+      'change what a tenant gets: weight=3, traffic=latency, gbps=10, maxQps=4, maxRequestsPerS=1000',
+    )
     .argument('<tenant>', 'the name that `isoverbs tenants` shows')
     .argument(
       '<setting...>',
-      'weight=NUMBER; gbps=NUMBER, or gbps=share for a share by weight; maxQps=NUMBER or maxRequestsPerS=NUMBER, or =none',
+      "weight=NUMBER; the labels qpWeight=NUMBER, group=NAME or traffic=KIND, or =own for the programs' own; gbps=NUMBER, " +
+        'or gbps=share for a share by weight; maxQps=NUMBER or maxRequestsPerS=NUMBER, or =none',
     )
     .option('--socket <path>', 'the socket of the daemon')
     .action(set);
   describe(sub, {
     about:
-      'Gives a tenant another weight, a fixed rate, or limits on its queue pairs and on the requests it may ' +
-      'send per second, on each device, until the daemon ends.',
+      'Gives a tenant another weight, other labels, a fixed rate, or limits on its queue pairs and on the requests it ' +
+      'may send per second, on each device, until the daemon ends.',
     examples: [
       ['isoverbs set storage weight=3', 'three shares of the link'],
+      ['isoverbs set storage traffic=latency group=kv', 'labels for all contexts of the tenant'],
       ['isoverbs set storage gbps=10', 'a fixed rate instead of a share'],
       ['isoverbs set storage maxRequestsPerS=1000 maxQps=none', 'set one limit, remove the other'],
     ],

@@ -25,14 +25,14 @@ const ORDER_OF_KEY: Readonly<Record<string, Order>> = {
 const MIN_INTERVAL_S = 0.1;
 const MAX_INTERVAL_S = 3600;
 
-/** Where samples are shown, and a missing daemon is reported. */
+/** The output for samples, and for the report of a missing daemon. */
 interface Output {
   show(rows: readonly TopRow[], sample: TenantSample): void;
   disconnected(reason: string): void;
   close(): void;
 }
 
-/** Prints one table, or one line of JSON, after the other. */
+/** Prints one table, or one line of JSON, after another. */
 function printer(sort: Order, json: boolean): Output {
   let isDisconnected = false;
   return {
@@ -110,7 +110,7 @@ function top({
     };
     const watch = new TenantWatch(socket, interval * 1e3, {
       sampled(sample) {
-        // The daemon is busy and has made no new list since.
+        // The daemon is busy and has not made a new list since.
         if (sample.nowNs === previous?.nowNs) return;
         output ??= isLive ? live(sort, socket, () => end()) : printer(sort, json);
         // Rates need two samples, so printed output waits for the second one.
@@ -162,10 +162,10 @@ export function addTop(command: Command): void {
     .action(top);
   describe(sub, {
     about:
-      'Asks the daemon once per interval. In a terminal the table is redrawn in place; the keys b, r, l and t order it ' +
-      'by bandwidth, requests per second, latency or tenant, and q quits. When the daemon goes away, top waits for the ' +
-      'next one. Otherwise it prints one table after the other. Rates count what programs post; `may` is the rate that ' +
-      'a tenant may send; `us` is the time from post to completion.',
+      'Asks the daemon once per interval. In a terminal, the table is redrawn in place; the keys b, r, l and t sort it ' +
+      'by bandwidth, requests per second, latency or tenant, and q quits. If the output is not a terminal, top prints ' +
+      'one table after another. If the daemon ends, top waits until a daemon is running again. Rates count what programs ' +
+      'post. `may` is the rate at which a tenant may send, and `us` is the time from post to completion.',
     examples: [
       ['isoverbs top', 'in a terminal'],
       ['isoverbs top --once --json', 'for programs'],

@@ -69,7 +69,7 @@ function printJson(sources: Source[]): void {
   }
 }
 
-/** Numbers of queue pairs, by layer and name. */
+/** Queue pair numbers, by layer and name. */
 type QpNums = Map<string, number>;
 
 function noteQpNum({ layer, verb, result }: LayeredRecord, qpNums: QpNums): void {

@@ -33,7 +33,7 @@ const PANELS_A_LINE = 3;
 /** The share of the panel's width that the longest bar leaves for its number. */
 const FOR_NUMBERS = 0.28;
 
-/** What a panel shows for one scheme. An application that got nothing has a bar without length. */
+/** A panel's entry for one scheme. An application that got nothing has a bar without length. */
 interface Bar {
   scheme: string;
   group: string;

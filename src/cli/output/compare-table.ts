@@ -29,7 +29,7 @@ function columnsOf(apps: readonly ComparedApp[]): Column[] {
   return apps.flatMap((app, i) => metricsOf(app).map((metric) => ({ app: i, metric, head: HEADS[metric] })));
 }
 
-/** At most this many digits, of which at most three after the decimal point. */
+/** Formats a number with at most this many digits, at most three of them after the decimal point. */
 export function brief(value: number, digits = 4): string {
   if (!Number.isFinite(value)) return NOTHING;
   if (value === 0) return '0';
@@ -44,12 +44,12 @@ function times(value: number): string {
 
 interface Cell {
   readonly value: string;
-  /** Relative to what the application gets alone. */
+  /** A value relative to what the application gets alone. */
   readonly factor: string;
   readonly isBest: boolean;
 }
 
-/** By row, then by column. */
+/** Cells by row, then by column. */
 function cellsOf(result: Comparison, columns: readonly Column[]): Cell[][] {
   const best = columns.map(
     ({ app, metric }) => new Set(bestOf(result, app, metric, (value) => brief(value))),
@@ -64,8 +64,8 @@ function cellsOf(result: Comparison, columns: readonly Column[]): Cell[][] {
 }
 
 const READING = [
-  'Below each value: the same relative to what the application gets alone',
-  '(for rates, 1.00x is all of it; for latencies, 1.00x is no delay)',
+  'Below each value: the same value relative to the application alone',
+  '(1.00x is the full rate, or no additional latency)',
 ] as const;
 
 /** Explains the rows, and describes the runs. */
@@ -77,11 +77,11 @@ function notes({ mix, seeds, rows, apps }: Comparison): string[] {
   return [
     ...rows.map(({ name, says }) => `${name.padEnd(width)}  ${says}`),
     ...apps.map(({ name, words }) => `${name.padEnd(width)}  ${words}`),
-    `${mix.profile}${set.join('')}${hosts}, ${many}; ${mix.duration} of virtual time, of which ${mix.warmup} warm-up`,
+    `${mix.profile}${set.join('')}${hosts}, ${many}; ${mix.duration} of virtual time, including ${mix.warmup} of warm-up`,
   ];
 }
 
-/** For a terminal: three applications fit into 80 columns. */
+/** The table for a terminal, where three applications fit into 80 columns. */
 export function compareText(result: Comparison, wallMs: number): string {
   const columns = columnsOf(result.apps);
   const out = new Table({
@@ -114,7 +114,7 @@ export function compareText(result: Comparison, wallMs: number): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** For a page, as GitHub-flavoured Markdown. */
+/** The table for a page, as GitHub-flavoured Markdown. */
 export function compareMarkdown(result: Comparison): string {
   const columns = columnsOf(result.apps);
   const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;

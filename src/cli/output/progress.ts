@@ -1,6 +1,5 @@
 /** Shows the progress of many runs on stderr, if it is a terminal. */
 import { performance } from 'node:perf_hooks';
-import { onInterrupt } from '../interrupt.ts';
 
 const MINUTE_S = 60;
 
@@ -21,5 +20,20 @@ export function progressLine(): (done: number, of: number) => void {
     const leftS = (((performance.now() - startMs) / ran) * (of - done)) / 1e3;
     const end = done === of ? '\n' : `, about ${timeText(leftS)} left`;
     process.stderr.write(`\r\u001b[K${done} of ${of} runs${end}`);
+  };
+}
+
+/**
+ * Runs `clean` on Ctrl-C, then lets the signal end the process: shells see status 130, and stop their loops. Returns a
+ * function that stops listening.
+ */
+export function onInterrupt(clean: () => void): () => void {
+  const listener = () => {
+    clean();
+    process.kill(process.pid, 'SIGINT');
+  };
+  process.once('SIGINT', listener);
+  return () => {
+    process.off('SIGINT', listener);
   };
 }

@@ -3,7 +3,7 @@ import type { TenantRow } from '../../daemon/protocol.ts';
 import type { TenantSample } from '../watch-tenants.ts';
 import { tableText } from './table.ts';
 
-/** A tenant with what it sent per second between two samples; null if it was not in the first one. */
+/** A tenant with its rates between two samples, which are null if it was not in the first sample. */
 export type TopRow = TenantRow & { readonly sentGbps: number | null; readonly requestsPerS: number | null };
 
 /** The orders of rows. */
@@ -18,7 +18,7 @@ const VALUE: Record<Exclude<Order, 'tenant'>, (row: TopRow) => number> = {
 
 const keyOf = ({ device, tenant }: TenantRow) => `${device}\0${tenant}`;
 
-/** Rates by the daemon's clock. After a restart, when clock and sums start anew, the first sample has none. */
+/** Rates by the daemon's clock. After a restart, when clock and sums begin again, the first sample has no rates. */
 export function ratesOf(previous: TenantSample | null, { nowNs, rows }: TenantSample): TopRow[] {
   const oldRows = new Map(previous?.rows.map((row) => [keyOf(row), row]));
   const elapsedNs = previous === null ? 0 : nowNs - previous.nowNs;
@@ -42,7 +42,7 @@ export function ordered(rows: readonly TopRow[], order: Order): TopRow[] {
   return [...rows].sort((a, b) => value(b) - value(a) || byName(a, b));
 }
 
-/** A name without characters that would control the terminal, since anyone may have chosen it. */
+/** A name without characters that would control the terminal, since any user may have chosen it. */
 export function shownName(name: string): string {
   return name.replace(/\p{C}|[\u2028\u2029]/gu, '?');
 }

@@ -14,7 +14,7 @@ const MOST = 20;
 
 interface Dot {
   policy: string;
-  /** In percent of the applications or mixtures: those with this ratio or a smaller one. */
+  /** The percentage of applications or mixtures with this ratio or a smaller one. */
   share: number;
   ratio: number;
 }

@@ -38,17 +38,24 @@ function caseText({ mixture, app, measure, bare, under, ratio, command }: Case):
   return `mixture ${mixture}, ${what}: ${change}\n  ${command}`;
 }
 
-/** For a terminal. */
+/** The table for a terminal. */
 export function worseOffText(result: WorseOff): string {
   const { seed, mixtures, policies, runs } = result;
-  const lines = [table(result), 'of: the number of applications, or of mixtures; worse: by more than 10 %'];
+  const lines = [
+    table(result),
+    'of: number of applications or mixtures; worse: how many are worse by more than 10 %',
+  ];
   for (const { policy, cases } of policies) {
     const worst = MEASURE_NAMES.flatMap((measure) => cases[measure].filter(isWorse).slice(0, LISTED));
     if (worst.length === 0) continue;
-    lines.push('', `The worst under ${policy} (with --policy none: bare):`, ...worst.map(caseText));
+    lines.push(
+      '',
+      `The worst cases under ${policy} (for the bare run, use --policy none):`,
+      ...worst.map(caseText),
+    );
   }
   const { duration, warmup } = mixtures[0];
   const many = mixtures.length === 1 ? '1 random mixture' : `${mixtures.length} random mixtures`;
-  lines.push('', `${many} of seed ${seed}, ${runs} runs of ${duration}, of which ${warmup} warm-up`);
+  lines.push('', `${many} of seed ${seed}, ${runs} runs of ${duration}, including ${warmup} of warm-up`);
   return `${lines.join('\n')}\n`;
 }

@@ -12,7 +12,7 @@ const BARE = '#6b6b6b';
 /** Okabe and Ito's palette, which colour-blind readers can distinguish. */
 const PALETTE = ['#0072b2', '#56b4e9', '#d55e00', '#e69f00', '#009e73', '#cc79a7', '#8c6d1f', '#5b3a8e'];
 const BAR_PX = 15;
-/** Smaller differences between seeds are not drawn: they would be dots. */
+/** Smaller differences between seeds are not drawn, because they would be dots. */
 const SPREAD = 0.02;
 
 interface Shape {
@@ -119,7 +119,7 @@ function measuredLayers(figure: FigureResult, panel: PanelResult, axes: Axes, co
   }));
 }
 
-/** From the lowest to the highest seed. */
+/** A line from the lowest to the highest value of the seeds. */
 function spreadLayer(figure: FigureResult, panel: PanelResult, axes: Axes, color: Color) {
   const values = valuesOf(panel).filter(({ lowest, highest }) => highest - lowest > SPREAD * highest);
   const bars = !isLine(figure) && !panel.log;

@@ -22,7 +22,7 @@ export function valueText(point: Point | undefined): string {
   return from === to ? middle : `${middle} (${from} to ${to})`;
 }
 
-/** `bare 97.9 (2.3.1)`. */
+/** A value stated by the paper, such as `bare 97.9 (2.3.1)`. */
 export function paperText({ series, value, from }: PaperPoint): string {
   const number = typeof value === 'number' ? short(value) : `${short(value[0])} to ${short(value[1])}`;
   return `${label(series)} ${number} (${from})`;

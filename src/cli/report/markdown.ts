@@ -74,7 +74,7 @@ function paperText(report: Report, { name, claims, figures }: PaperPart, picture
   ].join('\n\n');
 }
 
-/** What is not shown, and broken runs. */
+/** Claims and figures that are not shown, and broken runs. */
 function remarks(report: Report): string[] {
   const { broken, notShown } = report;
   const out: string[] = [];

@@ -1,17 +1,16 @@
 /** Everything that `isoverbs reproduce` reports. */
-
 import { commandOf } from '../../mix/mixture.ts';
 import type { Claim } from '../../papers/engine/claim.ts';
 import type { Row } from '../../papers/engine/evaluate-claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import type { Drift } from '../../papers/engine/frozen.ts';
 import type { NotShown } from '../../papers/engine/paper.ts';
-import type { PaperClaim } from '../../papers/engine/verdicts.ts';
+import type { PaperClaim } from '../../papers/engine/report.ts';
 
 export interface Report {
   /** The command that produces the same report. */
   command: string;
-  /** `code` is a hash of all code that a run depends on. */
+  /** `code` is a hash of all code on which a run depends. */
   versions: { isoverbs: string; node: string; code: string };
   /** Hash of the parameters of all devices. */
   profiles: string;
@@ -27,7 +26,7 @@ export interface Report {
   figures: readonly FigureResult[];
 }
 
-/** For programs. Each mixture of a claim is printed as the command that runs it with the first seed. */
+/** The report for programs. Each mixture of a claim is printed as the command that runs it with the first seed. */
 export function jsonOf(report: Report): object {
   const claims = report.claims.map(({ system, id, part, title, source, shows, note, mixes }) => {
     const commands = Object.entries(mixes).map(([name, mix]) => [name, commandOf(mix, report.seeds[0])]);

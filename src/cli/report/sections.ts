@@ -4,8 +4,7 @@ import type { Row, Verdict } from '../../papers/engine/evaluate-claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import { short } from '../../papers/engine/expect.ts';
 import { PAPERS, PARTS } from '../../papers/engine/papers.ts';
-import { paperSentence } from '../../papers/engine/report.ts';
-import type { PaperClaim } from '../../papers/engine/verdicts.ts';
+import { type PaperClaim, paperSentence } from '../../papers/engine/report.ts';
 import type { Report } from './report.ts';
 
 export interface TextTable {
@@ -91,7 +90,7 @@ export function byPaper(report: Report): PaperPart[] {
   })).filter(({ claims, figures }) => claims.length + figures.length > 0);
 }
 
-/** In the order of the report's columns. */
+/** Verdicts, in the order of the report's columns. */
 const VERDICTS = ['holds', 'fails', 'reported', 'waiting', 'never', 'missing'] as const;
 const WORDS: Readonly<Record<string, string>> = {
   holds: 'hold',
@@ -118,7 +117,7 @@ export function verdictTable(papers: readonly PaperPart[]): TextTable {
   return { head: ['paper', 'claims', ...VERDICTS.map((verdict) => WORDS[verdict])], rows };
 }
 
-/** The same in sentences, paper by paper. */
+/** The same numbers in sentences, paper by paper. */
 export function sentences({ systems }: Report, papers: readonly PaperPart[]): string[] {
   const counted = papers.filter(({ claims }) => claims.length > 0);
   const lines = counted.map(({ name, claims }) => paperSentence(name, claims));
@@ -139,7 +138,7 @@ export function onlyBare(systems: readonly string[], papers: readonly PaperPart[
   return [`For ${names.map(({ name }) => name).join(', ')}, only claims about bare devices are counted.`];
 }
 
-/** A paper claim, the line that decides about it, and the claims that show it. */
+/** A paper claim, the line that decides its verdict, and the claims that show it. */
 export interface PaperLine {
   id: string;
   verdict: PaperClaim['verdict'];

@@ -5,18 +5,23 @@
 import { HEARTBEAT } from '../../coordinator/member-table.ts';
 import { HandshakeError } from '../../verbs/errors.ts';
 import { loadIpc } from '../ipc/index.ts';
-import { columnsAt, SEATS_PER_CLIENT } from '../pages.ts';
-import { type Hello, prepare } from '../protocol.ts';
+import { SEATS_PER_CLIENT } from '../pages.ts';
+import { type GivenLabels, type Hello, prepare } from '../protocol.ts';
 import { type Answer, type Attempt, type Connection, connect } from './connection.ts';
-import { type DaemonLink, RemoteCoordinator, type RemoteMember } from './remote-coordinator.ts';
+import {
+  type DaemonLink,
+  RemoteCoordinator,
+  type RemoteMember,
+  type StandaloneGrants,
+} from './remote-coordinator.ts';
 
 export interface ClientOptions {
   readonly socket: string;
-  /** What the process declares about itself. */
+  /** The process's declarations about itself. */
   readonly hello: Omit<Hello, 'type' | 'version' | 'role'>;
-  /** The rate a context may send until a daemon has answered. */
-  readonly standaloneGbps: number;
-  /** Reports to the person who runs the program. */
+  /** What contexts may do until a daemon has answered. */
+  readonly standalone?: StandaloneGrants;
+  /** Reports to the user of the program. */
   report(line: string, isWarning: boolean): void;
 }
 
@@ -46,13 +51,13 @@ export class DaemonClient implements DaemonLink {
   private retryTimer: NodeJS.Timeout | undefined;
   private beatTimer: NodeJS.Timeout | undefined;
   private retryMs = RETRY_MS;
-  /** What was reported about the daemon's absence; '' while it is connected. */
+  /** The reported reason for the daemon's absence; '' while it is connected. */
   private reportedAbsence = '';
-  /** When `retryTimer` is due. */
+  /** The time at which `retryTimer` is due. */
   private retryAtMs = 0;
-  /** Until then a poll has nothing to do, because the event loop ran or a poll took place. */
+  /** The time until which a poll has nothing to do, because the event loop ran or a poll took place. */
   private pollDueMs = 0;
-  /** Set during a poll, which runs inside a verb: a policy waiting for an answer must not be called then. */
+  /** Set during a poll, which runs inside a verb: a policy that waits for an answer must not be called meanwhile. */
   private isPolling = false;
 
   constructor(options: ClientOptions) {
@@ -63,7 +68,7 @@ export class DaemonClient implements DaemonLink {
 
   /** The coordinator of a device, for a policy around it. */
   coordinator(device: string): RemoteCoordinator {
-    return new RemoteCoordinator(device, this, this.options.standaloneGbps);
+    return new RemoteCoordinator(device, this, this.options.standalone);
   }
 
   get isConnected(): boolean {
@@ -98,6 +103,14 @@ export class DaemonClient implements DaemonLink {
 
   signal(): void {
     this.connection?.signal();
+  }
+
+  lacksRuler(ruler: string, device: string): void {
+    this.options.report(
+      `the daemon at ${this.options.socket} has no ruler '${ruler}' with the columns of this program's policy, so ` +
+        `contexts of ${device} get no share from it; name the policy's module in the daemon's configuration (policy)`,
+      true,
+    );
   }
 
   /**
@@ -176,7 +189,8 @@ export class DaemonClient implements DaemonLink {
     this.pendingJoins[seatNumber] = (this.pendingJoins[seatNumber] ?? 0) + 1;
     this.joinsSent++;
     member.seatNumber = seatNumber;
-    if (connection.pages !== null) member.copyTo(columnsAt(connection.pages, seatNumber));
+    const row = connection.rowAt(seatNumber);
+    if (row !== null) member.copyTo(row, connection.welcome.layout);
     connection.send({ type: 'join', slot: seatNumber, device: member.device, tenant: member.tenant });
   }
 
@@ -207,18 +221,28 @@ export class DaemonClient implements DaemonLink {
 
   private received(message: Answer): void {
     if (message.type === 'joined' || message.type === 'refused') this.joinAnswered(message);
+    else if (message.type === 'labels') this.relabel(message.slot, message.labels);
+  }
+
+  /** Labels of a seat that is being joined come with the answer. */
+  private relabel(seatNumber: number, labels: GivenLabels): void {
+    if (this.pendingJoins[seatNumber] !== 0) return;
+    this.bySeat[seatNumber]?.setLabels(labels);
+    this.notifyListeners();
   }
 
   private joinAnswered(message: Answer & { type: 'joined' | 'refused' }): void {
     const { slot: seatNumber } = message;
-    const pages = this.connection?.pages;
-    if (seatNumber === undefined || pages === undefined || pages === null) return;
+    const { connection } = this;
+    const row = seatNumber === undefined ? null : (connection?.rowAt(seatNumber) ?? null);
+    if (seatNumber === undefined || connection === null || row === null) return;
     this.joinsAnswered++;
     if (--this.pendingJoins[seatNumber] > 0) return;
     const member = this.bySeat[seatNumber];
     if (member === undefined) return;
     if (message.type === 'joined') {
-      member.attach(columnsAt(pages, member.seatNumber));
+      member.attach(row, connection.welcome.layout);
+      member.setLabels(message.labels);
       for (const { onBeat } of this.listeners) onBeat();
       this.signal();
       this.notifyListeners();
@@ -237,7 +261,7 @@ export class DaemonClient implements DaemonLink {
     for (const { onNews } of this.listeners) onNews();
   }
 
-  /** Gives a sign of life, and passes on grants that changed meanwhile. */
+  /** Gives a sign of life, and passes on grants that changed in the meantime. */
   private beat(): void {
     for (const { counters } of this.members) counters[HEARTBEAT]++;
     if (this.connection !== null) for (const { onBeat } of this.listeners) onBeat();
@@ -266,7 +290,7 @@ export class DaemonClient implements DaemonLink {
     this.options.report(`no daemon at ${this.options.socket} (${reason.message}): ${state}`, true);
   }
 
-  /** Drops the pages; members go on with their own memory. */
+  /** Drops the pages; members continue with their own memory. */
   private dropConnection(): void {
     const { connection } = this;
     if (connection === null) return;

@@ -4,7 +4,7 @@
  */
 import { ConnectionError, HandshakeError } from '../../verbs/errors.ts';
 import { closeFd, connectUnix, openMemory, type SharedMemory, type UnixSocket, Wake } from '../ipc/index.ts';
-import { COUNTERS_BYTES, GRANTS_BYTES, type Pages } from '../pages.ts';
+import { type PageShape, type Pages, pageShapeOf, type Row, rowAt } from '../pages.ts';
 import {
   FrameReader,
   frame,
@@ -19,7 +19,7 @@ type Welcome = ToClient & { type: 'welcome' };
 export type Answer = Exclude<ToClient, Welcome>;
 
 const ANSWER_MS = 2000;
-/** Counters, grants, and the wake-up. */
+/** Number of descriptors: counters, grants, and the wake-up. */
 const FDS = 3;
 const NO_FD = -1;
 const RECEIVE_BYTES = 16384;
@@ -44,6 +44,7 @@ export class Connection {
   readonly welcome: Welcome;
   /** Null for a tool. */
   readonly pages: Pages | null;
+  private readonly shape: PageShape;
   private readonly memories: readonly SharedMemory[];
   private readonly wake: Wake | null;
   private raw: UnixSocket | null = null;
@@ -57,6 +58,7 @@ export class Connection {
   /** @throws HandshakeError, MemoryError if the descriptors are not the expected ones; they are closed */
   constructor(welcome: Welcome, fds: readonly number[]) {
     this.welcome = welcome;
+    this.shape = pageShapeOf(welcome.layout);
     if (welcome.slots === 0 || fds.length !== FDS) {
       for (const fd of fds) closeFd(fd);
       if (welcome.slots !== 0)
@@ -65,15 +67,16 @@ export class Connection {
       return;
     }
     const [counters, grants, wake] = fds;
+    const { shape } = this;
     this.wake = new Wake(wake);
     const memories: SharedMemory[] = [];
     this.memories = memories;
     // openMemory() always closes its descriptor. `open` is the one that is still to be closed on failure.
     let open = grants;
     try {
-      memories.push(openMemory(counters, COUNTERS_BYTES, { writable: true }));
+      memories.push(openMemory(counters, shape.reportsBytes, { writable: true }));
       open = NO_FD;
-      memories.push(openMemory(grants, GRANTS_BYTES));
+      memories.push(openMemory(grants, shape.grantsBytes));
     } catch (error) {
       if (open !== NO_FD) closeFd(open);
       this.close();
@@ -81,6 +84,11 @@ export class Connection {
     }
     const [written, read] = memories;
     this.pages = { counters: new Float64Array(written.buffer), grants: new Float64Array(read.buffer) };
+  }
+
+  /** The row of one seat. A tool has none. */
+  rowAt(seatNumber: number): Row | null {
+    return this.pages === null ? null : rowAt(this.pages, seatNumber, this.shape);
   }
 
   /** Takes over the socket. A shim's connection does not keep the program alive. */
@@ -117,7 +125,7 @@ export class Connection {
     }
   }
 
-  /** @throws HandshakeError for a message that makes no sense here */
+  /** @throws HandshakeError for a message that is not allowed here */
   private dispatch(messages: readonly ToClient[]): void {
     for (const message of messages) {
       if (this.raw === null || this.on === null) return;
@@ -133,7 +141,7 @@ export class Connection {
     this.on?.ended(reason);
   }
 
-  /** Messages to a daemon that has gone are lost; the next receive notices that it has gone. */
+  /** Messages to a daemon that has ended are lost; the next receive reports its end. */
   send(message: ToDaemon): void {
     if (this.raw === null) return;
     const bytes = frame(message);
@@ -200,7 +208,9 @@ function requireWelcome(message: ToClient): Welcome {
   if (message.type !== 'welcome')
     throw new HandshakeError(`the daemon's first message was '${message.type}'`);
   if (message.version === VERSION) return message;
-  throw new HandshakeError(`the daemon speaks protocol version ${message.version}, this process ${VERSION}`);
+  throw new HandshakeError(
+    `the daemon speaks protocol ${message.version} and this process protocol ${VERSION}: use the same version of isoverbs for both`,
+  );
 }
 
 /** A daemon of another user could stall this program by its grants. @throws HandshakeError */
@@ -216,7 +226,7 @@ function requireTrusted(raw: UnixSocket): void {
 export interface Attempt {
   /** Handles what has arrived, as the event loop would. */
   poll(): void;
-  /** Cancels the attempt; no listener is called any more. */
+  /** Cancels the attempt; no listener is called afterwards. */
   cancel(): void;
 }
 

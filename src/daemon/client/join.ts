@@ -3,6 +3,7 @@ import { writeSync } from 'node:fs';
 import { setRemoteCoordinators } from '../../coordinator/registry.ts';
 import type { Hello } from '../protocol.ts';
 import { DaemonClient } from './client.ts';
+import type { StandaloneGrants } from './remote-coordinator.ts';
 
 const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'];
 
@@ -10,8 +11,8 @@ const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'];
 export interface JoinOptions {
   readonly socket: string;
   readonly hello: Omit<Hello, 'type' | 'version' | 'role'>;
-  /** The rate a context may send until a daemon has answered. */
-  readonly standaloneGbps: number;
+  /** What contexts may do until a daemon has answered. */
+  readonly standalone: StandaloneGrants;
   /** The log level for messages on stderr; each line is printed once. */
   readonly log: string;
 }
@@ -29,7 +30,7 @@ export function writeStderr(line: string): void {
  * From now on, the policies of this thread share devices with all others of the host, while there is a
  * daemon.
  */
-export default function joinDaemon({ socket, hello, standaloneGbps, log }: JoinOptions): void {
+export default function joinDaemon({ socket, hello, standalone, log }: JoinOptions): void {
   const reported = new Set<string>();
   const report = (line: string, isWarning: boolean) => {
     const isWanted = LOG_LEVELS.indexOf(log) >= LOG_LEVELS.indexOf(isWarning ? 'warn' : 'info');
@@ -37,7 +38,7 @@ export default function joinDaemon({ socket, hello, standaloneGbps, log }: JoinO
     reported.add(line);
     writeStderr(`isoverbs: ${line}`);
   };
-  const client = new DaemonClient({ socket, hello, standaloneGbps, report });
+  const client = new DaemonClient({ socket, hello, standalone, report });
   process.once('exit', () => client.finish());
   setRemoteCoordinators((device) => client.coordinator(device));
 }

@@ -1,19 +1,75 @@
 /**
  * The coordinator of a device as its client sees it. Members write their counters into memory that the daemon
- * reads, and read its grants. While there is no daemon they use memory of their own, and nothing waits for
- * one.
+ * reads, and read its grants. While there is no daemon, they use their own memory, and nothing waits for a daemon.
  */
 import type { DeviceCoordinator } from '../../coordinator/coordinator.ts';
+import type { Columned, LayoutNames } from '../../coordinator/layout.ts';
 import * as M from '../../coordinator/member-table.ts';
-import { SEATS_PER_CLIENT } from '../pages.ts';
-
-type Columns = Omit<M.MemberPage, 'row'>;
-
-/** Grants that switch something; members are notified when one of them changes. */
-const NOTIFIED_COLUMNS = [M.SPLIT, M.QNUM_ALLOW, M.SLOT_STATE, M.RATE_GBPS];
+import type { MemberColumns } from '../../coordinator/ruler.ts';
+import { type Labels, TRAFFIC_NAMES } from '../../verbs/labels.ts';
+import { columnsIn, type Row, SEATS_PER_CLIENT } from '../pages.ts';
+import type { GivenLabels } from '../protocol.ts';
 
 /** Clock readings cost as much as this many calls (a power of two). */
 const CALLS_PER_POLL = 8;
+
+/** Grants, by ruler and column, until a daemon has granted something. */
+export type StandaloneGrants = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
+/** What a member may do until a daemon has granted something. */
+function standaloneGrant(ruler: Columned, index: number, given: StandaloneGrants): number {
+  const column = ruler.grants[index];
+  return given[ruler.name]?.[column.name] ?? column.alone ?? column.default;
+}
+
+/** The columns of one ruler: the daemon's while there is a seat, and the member's own otherwise. */
+class View implements MemberColumns {
+  readonly ruler: Columned;
+  reports: Float64Array;
+  grants: Float64Array;
+  /** The grants as of the last notification. */
+  private readonly notified: Float64Array;
+  private readonly standalone: Float64Array;
+
+  constructor(ruler: Columned, standalone: StandaloneGrants) {
+    this.ruler = ruler;
+    this.reports = Float64Array.from(ruler.reports, (column) => column.default);
+    this.standalone = Float64Array.from(ruler.grants, (_, i) => standaloneGrant(ruler, i, standalone));
+    this.grants = this.standalone.slice();
+    this.notified = this.standalone.slice();
+  }
+
+  /** Writes the reports into a row of the daemon, which is about to read them. */
+  copyTo(row: Row, layout: LayoutNames): void {
+    columnsIn(row, layout, this.ruler)?.reports.set(this.reports);
+  }
+
+  /** Returns false if the daemon has no such ruler. */
+  attach(row: Row, layout: LayoutNames): boolean {
+    const columns = columnsIn(row, layout, this.ruler);
+    if (columns === null) return false;
+    columns.reports.set(this.reports);
+    this.reports = columns.reports;
+    this.grants = columns.grants;
+    return true;
+  }
+
+  /** The last grants stay in force, except for those that the daemon had yet to make. */
+  detach(): void {
+    const { grants: columns } = this.ruler;
+    this.reports = this.reports.slice();
+    this.grants = this.grants.map((value, i) => (value === columns[i].default ? this.standalone[i] : value));
+  }
+
+  get hasChanged(): boolean {
+    const { grants } = this;
+    return this.notified.some((value, i) => grants[i] !== value);
+  }
+
+  markNotified(): void {
+    this.notified.set(this.grants);
+  }
+}
 
 /** A member of this process. Its columns are the daemon's while it has a seat there. */
 export class RemoteMember implements M.MemberPage {
@@ -21,59 +77,97 @@ export class RemoteMember implements M.MemberPage {
   readonly row: number;
   readonly device: string;
   readonly tenant: string;
-  counters: Float64Array = new Float64Array(M.COUNTERS);
-  grants: Float64Array;
+  /** Labels by the daemon, which stay when it goes. */
+  labels: Partial<Labels> = {};
+  private hasNewLabels = false;
   /** Its seat in the client's pages; -1 for none. */
   seatNumber = -1;
-  private readonly standaloneGbps: number;
-  private readonly notified = new Float64Array(NOTIFIED_COLUMNS.length);
+  private readonly own: View;
+  private readonly views = new Map<string, View>();
+  private readonly standalone: StandaloneGrants;
   private readonly link: DaemonLink;
+  private seat: { readonly row: Row; readonly layout: LayoutNames } | null = null;
   private calls = 0;
 
-  constructor(of: Pick<RemoteMember, 'row' | 'device' | 'tenant'>, grants: Float64Array, link: DaemonLink) {
+  constructor(
+    of: Pick<RemoteMember, 'row' | 'device' | 'tenant'>,
+    standalone: StandaloneGrants,
+    link: DaemonLink,
+  ) {
     this.link = link;
     this.row = of.row;
     this.device = of.device;
     this.tenant = of.tenant;
-    this.grants = grants;
-    this.standaloneGbps = grants[M.RATE_GBPS];
-    this.markNotified();
+    this.standalone = standalone;
+    this.own = this.columns(M.MEMBER);
   }
 
-  /** Writes the counters into the daemon's memory before the daemon reads there. */
-  copyTo({ counters }: Columns): void {
-    counters.set(this.counters);
+  get counters(): Float64Array {
+    return this.own.reports;
+  }
+
+  get grants(): Float64Array {
+    return this.own.grants;
+  }
+
+  /** Writes the reports into the daemon's memory before the daemon reads there. */
+  copyTo(row: Row, layout: LayoutNames): void {
+    let at = 0;
+    for (const { defaults } of layout) {
+      row.counters.set(defaults, at);
+      at += defaults.length;
+    }
+    for (const view of this.views.values()) view.copyTo(row, layout);
   }
 
   /** The daemon has confirmed the seat. */
-  attach(columns: Columns): void {
-    this.copyTo(columns);
-    this.counters = columns.counters;
-    this.grants = columns.grants;
+  attach(row: Row, layout: LayoutNames): void {
+    this.seat = { row, layout };
+    for (const view of this.views.values()) this.attachView(view);
   }
 
-  /**
-   * The daemon has gone; its last grants stay in force. A rate of zero does not, because nothing would ever
-   * raise it.
-   */
+  private attachView(view: View): void {
+    const { seat, device } = this;
+    if (seat !== null && !view.attach(seat.row, seat.layout)) this.link.lacksRuler(view.ruler.name, device);
+  }
+
+  /** The daemon has gone. */
   detach(): void {
     this.seatNumber = -1;
-    this.counters = this.counters.slice();
-    this.grants = this.grants.slice();
-    if (!(this.grants[M.RATE_GBPS] > 0)) this.grants[M.RATE_GBPS] = this.standaloneGbps;
+    if (this.seat === null) return;
+    this.seat = null;
+    for (const view of this.views.values()) view.detach();
   }
 
-  poll(): void {
+  columns(ruler: Columned): View {
+    const known = this.views.get(ruler.name);
+    if (known !== undefined) return known;
+    const view = new View(ruler, this.standalone);
+    this.views.set(ruler.name, view);
+    this.attachView(view);
+    return view;
+  }
+
+  beat(): void {
+    this.counters[M.HEARTBEAT]++;
     this.calls = (this.calls + 1) & (CALLS_PER_POLL - 1);
     if (this.calls === 0) this.link.poll();
   }
 
+  setLabels({ traffic, ...labels }: GivenLabels): void {
+    this.labels = { ...labels, ...(traffic !== undefined && { traffic: TRAFFIC_NAMES.indexOf(traffic) }) };
+    this.hasNewLabels = true;
+  }
+
   get hasChanged(): boolean {
-    return NOTIFIED_COLUMNS.some((column, i) => this.grants[column] !== this.notified[i]);
+    if (this.hasNewLabels) return true;
+    for (const view of this.views.values()) if (view.hasChanged) return true;
+    return false;
   }
 
   markNotified(): void {
-    for (let i = 0; i < NOTIFIED_COLUMNS.length; i++) this.notified[i] = this.grants[NOTIFIED_COLUMNS[i]];
+    this.hasNewLabels = false;
+    for (const view of this.views.values()) view.markNotified();
   }
 }
 
@@ -87,8 +181,10 @@ export interface DaemonLink {
   /** Called when members come and go. */
   memberJoined(member: RemoteMember): void;
   memberLeft(member: RemoteMember): void;
-  /** Something that affects others has changed. */
+  /** A counter that affects others has changed. */
   signal(): void;
+  /** The daemon has no ruler of this name and these columns, so members keep what they may do alone. */
+  lacksRuler(ruler: string, device: string): void;
   /** Called while the program runs: handles what the daemon has sent even if the event loop is blocked. */
   poll(): void;
 }
@@ -98,26 +194,19 @@ export class RemoteCoordinator implements DeviceCoordinator {
   private readonly device: string;
   private readonly link: DaemonLink;
   private readonly members: (RemoteMember | undefined)[] = [];
-  /** Grants of a member until a daemon grants something. */
-  private readonly standaloneGrants: Float64Array;
+  private readonly standalone: StandaloneGrants;
 
-  /** @param standaloneGbps the rate a member may send until it has heard from the daemon */
-  constructor(device: string, link: DaemonLink, standaloneGbps: number) {
+  constructor(device: string, link: DaemonLink, standalone: StandaloneGrants = {}) {
     this.device = device;
     this.link = link;
-    this.standaloneGrants = new Float64Array(M.GRANTS);
-    this.standaloneGrants[M.RATE_GBPS] = standaloneGbps;
+    this.standalone = standalone;
   }
 
   join(tenant: string): M.MemberPage | null {
     let index = 0;
     while (this.members[index] !== undefined) index++;
     if (index >= this.capacity) return null;
-    const member = new RemoteMember(
-      { row: index, device: this.device, tenant },
-      this.standaloneGrants.slice(),
-      this.link,
-    );
+    const member = new RemoteMember({ row: index, device: this.device, tenant }, this.standalone, this.link);
     this.members[index] = member;
     this.link.memberJoined(member);
     return member;
@@ -135,22 +224,15 @@ export class RemoteCoordinator implements DeviceCoordinator {
   }
 
   /** The daemon decides by its own rules and checks its members periodically. */
-  runPass(_rules: unknown, _nowNs: number, isNews = true): void {
+  decide(_ruler: unknown, _rules: unknown, _nowNs: number, isNews = true): boolean {
     this.link.poll();
     if (isNews) this.link.signal();
-  }
-
-  share(): boolean {
-    this.link.signal();
     return true;
   }
 
   notify(): void {
     this.link.signal();
   }
-
-  /** A tenant slot is shorter than a round trip to the daemon, so tenants never rotate. */
-  rotate(): void {}
 
   get hasChanges(): boolean {
     return this.members.some((member) => member?.hasChanged === true);

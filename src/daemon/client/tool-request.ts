@@ -8,7 +8,7 @@ const ANSWER_MS = 5000;
 
 /**
  * Sends a request, waits for the answer and disconnects.
- * @returns the answers; a list that comes in pieces has several
+ * @returns the answers; a list that arrives in pieces has several
  * @throws HandshakeError if no daemon answers
  */
 export function request(socket: string, message: ToDaemon): Promise<readonly Answer[]> {

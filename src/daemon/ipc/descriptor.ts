@@ -5,7 +5,7 @@ import { requireIpc } from './native.ts';
 /** 0 to 2 are the standard streams. */
 const MIN_FD = 3;
 
-/** @throws InvalidArgumentError for a number that cannot be a descriptor of ours */
+/** @throws InvalidArgumentError for a number that cannot be one of our descriptors */
 export function requireFd(where: string, fd: number): number {
   if (Number.isInteger(fd) && fd >= MIN_FD && fd <= 0x7fffffff) return fd;
   throw new InvalidArgumentError(`${where}: a descriptor is a whole number from ${MIN_FD}, got ${shown(fd)}`);

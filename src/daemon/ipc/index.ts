@@ -1,6 +1,5 @@
 /**
- * What processes of one host need to share a device: shared memory, sockets that pass descriptors, and
- * wake-ups.
+ * Communication between processes that share a device: shared memory, sockets that pass descriptors, and wake-ups.
  */
 export { closeFd } from './descriptor.ts';
 export { createMemory, openMemory, SharedMemory } from './memory.ts';

@@ -53,7 +53,7 @@ export class SharedMemory {
     requireIpc().sealMemory(this.fd, readOnlyForOthers);
   }
 
-  /** Closes the descriptor. The memory cannot be sent any more; processes that have it keep it. */
+  /** Closes the descriptor. The memory can no longer be sent; processes that have it keep it. */
   closeFd(): void {
     this.#descriptor?.close();
   }

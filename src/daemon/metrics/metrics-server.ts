@@ -78,7 +78,7 @@ export class MetricsServer {
     this.server.on('connection', (socket) => {
       if (!this.connectionBudget.tryTake(performance.now() * 1e6)) socket.destroy();
     });
-    // Limits how long a connection that sends or reads nothing occupies one of the few places.
+    // Limits how long a connection that sends or reads nothing occupies one of the few connections.
     this.server.setTimeout(IDLE_MS, (socket) => socket.destroy());
   }
 

@@ -1,7 +1,7 @@
 /**
  * The daemon's metrics. Counters are sums of the host and grow as long as the daemon runs. A tenant that left
- * keeps its counters for an hour (totals.ts). Only the first thousand tenants at devices have series of their
- * own, so creating tenants without end does not create series without end.
+ * keeps its counters for an hour (totals.ts). Only the first thousand tenants at devices have their own series, so the
+ * number of series is bounded even if the number of tenants is not.
  */
 import { cpuUsage, memoryUsage, uptime } from 'node:process';
 import type { Registry } from 'prom-client';
@@ -26,7 +26,7 @@ export interface MetricsSource {
 }
 
 export const MAX_SERIES = 1000;
-/** From 10 us to 0.3 s. */
+/** Buckets from 10 us to 0.3 s. */
 const PASS_BUCKETS_S = [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3];
 const BYTES_PER_GBIT = 1e9 / 8;
 
@@ -111,7 +111,7 @@ function addSums(prometheus: Prometheus, registry: Registry, source: MetricsSour
 }
 
 /**
- * Returns a function that refreshes all these gauges at once. Prometheus collects one metric after the other,
+ * Returns a function that refreshes all these gauges at once. Prometheus collects one metric after another,
  * so they must all be set before.
  */
 function addTenants(prometheus: Prometheus, registry: Registry, source: MetricsSource): () => void {

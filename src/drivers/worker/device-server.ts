@@ -57,7 +57,7 @@ export class DeviceServer {
       try {
         this.next.destroyCompChannel(channel);
       } catch {
-        // It is closed already.
+        // The object is already closed.
       }
     }
     this.channels.delete(context);

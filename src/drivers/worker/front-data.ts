@@ -21,7 +21,7 @@ interface KnownRing {
 }
 
 export class FrontData {
-  // By handle index; each kind of object has indices of its own.
+  // By handle index; each kind of object has its own indices.
   readonly qps: (FrontQp | undefined)[] = [];
   readonly cqs: (FrontCq | undefined)[] = [];
   private readonly wrRings: (KnownRing | undefined)[] = [];
@@ -32,7 +32,7 @@ export class FrontData {
   link: WorkerLink;
   readonly gate: Gate | null;
   private readonly host: { posted(): void; fail(qp: FrontQp): void };
-  /** The worker does nothing on its own; it polls when the application does. */
+  /** Whether the worker does nothing on its own and polls only when the application does. */
   private readonly lockstep: boolean;
 
   constructor(
@@ -175,7 +175,7 @@ export class FrontData {
     let n = 0;
     while (n < count) {
       if (this.validateSend(qp.handle, info.handle, start + n) !== 0) {
-        // As with any post that names memory which is gone, the queue pair fails.
+        // As with any post that names detached memory, the queue pair fails.
         if (words[L.HDR_REASON] === L.REASON_DETACHED) this.host.fail(qp);
         break;
       }

@@ -3,6 +3,7 @@ import { COLUMNS } from '../../shim/counters.ts';
 import type { ContextView, QpView } from '../../shim/policy.ts';
 import { IBV_SEND_INLINE, IBV_SEND_SIGNALED } from '../../verbs/constants.ts';
 import { handleIndex } from '../../verbs/handles.ts';
+import { LABEL_BITS, type Labels, maskedLabels, type QpLabels, withLabels } from '../../verbs/labels.ts';
 import * as L from '../../verbs/layout.ts';
 import type { QpInfo, QpInitAttr } from '../../verbs/types.ts';
 import * as P from './protocol.ts';
@@ -63,7 +64,7 @@ export class FrontQp implements QpView {
   readonly recvDepth: number;
   readonly hasSrq: boolean;
   readonly sqSigAll: boolean;
-  /** Everything on it is shaped, because the worker holds it back until an ENABLE. */
+  /** Whether all its requests are shaped, because the worker holds them back until an ENABLE. */
   readonly managed: boolean;
   readonly sendCq: FrontCq;
   readonly recvCq: FrontCq;
@@ -75,6 +76,9 @@ export class FrontQp implements QpView {
   /** Known to the worker's shim only. */
   readonly sgid = '';
   readonly dgid = '';
+  /** Labels that were given to the queue pair itself, and those that result with the context's. */
+  private ownLabels: QpLabels;
+  labels: Labels;
   appPosted = 0;
   freed = 0;
   lastSignaled = -1;
@@ -101,6 +105,8 @@ export class FrontQp implements QpView {
     this.sqSigAll = attr.sqSigAll;
     this.managed = attr.managed === true;
     this.sendCq = sendCq;
+    this.ownLabels = maskedLabels(attr, LABEL_BITS);
+    this.labels = withLabels(sendCq.owner.labels, this.ownLabels);
     this.recvCq = recvCq;
     this.sges = info.cap.maxSendSge;
     this.inlineBytes = info.cap.maxInlineData;
@@ -112,6 +118,12 @@ export class FrontQp implements QpView {
 
   get context(): ContextView {
     return this.sendCq.owner;
+  }
+
+  /** Labels of the queue pair itself (`change`), or of its context, have changed. */
+  relabel(change: QpLabels): void {
+    this.ownLabels = { ...this.ownLabels, ...change };
+    this.labels = withLabels(this.context.labels, this.ownLabels);
   }
 
   get sendCqHandle(): number {

@@ -1,5 +1,5 @@
 /**
- * The worker driver. The shim with its policy runs in a thread of its own, and this thin front takes its
+ * The worker driver. The shim with its policy runs in a separate thread, and this thin front takes its
  * place in the application's thread. Control verbs are calls to the worker; sends that a policy must shape go
  * there through shared memory; everything else goes straight to the device. See docs/architecture.md.
  */
@@ -17,6 +17,7 @@ import {
 } from '../../verbs/constants.ts';
 import { ConfigError, shown, UnsupportedError } from '../../verbs/errors.ts';
 import { handleIndex } from '../../verbs/handles.ts';
+import { DEFAULT_LABELS, LABEL_BITS, type Labels, maskedLabels, withLabels } from '../../verbs/labels.ts';
 import type { LayerCounters, Provider } from '../../verbs/provider.ts';
 import type {
   AsyncListener,
@@ -63,8 +64,12 @@ function canCross(value: unknown): boolean {
   return typeof value !== 'object' || value === null || Object.values(value).every(canCross);
 }
 
+/** Options of the worker thread. */
 export interface WorkerDriverOptions {
-  /** How long an idle worker polls for work before it sleeps. Default: 200 us; 50 us with two CPUs or fewer. */
+  /**
+   * How long the worker polls, in nanoseconds up to 1e9: after the last work, and before a timer for which requests are
+   * held. Default: 200,000; 50,000 with two CPUs or fewer.
+   */
   spinNs?: number;
   /** The CPU for the worker. Requires Linux and the native addon. Default: chosen by the system. */
   cpu?: number;
@@ -81,6 +86,17 @@ export function requireCpu(cpu: unknown, source: string): number {
   );
 }
 
+/** The longest time that makes sense, in nanoseconds: the worker never sleeps. */
+const MAX_SPIN_NS = 1e9;
+
+/** @throws ConfigError for an impossible time */
+export function requireSpin(spinNs: unknown, source: string): number {
+  if (typeof spinNs === 'number' && spinNs >= 0 && spinNs <= MAX_SPIN_NS) return spinNs;
+  throw new ConfigError(
+    `${source}: spinNs: must be a number of nanoseconds from 0 to ${MAX_SPIN_NS}, got ${shown(spinNs)}`,
+  );
+}
+
 /**
  * Creates an interceptor that runs these policies, outermost first, in a worker thread.
  * @throws ConfigError for a policy that cannot be created, UnsupportedError for a CPU without the native
@@ -92,6 +108,7 @@ export function workerDriver(
 ): Interceptor {
   if (policies.length === 0) throw new ConfigError("driver 'worker': no policy is given");
   const { cpu, spinNs = SPIN_NS } = options;
+  requireSpin(spinNs, 'driver worker');
   if (cpu !== undefined) {
     requireCpu(cpu, 'driver worker');
     requirePinThread();
@@ -104,18 +121,25 @@ export function workerDriver(
   };
 }
 
+/** A context whose labels may change. */
+interface FrontContext extends ContextView {
+  labels: Labels;
+}
+
 class Front {
   private readonly next: Provider;
   private link: WorkerLink;
   private readonly setup: WorkerSetup;
-  private readonly contexts = new Map<number, ContextView>();
+  private readonly contexts = new Map<number, FrontContext>();
   private released = false;
   /** The counters as of the closing of the last context. */
   private lastCounters: LayerCounters[] = [];
   private readonly data: FrontData;
   private readonly deviceServer: DeviceServer;
   private readonly ready: WorkerReady;
-  /** The device can be called from this thread only, so the worker advances whenever the application calls. */
+  /**
+   * Whether the device can be called only from this thread, so that the worker advances whenever the application calls.
+   */
   private readonly lockstep: boolean;
   private readonly completionListeners = new Map<number, CompletionListener>();
   private readonly asyncListeners = new Map<number, AsyncListener>();
@@ -166,6 +190,7 @@ class Front {
       createQp: (pd, attr) => this.createQp(pd, attr),
       modifyQp: (qp, attr, mask) => this.modifyQp(qp, attr, mask),
       destroyQp: (qp) => this.destroyQp(qp),
+      setLabels: (context, change) => this.setLabels(context, change),
       closeDevice: (context) => this.closeDevice(context),
       watchCompChannel: (channel, listener) =>
         this.watch('watchCompChannel', this.completionListeners, channel, listener),
@@ -263,6 +288,7 @@ class Front {
   private modifyQp(handle: number, attr: QpAttr, mask: number): void {
     this.call('modifyQp', [handle, attr, mask]);
     const qp = this.data.qp(handle);
+    if ((mask & LABEL_BITS) !== 0) qp?.relabel(maskedLabels(attr, mask));
     if (qp === undefined || (mask & IBV_QP_STATE) === 0) return;
     qp.state = attr.qpState ?? qp.state;
     if (attr.qpState === IBV_QPS_RESET) this.data.purge(qp);
@@ -289,7 +315,8 @@ class Front {
       const handle = this.call('openDevice', [name, options]) as number;
       const tenant = options?.tenant ?? '';
       const nic = this.next.describeNic?.(handle) ?? null;
-      this.contexts.set(handle, contextOf(handle, name, tenant, nic));
+      const labels = withLabels(DEFAULT_LABELS, options?.labels ?? {});
+      this.contexts.set(handle, contextOf(handle, name, tenant, nic, labels));
       return handle;
     } catch (error) {
       this.releaseIfIdle();
@@ -298,7 +325,15 @@ class Front {
   }
 
   private contextView(handle: number): ContextView {
-    return this.contexts.get(handle) ?? contextOf(handle, '', '', null);
+    return this.contexts.get(handle) ?? contextOf(handle, '', '', null, DEFAULT_LABELS);
+  }
+
+  private setLabels(handle: number, change: Partial<Labels>): Labels {
+    const labels = this.call('setLabels', [handle, change]) as Labels;
+    const context = this.contexts.get(handle);
+    if (context !== undefined) context.labels = labels;
+    for (const qp of this.data.qps) if (qp?.context === context) qp?.relabel({});
+    return labels;
   }
 
   private releaseIfIdle(): void {
@@ -388,7 +423,7 @@ class Front {
       try {
         this.deliver(what);
       } catch (error) {
-        // Deliver the remaining events in an iteration of their own. The error belongs to the program and
+        // Delivers the remaining events in a separate iteration. The error belongs to the program and
         // stays uncaught.
         setImmediate(() => this.deliverEvents());
         throw error;
@@ -425,8 +460,14 @@ class Front {
   }
 }
 
-function contextOf(handle: number, device: string, tenant: string, nic: ContextView['nic']): ContextView {
-  return { index: handleIndex(handle), handle, device, tenant, nic };
+function contextOf(
+  handle: number,
+  device: string,
+  tenant: string,
+  nic: ContextView['nic'],
+  labels: Labels,
+): FrontContext {
+  return { index: handleIndex(handle), handle, device, tenant, nic, labels };
 }
 
 /**

@@ -163,7 +163,7 @@ export class Lanes {
     const flushed = this.chain.postSend(qp, info.handle, start, end - start);
     const lost = end - start - flushed;
     process.emitWarning(
-      `queue pair ${qp}: the device flushRefused ${end - start} requests that were already accepted from the application; CQ ${sendCq}${lost > 0 ? `; ${lost} of them have no completion` : ''}`,
+      `queue pair ${qp}: the device refused ${end - start} requests that were already accepted from the application; CQ ${sendCq}${lost > 0 ? `; ${lost} of them have no completion` : ''}`,
     );
   }
 

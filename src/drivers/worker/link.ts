@@ -17,7 +17,7 @@ const WAIT_MS = 200;
 /** A worker that does not answer for this long is considered dead. */
 const DEAD_MS = 30_000;
 
-/** What the link needs from the front. */
+/** The functions of the front that the link uses. */
 export interface LinkHost {
   /** The worker has a request, as words or as a message. */
   serve(): void;
@@ -43,7 +43,7 @@ export function preloadWorkers(module: URL, data: unknown): void {
   preload = { module: compiled(module).href, data };
 }
 
-/** Whether everything sent must pass through the policy's thread, because it is counted and limited there. */
+/** Whether all requests must pass through the policy's thread, because they are counted and limited there. */
 export const hasPreload = () => preload !== null;
 
 const NO_HOST: LinkHost = { serve() {}, onEvent() {}, ended() {} };
@@ -117,7 +117,7 @@ export class WorkerLink {
     while (this.takeEvent() !== undefined);
     this.host = NO_HOST;
     this.keepAlive(false);
-    // A pinned worker stays on its CPU, which the next user may not want.
+    // A pinned worker would stay on its CPU, which may not suit the next user.
     if (!this.dead && !this.pinned && idle.length < MAX_IDLE) {
       idle.push(this);
       return;

@@ -1,4 +1,8 @@
-/** The worker's loop: polls for work for a while and then sleeps in its event loop, in epoll. */
+/**
+ * The worker's loop: polls for work and for expired timers for a while, and then sleeps in its event loop, in epoll.
+ * Timers for which requests are held are kept to the microsecond: the loop polls again shortly before they expire, and
+ * naps until then where a timer of Node.js, which has milliseconds, would be late.
+ */
 import type { MessagePort } from 'node:worker_threads';
 import { receiveMessageOnPort } from 'node:worker_threads';
 import { handleIndex } from '../../verbs/handles.ts';
@@ -13,16 +17,25 @@ import { beginSleep, endSleep } from './sleep.ts';
 
 /** How long the loop polls before the event loop gets to run. */
 const SLICE_MS = 0.05;
-/** Steps between two clock readings. */
+/** Steps between two clock readings, and while requests are held for a timer. */
 const STEPS_PER_CLOCK = 64;
+const STEPS_PER_DEADLINE_CLOCK = 4;
 const NS_PER_MS = 1e6;
+/** A nap ends about 60 us late, so the loop polls at least this long before a timer, unless it never polls. */
+const LEAST_LEAD_NS = 100_000;
+/** Timers of Node.js may be late by as much. */
+const TIMER_NS = 2e6;
+/** Their longest time has 31 bits. */
+const MAX_TIMER_MS = 1e9;
+/** The longest nap. Completion events wait for its end. */
+const NAP_MS = 0.1;
 
 /** ES2024; available in all supported versions of Node.js. */
 const { waitAsync } = Atomics as unknown as {
   waitAsync(words: Int32Array, index: number, value: number): { async: boolean; value: Promise<unknown> };
 };
 
-/** What the loop runs; built anew for each setup. */
+/** The objects that the loop drives; built anew for each setup. */
 export interface Machine {
   setup: P.WorkerSetup;
   chain: Provider;
@@ -45,15 +58,18 @@ export class Loop {
   private machine: Machine | null = null;
   private isScheduled = false;
   private isWaiting = false;
-  /** When there was last work. */
+  /** The time at which there was last work. */
   private lastWorkMs = 0;
+  /** Length of the next slice; 0: one round. */
+  private sliceMs = SLICE_MS;
+  private timer: NodeJS.Timeout | null = null;
 
   constructor(parts: LoopParts) {
     this.parts = parts;
     this.control = parts.control;
   }
 
-  /** There may be work. */
+  /** Called when there may be work. */
   resume(): void {
     this.lastWorkMs = performance.now();
     endSleep(this.control);
@@ -68,11 +84,15 @@ export class Loop {
 
   private readonly runSlice = (): void => {
     this.isScheduled = false;
-    const endMs = performance.now() + SLICE_MS;
-    let nowMs = endMs - SLICE_MS;
-    while (nowMs < endMs) {
-      let didWork = false;
-      for (let i = 0; i < STEPS_PER_CLOCK; i++) {
+    let nowMs = performance.now();
+    const endMs = nowMs + this.sliceMs;
+    this.sliceMs = SLICE_MS;
+    const deadlines = this.machine?.remote.deadlines;
+    do {
+      let didWork = deadlines?.ring() === true;
+      const isHolding = deadlines != null && deadlines.soonestNs[1] < Number.POSITIVE_INFINITY;
+      const steps = isHolding ? STEPS_PER_DEADLINE_CLOCK : STEPS_PER_CLOCK;
+      for (let i = 0; i < steps; i++) {
         if (!this.step()) continue;
         didWork = true;
         // A promise was resolved; code awaiting it must run before the call ends.
@@ -80,10 +100,24 @@ export class Loop {
       }
       nowMs = performance.now();
       if (didWork) this.lastWorkMs = nowMs;
-    }
-    if (nowMs - this.lastWorkMs < (this.machine?.setup.spinNs ?? 0) / NS_PER_MS) this.schedule();
+    } while (nowMs < endMs);
+    if (nowMs - this.lastWorkMs < this.spinNs / NS_PER_MS || this.restNs() <= 0) this.schedule();
     else this.sleep();
   };
+
+  private get spinNs(): number {
+    return this.machine?.setup.spinNs ?? 0;
+  }
+
+  /** How long the loop may rest before it must poll again for a timer. */
+  private restNs(): number {
+    const { machine, spinNs } = this;
+    const deadlines = machine?.remote.deadlines;
+    if (deadlines == null || deadlines.soonestNs[1] === Number.POSITIVE_INFINITY)
+      return Number.POSITIVE_INFINITY;
+    const leadNs = spinNs === 0 ? 0 : Math.max(spinNs, LEAST_LEAD_NS);
+    return deadlines.soonestNs[1] - deadlines.nowNs() - leadNs;
+  }
 
   /** Does all work that is waiting. @returns whether there was any */
   private step(): boolean {
@@ -109,6 +143,12 @@ export class Loop {
       this.resume();
       return;
     }
+    const restNs = this.restNs();
+    if (restNs < TIMER_NS) {
+      this.nap(wakes, restNs);
+      return;
+    }
+    this.wakeLater(restNs - TIMER_NS / 2);
     if (this.isWaiting) return;
     const { async: isAsync, value } = waitAsync(control, P.WAKE, wakes);
     if (!isAsync) {
@@ -121,6 +161,32 @@ export class Loop {
       this.resume();
     });
   }
+
+  /** Sleeps outside the event loop, for at most NAP_MS. */
+  private nap(wakes: number, restNs: number): void {
+    const napMs = Math.min(Math.max(0, restNs / NS_PER_MS), NAP_MS);
+    if (Atomics.wait(this.control, P.WAKE, wakes, napMs) !== 'timed-out') {
+      this.resume();
+      return;
+    }
+    this.sliceMs = 0;
+    this.timerEnded();
+  }
+
+  /** Lets a timer of Node.js end the sleep at the next deadline, after at most `mostNs`. */
+  private wakeLater(mostNs: number): void {
+    if (this.timer !== null) clearTimeout(this.timer);
+    this.timer = null;
+    const deadlines = this.machine?.remote.deadlines;
+    if (deadlines == null || deadlines.soonestNs[0] === Number.POSITIVE_INFINITY) return;
+    const forNs = Math.min(mostNs, deadlines.soonestNs[0] - deadlines.nowNs());
+    this.timer = setTimeout(this.timerEnded, Math.min(Math.max(0, forNs) / NS_PER_MS, MAX_TIMER_MS));
+  }
+
+  private readonly timerEnded = (): void => {
+    endSleep(this.control);
+    this.schedule();
+  };
 
   /** Executes one call of the application's thread, after everything that was posted before it. */
   private runCall(): void {

@@ -1,6 +1,6 @@
 /** Creates policies by name or from a module, because closures cannot be passed between threads. */
 import { createRequire } from 'node:module';
-import { createPolicy, policies } from '../../policies/index.ts';
+import { createPolicy, policies, type Ruler } from '../../policies/index.ts';
 import { currentOptions } from '../../policies/parse-options.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import type { Policy } from '../../shim/policy.ts';
@@ -28,20 +28,41 @@ function madeBy(make: PolicyModule, name: string, options: Record<string, unknow
   }
 }
 
+/** @throws ConfigError if the module cannot be loaded */
+function exportsOf(name: string, module: string) {
+  try {
+    return createRequire(import.meta.url)(module);
+  } catch (cause) {
+    const [why] = (cause as Error).message.split('\n', 1);
+    throw new ConfigError(`policy '${name}': ${module} cannot be loaded: ${why}`, { cause });
+  }
+}
+
+/**
+ * The rulers that a policy's module exports as `rulers`, if any.
+ * @throws ConfigError
+ */
+export function loadRulers(name: string, module: string): readonly Ruler[] {
+  const { rulers = [] } = exportsOf(name, module) ?? {};
+  const isRuler = (one: Partial<Ruler> | null) =>
+    typeof one?.name === 'string' &&
+    typeof one.begin === 'function' &&
+    typeof one.rules?.safeParse === 'function' &&
+    [one.reports, one.grants].every(Array.isArray);
+  if (Array.isArray(rulers) && rulers.every(isRuler)) return rulers;
+  throw new ConfigError(
+    `policy '${name}': ${module} must export an array 'rulers'; a ruler has name, reports, grants, rules and begin`,
+  );
+}
+
 /**
  * Creates the interceptor of a policy, in whichever thread needs it.
  * @throws ConfigError for an unknown name or option, or a module that creates no policy
  */
 export function loadPolicy({ name, options, module }: PolicySpec): Interceptor {
   if (module === undefined) return createPolicy(name, options);
-  let make: unknown;
-  try {
-    const exports = createRequire(import.meta.url)(module);
-    make = exports?.default ?? exports;
-  } catch (cause) {
-    const [why] = (cause as Error).message.split('\n', 1);
-    throw new ConfigError(`policy '${name}': ${module} cannot be loaded: ${why}`, { cause });
-  }
+  const exports = exportsOf(name, module);
+  const make = exports?.default ?? exports;
   if (typeof make !== 'function') {
     throw new ConfigError(
       `policy '${name}': ${module} must export a function (options) => policy as its default`,

@@ -28,7 +28,7 @@ export const WAKE = 9;
 /** 1 while the application's thread sleeps, or is about to, until SIGNAL is incremented. */
 export const WAITS = 10;
 
-// Control words written by the worker, on cache lines of their own.
+// Control words written by the worker, on separate cache lines.
 /** Number of calls answered. */
 export const RETURNED = 16;
 /** Number of requests made; the verb (REQUEST_*) and arguments of the last one. */
@@ -47,8 +47,8 @@ export const SIGNAL = 23;
 export const STATE = 24;
 
 /**
- * Number of lanes taken from the ring of dirty lanes. Written at every step, so on a cache line that nothing
- * polls.
+ * Number of lanes taken from the ring of dirty lanes. It is written at every step, so it lies on a cache line that no
+ * thread polls.
  */
 export const DIRTY_HEAD = 32;
 
@@ -140,24 +140,24 @@ export interface PolicySpec {
   module?: string;
 }
 
-/** A module whose default export prepares the thread, and the plain data it is called with. */
+/** A module whose default export prepares the thread, and the plain data that is passed to it. */
 export interface Preload {
-  /** A URL. */
+  /** The module's URL. */
   module: string;
   data: unknown;
 }
 
-/** What a worker is started with. */
+/** The data with which a worker is started. */
 export interface WorkerData {
   control: Int32Array;
   ports: MessagePort[];
   preload: Preload | null;
 }
 
-/** What a worker is to run from now on, starting afresh. */
+/** The policies that a worker runs from now on. */
 export interface WorkerSetup {
   policies: PolicySpec[];
-  /** What the application's provider reports about itself. */
+  /** The description of the application's provider. */
   provider: { name: string; wait: 'simulated' | 'hardware' | 'emulated' | 'none' };
   /** Whether the worker may call the device itself; otherwise the application's thread does. */
   direct: boolean;
@@ -167,7 +167,7 @@ export interface WorkerSetup {
   cpu?: number;
 }
 
-/** What the worker supports. */
+/** The features that the worker supports. */
 export interface WorkerReady {
   verbs: string[];
   wait: WorkerSetup['provider']['wait'];

@@ -4,10 +4,11 @@ import type { NicFacts } from '../../verbs/nic.ts';
 import type { Provider, SleepKeeps } from '../../verbs/provider.ts';
 import type { AsyncListener, CompletionListener, RingInfo } from '../../verbs/types.ts';
 import { VERB_NAMES, type Verbs } from '../../verbs/verbs.ts';
+import { Deadlines } from './deadlines.ts';
 import * as P from './protocol.ts';
 import type { Requests } from './requests.ts';
 
-/** What device events in this thread trigger. */
+/** The reactions to device events in this thread. */
 export interface RemoteHost {
   /** A listener has run, so there may be work. */
   resume(): void;
@@ -19,6 +20,8 @@ export interface RemoteDevice {
   provider: Provider;
   completionListeners: ListenerOf<CompletionListener>;
   asyncListeners: ListenerOf<AsyncListener>;
+  /** Deadlines of the shim's timers on the clock of the device; null: the application's thread keeps them. */
+  deadlines: Deadlines | null;
   /** A sleep requested from the application's thread has ended. */
   slept(token: number): void;
   /** All contexts are closed; releases what belongs to none of them. */
@@ -47,9 +50,16 @@ function withRings(provider: Provider): { provider: Provider; close(): void } {
 
 /**
  * Verbs whose objects must belong to the application's env, because objects end with the env that created
- * them.
+ * them; and setLabels, because the labels of a context are kept where it was opened.
  */
-const CREATED_THERE = ['openDevice', 'allocPd', 'createCompChannel', 'createCq', 'createQp'] as const;
+const CREATED_THERE = [
+  'openDevice',
+  'setLabels',
+  'allocPd',
+  'createCompChannel',
+  'createCq',
+  'createQp',
+] as const;
 
 /**
  * The device of a provider that any thread may call: only creating objects goes through the application's
@@ -57,6 +67,7 @@ const CREATED_THERE = ['openDevice', 'allocPd', 'createCompChannel', 'createCq',
  */
 export function directRemote(requests: Requests, host: RemoteHost): RemoteDevice {
   const real = createRdmaCoreProvider();
+  const deadlines = new Deadlines(() => real.nowNs(0));
   const made = CREATED_THERE.map((verb) => [verb, (...args: unknown[]) => requests.call(verb, args)]);
   const provider: Provider = {
     ...real,
@@ -81,10 +92,11 @@ export function directRemote(requests: Requests, host: RemoteHost): RemoteDevice
             listener(event, element);
           }),
       ),
+    createAlarm: (_context, keeps, listener) => deadlines.create(keeps, listener),
     sleep: (context, delayNs, keeps) => real.sleep(context, delayNs, keeps).finally(() => host.resume()),
   };
   const listeners = { completionListeners: new Map(), asyncListeners: new Map() };
-  return { ...withRings(provider), ...listeners, slept: () => {} };
+  return { ...withRings(provider), ...listeners, deadlines, slept: () => {} };
 }
 
 /** The device of a provider that only the application's thread may call: every verb goes through that thread. */
@@ -131,5 +143,11 @@ export function sentBackRemote(requests: Requests, { name, wait }: P.WorkerSetup
     sleepers.delete(token);
   };
   // A shim needs only the verbs and the time; the connection manager stays with the application.
-  return { ...withRings(provider as unknown as Provider), completionListeners, asyncListeners, slept };
+  return {
+    ...withRings(provider as unknown as Provider),
+    completionListeners,
+    asyncListeners,
+    deadlines: null,
+    slept,
+  };
 }

@@ -1,4 +1,4 @@
-/** What `check` reports: stable codes with severity and meaning. */
+/** The findings of `check`: stable codes with severity and meaning. */
 
 /** error: breaks the verbs contract. warning: will break it, or makes a request fail. hint: may be intended. */
 export type Severity = 'error' | 'warning' | 'hint';

@@ -10,7 +10,7 @@ export interface Outstanding {
   /** Whether a success produces a completion. */
   readonly signaled: boolean;
   readonly regions: readonly Region[];
-  /** The address handle that the request names; 0: none. */
+  /** The address handle that the request names, or 0. */
   readonly ah: number;
 }
 
@@ -27,7 +27,7 @@ export interface CheckedCq {
   pending: number;
 }
 
-/** A work queue. Requests are numbered as the provider does (WC_SEQ): from 0, and on across a RESET. */
+/** A work queue. Requests have the provider's numbers (WC_SEQ), which begin at 0 and continue across a RESET. */
 export class WorkQueue {
   readonly outstanding: Outstanding[] = [];
   readonly cq: CheckedCq | undefined;
@@ -76,7 +76,7 @@ export class CheckedQp {
   readonly sends: WorkQueue;
   readonly recvs: WorkQueue;
   state: number = C.IBV_QPS_RESET;
-  /** READs and atomics that may be in flight; -1: not set yet. */
+  /** READs and atomics that may be in flight; -1 if not set yet. */
   maxRdAtomic = -1;
 
   constructor(handle: number, pd: number, init: QpInitAttr, sendCq?: CheckedCq, recvCq?: CheckedCq) {

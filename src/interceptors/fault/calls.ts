@@ -3,8 +3,7 @@ import { HDR_ERRNO, HDR_REASON } from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { Verbs } from '../../verbs/verbs.ts';
 import type { Rings } from '../rings.ts';
-import type { InjectionListener } from './injection.ts';
-import type { FaultPlan } from './options.ts';
+import type { FaultPlan, InjectionListener } from './options.ts';
 import {
   FAILABLE_VERBS,
   type FailableVerb,
@@ -17,7 +16,7 @@ import {
 type AnyVerb = (...args: never[]) => unknown;
 type PostVerb = (typeof POST_VERBS)[number];
 
-/** The verbs that may fail. '*' excludes pollCq: idle programs poll without end, so call numbers would vary. */
+/** The verbs that may fail. '*' excludes pollCq: idle programs poll continuously, so call numbers would vary. */
 function chosenVerbs(verb: FaultPlan['verb']): readonly FailableVerb[] {
   if (verb === undefined) return [];
   return verb === '*' ? FAILABLE_VERBS.filter((name) => name !== 'pollCq') : [verb];

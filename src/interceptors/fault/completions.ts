@@ -1,6 +1,6 @@
 /**
- * Makes completions fail, get lost, come late or change order. All completions of a queue pass through a pending list.
- * A failed one moves its queue pair to ERR and flushes the outstanding requests behind it, as on a device.
+ * Makes completions fail, get lost, arrive late or change order. All completions of a queue pass through a pending
+ * list. A failed one moves its queue pair to ERR and flushes the outstanding requests behind it, as on a device.
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
@@ -8,9 +8,7 @@ import type { Provider } from '../../verbs/provider.ts';
 import type { QpAttr } from '../../verbs/types.ts';
 import type { Verbs } from '../../verbs/verbs.ts';
 import { KnownRing, type Rings } from '../rings.ts';
-import type { InjectionListener } from './injection.ts';
-import type { FaultPlan } from './options.ts';
-import { randomFrom } from './random.ts';
+import type { FaultPlan, InjectionListener } from './options.ts';
 import { SendLog } from './send-log.ts';
 
 const SCRATCH_SLOTS = 64;
@@ -25,7 +23,7 @@ interface FaultyCq {
   readonly context: number;
   readonly channel: number;
   readonly pending: PendingCompletion[];
-  /** A completion that waits until one of another work queue has gone first. */
+  /** A completion that waits until one of another work queue has overtaken it. */
   overtaken: Uint32Array | null;
   armed: boolean;
 }
@@ -127,7 +125,7 @@ export class CompletionFaults {
     this.fetch(handle, cq);
     const nowNs = this.next.nowNs(cq.context);
     let given = 0;
-    // A late completion holds back those behind it, so that the order stays.
+    // A late completion holds back those behind it, which preserves the order.
     while (given < max && cq.pending.length > 0 && cq.pending[0].dueNs <= nowNs) {
       to.words.set((cq.pending.shift() as PendingCompletion).words, L.slotAt(start + given++));
     }
@@ -141,7 +139,7 @@ export class CompletionFaults {
       const at = L.slotAt(i);
       this.take(handle, cq, words.slice(at, at + L.SLOT_WORDS));
     }
-    // No other completion came to overtake it; holding it longer would be a delay.
+    // No other completion arrived that could overtake it; holding it longer would be a delay.
     if (cq.overtaken !== null && cq.pending.length === 0) this.releaseOvertaken(cq);
   }
 
@@ -227,4 +225,15 @@ export class CompletionFaults {
     if (this.scratch !== null) this.next.destroyRing(this.scratch.info.handle);
     this.scratch = null;
   }
+}
+
+/** Seeded random numbers in [0, 1) (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let z = Math.imul(state ^ (state >>> 15), state | 1);
+    z ^= z + Math.imul(z ^ (z >>> 7), z | 61);
+    return ((z ^ (z >>> 14)) >>> 0) / 4294967296;
+  };
 }

@@ -1,18 +1,17 @@
 /**
- * Injects faults: a verb fails at its n-th call, completions fail, get lost, come late or change order, or a queue pair
- * goes to ERR in the middle of its work. The same seed and the same program produce the same faults.
+ * Injects faults: a verb fails at its n-th call, completions fail, get lost, arrive late or change order, or a queue
+ * pair goes to ERR in the middle of its work. The same seed and the same program produce the same faults.
  */
 import type { Interceptor } from '../../shim/compose.ts';
+import { IBV_QP_STATE, IBV_QPS_ERR } from '../../verbs/constants.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { Verbs } from '../../verbs/verbs.ts';
 import { Rings } from '../rings.ts';
 import { failingVerbs } from './calls.ts';
 import { CompletionFaults } from './completions.ts';
-import type { InjectionListener } from './injection.ts';
-import { killingVerbs } from './kill.ts';
-import { type FaultOptions, type FaultPlan, faultOptions } from './options.ts';
+import { type FaultOptions, type FaultPlan, faultOptions, type InjectionListener } from './options.ts';
 
-export type { Injection, InjectionListener } from './injection.ts';
+export type { Injection, InjectionListener } from './options.ts';
 export { type FaultOptions, faultOptions } from './options.ts';
 export { FAILABLE_VERBS, type FailableVerb } from './verbs.ts';
 
@@ -26,8 +25,8 @@ export function fault(options: FaultOptions, onInject: InjectionListener = () =>
 }
 
 /**
- * Wraps the verbs in one fault after the other, so that a call that an outer fault makes fail does not reach the inner
- * ones. Rings are tracked because a failing post leaves errno and reason in its ring.
+ * Wraps the verbs in one fault after another; a call that an outer fault makes fail does not reach the inner ones.
+ * Rings are tracked because a failing post leaves errno and reason in its ring.
  */
 function faultyVerbs(next: Provider, plan: FaultPlan, onInject: InjectionListener): Partial<Verbs> {
   const rings = new Rings();
@@ -41,4 +40,29 @@ function faultyVerbs(next: Provider, plan: FaultPlan, onInject: InjectionListene
     add((inner) => new CompletionFaults(inner, rings, plan, onInject).verbs());
   if (plan.verb !== undefined) add((inner) => failingVerbs(inner, rings, plan, onInject));
   return verbs;
+}
+
+/** Moves the queue pair of the `killAt`-th send request to ERR right after that post. */
+export function killingVerbs(
+  next: Provider,
+  killAt: number,
+  onInject: InjectionListener,
+): Pick<Verbs, 'postSend'> {
+  let sent = 0;
+  return {
+    postSend(qp, ring, start, count) {
+      const before = killAt - sent;
+      if (before < 1 || before > count) {
+        const posted = next.postSend(qp, ring, start, count);
+        sent += posted;
+        return posted;
+      }
+      const posted = next.postSend(qp, ring, start, before);
+      sent += posted;
+      if (posted < before) return posted;
+      next.modifyQp(qp, { qpState: IBV_QPS_ERR }, IBV_QP_STATE);
+      onInject({ what: 'kill', number: killAt });
+      return before === count ? posted : posted + next.postSend(qp, ring, start + before, count - before);
+    },
+  };
 }

@@ -43,8 +43,19 @@ export const faultOptions = z
     message: 'is required with nth and probability: error, drop, delay or reorder',
   });
 
-/** What `fault` takes; an absent option has its default. */
+/** The options of `fault` as passed; an absent option has its default. */
 export type FaultOptions = z.input<typeof faultOptions>;
 
 /** Validated options, with defaults filled in. */
 export type FaultPlan = z.output<typeof faultOptions>;
+
+/** A fault that was injected. */
+export interface Injection {
+  /** The name of the failed verb, 'completion' or 'kill'. */
+  what: string;
+  /** Number of the call, completion or request, from 1. */
+  number: number;
+}
+
+/** Called for each injected fault, as it happens. */
+export type InjectionListener = (injection: Injection) => void;

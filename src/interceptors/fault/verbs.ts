@@ -4,7 +4,7 @@ import { type ErrorCode, type IsoverbsError, makeError } from '../../verbs/error
 import { REASON_PROVIDER, REASON_QUEUE_FULL } from '../../verbs/layout.ts';
 import { VERB_NAMES, type Verbs } from '../../verbs/verbs.ts';
 
-/** Verbs that only listen, list, or free memory of the process. They involve no device that could refuse. */
+/** Verbs that only listen, list, or free memory of the process. They involve no device that could refuse them. */
 const SAFE_VERBS = [
   'getDeviceList',
   'watchAsyncEvents',
@@ -60,7 +60,7 @@ export function usualReason(errno: number): number {
   return errno === C.ENOMEM ? REASON_QUEUE_FULL : REASON_PROVIDER;
 }
 
-/** The code for an errno, as in the addon (native/errors.cc). */
+/** The code for an errno, the same as in the addon (native/errors.cc). */
 const CODES: Readonly<Record<number, ErrorCode>> = {
   [C.EBUSY]: 'ISO_ERR_BUSY',
   [C.ENOMEM]: 'ISO_ERR_NO_RESOURCES',

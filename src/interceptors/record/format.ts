@@ -70,7 +70,7 @@ export interface RecordHeader {
 /** Sources of events; 'settled' is the end of a promise. */
 export type EventSource = 'completion' | 'async' | 'cm' | 'settled' | 'wire' | 'message' | 'close';
 
-/** Verbs with a format of their own, or with memory or listeners. All others are recorded as JSON. */
+/** Verbs with a special format, or with memory or listeners. All others are recorded as JSON. */
 export const SPECIAL_VERBS: ReadonlySet<string> = new Set([
   ...RING_VERBS,
   ...MR_VERBS,

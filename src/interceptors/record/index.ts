@@ -4,8 +4,7 @@ import { z } from 'zod';
 import type { Interceptor } from '../../shim/compose.ts';
 import type { ConnectionManager } from '../../verbs/connection-manager.ts';
 import type { Provider, Rendezvous } from '../../verbs/provider.ts';
-import { atExit } from '../at-exit.ts';
-import { encodeHeader } from '../output.ts';
+import { atExit, encodeHeader } from '../output.ts';
 import * as F from './format.ts';
 import { Recorder } from './recorder.ts';
 import { RecordedWire } from './wires.ts';
@@ -21,7 +20,7 @@ export const recordOptions = z.strictObject({
   data: z.stringbool().or(z.boolean()).default(true).describe('whether arriving bytes are recorded too'),
 });
 
-/** What `record` takes; an absent option has its default. */
+/** The options of `record` as passed; an absent option has its default. */
 export type RecordOptions = z.input<typeof recordOptions>;
 
 /** A recording interceptor. */

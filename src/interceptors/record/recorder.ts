@@ -68,7 +68,7 @@ export class Recorder {
     return (...args: never[]) => this.run(name, fixed ?? args, () => call(...args));
   }
 
-  /** Records a call whose result comes later, as an event. `kept` extracts the part to record. */
+  /** Records a call whose result arrives later, as an event. `kept` extracts the part to record. */
   promised<T>(
     name: string,
     args: readonly unknown[],

@@ -138,7 +138,7 @@ class Replayer {
     this.events.deliver(entry.source, entry.args);
   }
 
-  /** Moves to the next entry. An event is delivered in its own turn of the event loop. */
+  /** Moves to the next entry. Each event is delivered in a separate turn of the event loop. */
   private advance(): void {
     this.reader.take();
     this.scheduleEvents();

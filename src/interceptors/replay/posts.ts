@@ -13,12 +13,12 @@ const WORD_NAMES: Record<number, string> = {
   [L.WR_RKEY]: 'rkey or Q_Key',
 };
 
-/** `postSend(qp, ring, start, count)` of a recorded post. */
+/** A recorded post as text: `postSend(qp, ring, start, count)`. */
 export function describePost(words: Uint32Array): string {
   return `${F.POST_VERBS[words[F.POST_VERB]]}(${words.subarray(F.POST_QUEUE, F.POST_RESULT).join(',')})`;
 }
 
-/** Describes the difference: '' if the arguments differ, null if nothing does. */
+/** Describes the difference: '' if only the arguments differ, null if there is none. */
 export function postDifference(
   words: Uint32Array,
   made: readonly number[],

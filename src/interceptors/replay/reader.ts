@@ -15,7 +15,7 @@ export type Entry =
 export class RecordReader {
   readonly path: string;
   readonly header: F.RecordHeader & WriterInfo;
-  /** Number of entries taken so far. */
+  /** Number of entries consumed so far. */
   taken = 0;
   private readonly bytes: Buffer;
   private at: number;
@@ -42,7 +42,7 @@ export class RecordReader {
     this.check();
   }
 
-  /** The next entry, without taking it. Null: the recording ends without an END entry. */
+  /** The next entry, which is not consumed. Null if the recording ends without an END entry. */
   peek(): Entry | null {
     if (this.peeked === null && this.at < this.bytes.length) this.peeked = this.decode();
     return this.peeked;

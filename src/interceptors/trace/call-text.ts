@@ -8,7 +8,7 @@ const HANDLE_RESULTS = new Set(['openDevice', 'openXrcd', 'allocPd', 'createComp
 /** Verbs with a second handle, and its position among their arguments. */
 const SECOND_HANDLE: Readonly<Record<string, number>> = { createCq: 2 };
 
-/** `(256,channel1) = {"handle":"cq0","cqe":256}`, without the object of the call. */
+/** A call without its object, such as `(256,channel1) = {"handle":"cq0","cqe":256}`. */
 export function callText({ verb, object, args = [], result, error }: TraceRecord): string {
   const named = args.map((value, i) =>
     i === SECOND_HANDLE[verb] && typeof value === 'number' ? handleName(value) : value,

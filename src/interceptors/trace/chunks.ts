@@ -7,7 +7,7 @@ const MAX_CHUNK_BYTES = 1 << 20;
 const MIN_CHUNKS = 2;
 const FLUSH_AFTER_MS = 1000;
 
-/** What happens when the program is faster than the file. */
+/** The behavior when the program is faster than the file. */
 export type WhenFull = 'wait' | 'drop' | 'last';
 
 class Chunk {

@@ -46,6 +46,6 @@ export interface TraceHeader {
   provider: string;
   /** Interceptors between the tracer and the device, outermost first. */
   below: string[];
-  /** ISO 8601. */
+  /** The time in ISO 8601. */
   startedAt: string;
 }

@@ -3,8 +3,7 @@ import { z } from 'zod';
 import type { Interceptor } from '../../shim/compose.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { VERB_NAMES, type Verbs } from '../../verbs/verbs.ts';
-import { atExit } from '../at-exit.ts';
-import { encodeHeader } from '../output.ts';
+import { atExit, encodeHeader } from '../output.ts';
 import { ChunkWriter } from './chunks.ts';
 import * as F from './format.ts';
 import { TraceLog } from './log.ts';
@@ -31,7 +30,7 @@ export const traceOptions = z.strictObject({
     ),
 });
 
-/** What `trace` takes; an absent option has its default. */
+/** The options of `trace` as passed; an absent option has its default. */
 export type TraceOptions = z.input<typeof traceOptions>;
 
 /** A tracing interceptor. */
@@ -42,7 +41,7 @@ export interface TraceInterceptor extends Interceptor {
   close(): void;
 }
 
-/** Verbs that are logged as words or not at all. All others are logged as JSON. */
+/** Verbs that are logged in a binary format or not logged. All others are logged as JSON. */
 const NOT_AS_JSON = new Set<string>([
   'postSend',
   'postRecv',

@@ -1,4 +1,4 @@
-/** Writes trace entries: raw copies of what the verbs did. */
+/** Writes trace entries: raw copies of requests, completions and calls. */
 
 import * as L from '../../verbs/layout.ts';
 import { SLOT_WORDS } from '../../verbs/layout.ts';
@@ -14,7 +14,7 @@ export class TraceLog {
   readonly rings = new Rings();
   private readonly chunks: ChunkWriter;
   private readonly clock: () => number;
-  /** An array, because passing a double between functions would allocate it each time. */
+  /** An array, because passing a double between functions would allocate memory each time. */
   private readonly nowNs = new Float64Array(1);
   private emptyPolls = 0;
 

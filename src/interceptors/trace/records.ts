@@ -14,7 +14,7 @@ export interface TraceRecord {
   object?: string;
   /** Queue pair of a completion. */
   qp?: string;
-  /** All 64 bits, decimal. */
+  /** The 64-bit wr_id in decimal. */
   wrId?: string;
   opcode?: string;
   flags?: string[];

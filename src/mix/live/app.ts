@@ -1,14 +1,15 @@
 /** One application on real devices, in one thread: both of its ends, and the loop that posts and polls for them. */
 import { type CompletionQueue, Context, type ProtectionDomain, type QueuePair } from '../../objects/index.ts';
 import { RandomStream } from '../../sim/kernel/random.ts';
+import { ISO_TRAFFIC_UNDECLARED } from '../../verbs/constants.ts';
+import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import type { PolicyState, Provider } from '../../verbs/provider.ts';
 import { brokenInvariants } from '../invariants.ts';
 import type { App } from '../resolve.ts';
 import type { AppResult } from '../result.ts';
 import { resultOf } from '../run.ts';
 import type { Clock } from './clock.ts';
-import { LiveConnection } from './connection.ts';
-import { LiveMeter } from './meter.ts';
+import { LiveConnection, LiveMeter } from './connection.ts';
 import { type LiveSpec, type MessageBuffers, messageBuffersOf } from './spec.ts';
 
 /** Each application starts at a random time within this interval. */
@@ -18,7 +19,7 @@ const DRAIN_TIMEOUT_NS = 20e9;
 const TYPES = { rc: 'RC', uc: 'UC', ud: 'UD' } as const;
 const ACCESS = { remoteWrite: true, remoteRead: true, remoteAtomic: true };
 
-/** What one application achieved, and the state of the policy in its thread. */
+/** The results of one application, and the state of the policy in its thread. */
 export interface LiveOutcome {
   readonly result: AppResult;
   readonly verified: number;
@@ -73,7 +74,11 @@ export class LiveApp {
 
   private open(host: number): Context {
     const { devices } = this.spec;
-    const context = new Context(this.provider, devices[host % devices.length], { tenant: this.app.tenant });
+    const { tenant, weight } = this.app;
+    const context = new Context(this.provider, devices[host % devices.length], {
+      tenant,
+      labels: { weight },
+    });
     this.contexts.push(context);
     return context;
   }
@@ -83,6 +88,7 @@ export class LiveApp {
     o: { sendCq: CompletionQueue; recvCq: CompletionQueue; sends: number; receives: number },
   ): QueuePair {
     const { app } = this;
+    const { traffic = ISO_TRAFFIC_UNDECLARED, ...labels } = app.qpLabels;
     return pd.createQp({
       type: TYPES[app.transport],
       sendCq: o.sendCq,
@@ -94,6 +100,7 @@ export class LiveApp {
         maxRecvSge: 1,
         maxInlineData: app.inline ? app.maxBytes : 0,
       },
+      labels: { ...labels, traffic: TRAFFIC_NAMES[traffic] },
     });
   }
 

@@ -2,12 +2,11 @@
 import type { Context, MemoryRegion, QueuePair } from '../../objects/index.ts';
 import type { RandomStream } from '../../sim/kernel/random.ts';
 import * as V from '../../verbs/index.ts';
-import { END, START } from '../meter.ts';
+import { LENGTH_WORD, POLL_BATCH } from '../endpoints/sender.ts';
+import { CLOSE, END, Meter, OPEN, START } from '../meter.ts';
 import type { App } from '../resolve.ts';
-import { LENGTH_WORD, POLL_BATCH } from '../sender.ts';
 import { drawBytes } from '../sizes.ts';
 import type { Clock } from './clock.ts';
-import type { LiveMeter } from './meter.ts';
 import { Payload } from './payload.ts';
 import type { MessageBuffers } from './spec.ts';
 
@@ -45,14 +44,14 @@ export class LiveConnection {
   /** Whether a completed message has arrived, so that it can be verified. */
   private readonly isReliable: boolean;
   private readonly maxBatches: number;
-  /** When the post call of each outstanding batch started; used cyclically. */
+  /** The time at which the post call of each outstanding batch started; used cyclically. */
   private readonly postedAt: Float64Array;
   private postedBatches = 0;
   private completedBatches = 0;
   private posted = 0;
   private completed = 0;
   private received = 0;
-  /** When the batches that wait for their think time are due: the first `dueCount` entries. */
+  /** The times at which the batches that wait for their think time are due: the first `dueCount` entries. */
   private readonly due: Float64Array;
   private dueCount = 0;
   private failed = false;
@@ -150,7 +149,7 @@ export class LiveConnection {
     const { meter, app } = this.parts;
     const { words } = this.wcs;
     if (this.failed) return 0;
-    // It also completes the unsignaled requests before it.
+    // A completion also stands for the unsignaled requests before it.
     const messages = (words[at + V.WC_SEQ] + 1 - this.completed) | 0;
     if ((words[at + V.WC_OP] & 0xff) !== V.IBV_WC_SUCCESS) {
       this.failed = true;
@@ -237,7 +236,7 @@ export class LiveConnection {
     meter.outstanding += app.batch;
   }
 
-  /** Message `n` is written where it will be sent from. */
+  /** Message `n` is written to the buffer from which it will be sent. */
   private prepareRequest(n: number, slot: number): void {
     const { app, sizes } = this.parts;
     const { batch, payload } = this;
@@ -253,5 +252,30 @@ export class LiveConnection {
     const { app } = this.parts;
     if (!this.isReliable || this.failed || app.op === 'atomic') return;
     this.payload.compareLast(app.op === 'send' ? this.received : this.completed);
+  }
+}
+
+/** Counts what one application did in real time. Payload counts when its completion is polled. */
+export class LiveMeter extends Meter {
+  /** Messages whose contents were checked. */
+  verified = 0;
+  /** One sentence per message that did not match, for the first few. */
+  readonly mismatches: string[] = [];
+  private bytes = 0;
+  private bytesInWindow = 0;
+
+  /** Counts the payload of a completion that was polled at times[END]. */
+  countArrived(bytes: number): void {
+    const { times } = this;
+    this.bytes += bytes;
+    if (times[END] >= times[OPEN] && times[END] <= times[CLOSE]) this.bytesInWindow += bytes;
+  }
+
+  override deliveredBytes(): number {
+    return this.bytes;
+  }
+
+  override get windowBytes(): number {
+    return this.bytesInWindow;
   }
 }

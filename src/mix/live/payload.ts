@@ -6,7 +6,7 @@
 import type { MemoryRegion } from '../../objects/index.ts';
 import type { MessageBuffers } from './spec.ts';
 
-/** Most mismatches that are reported. */
+/** The maximum number of reported mismatches. */
 const MAX_REPORTED = 4;
 
 /** The memory of both ends, and which part of it belongs to the queue pair. */

@@ -13,7 +13,7 @@ import { type LiveResult, type LiveSpec, messageBuffersOf } from './spec.ts';
 
 /** Inline limit to try, as perftest does: no verb reports it before a queue pair exists. */
 const INLINE_BYTES = 220;
-/** From the moment that all threads are ready until time 0 of the run. */
+/** The time from when all threads are ready until time 0 of the run. */
 const START_DELAY_NS = 20_000_000n;
 
 /**
@@ -78,11 +78,16 @@ function checkedApps(spec: LiveSpec): App[] {
   const hosts = Math.max(2, spec.devices.length);
   const limits = commonLimitsOf(createRdmaCoreProvider(), spec.devices);
   const apps = appsOf({ ...spec, profile: '', set: {}, hosts }, limits);
-  for (const app of apps) messageBuffersOf(app);
+  for (const app of apps) {
+    if (app.opDraw !== null || app.replyBytes > 0) {
+      throw new ConfigError(`app ${app.name}: several operations and reply are for simulated devices`);
+    }
+    messageBuffersOf(app);
+  }
   return apps;
 }
 
-/** What all of the devices can do. */
+/** The capabilities that all of the devices have. */
 function commonLimitsOf(provider: Provider, devices: readonly string[]): DeviceLimits {
   const ports = devices.map((name) => {
     const context = provider.openDevice(name);

@@ -20,14 +20,14 @@ export interface LiveResult extends Omit<MixResult, 'events' | 'packets' | 'trac
 /** Defaults of the command line. */
 export const LIVE_DEFAULTS = Object.freeze({ durationNs: 5e9, warmupNs: 1e9 });
 
-/** Most memory for both ends of an application. */
+/** The most memory that both ends of an application may take. */
 const MAX_BYTES = 2 ** 30;
 const GRH_BYTES = 40;
 const MIN_RECEIVES = 16;
 
 /** The message buffers of a queue pair: each message that may be outstanding has its own buffer at both ends. */
 export interface MessageBuffers {
-  /** Number of buffers where the data comes from, and where it goes to. */
+  /** Number of buffers at the source of the data, and at its destination. */
   readonly from: number;
   readonly to: number;
   readonly fromBytes: number;

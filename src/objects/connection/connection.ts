@@ -7,7 +7,7 @@ import type { Frame, PrivateData } from './frames.ts';
 /** The peer of a connection. */
 export interface Remote extends Endpoint {
   mtu: number;
-  /** Private data from the peer; undefined without any. */
+  /** Private data from the peer; undefined if it sent none. */
   privateData: PrivateData | undefined;
   /** Network address of the peer. */
   address: string;
@@ -21,7 +21,7 @@ export interface ConnectionEvents {
   error: [error: Error];
 }
 
-/** A connected queue pair, and the wire that reports when the peer has gone. */
+/** A connected queue pair, and the wire that reports when the peer has disappeared. */
 export class Connection extends EventEmitter<ConnectionEvents> {
   readonly qp: QueuePair;
   readonly remote: Remote;
@@ -74,7 +74,7 @@ export class Connection extends EventEmitter<ConnectionEvents> {
     );
   }
 
-  /** The peer has gone: the queue pair moves to ERR, so that all posted requests are flushed. */
+  /** The peer has disappeared: the queue pair moves to ERR, so that all posted requests are flushed. */
   private end(error?: ConnectionError): void {
     if (this.ended) return;
     this.ended = true;

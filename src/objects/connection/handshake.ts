@@ -36,10 +36,10 @@ export async function connect(context: Context, options: ConnectOptions): Promis
   return withDeadline(wire, timeoutMs, (channel) => call(context, options, channel));
 }
 
-/** The listener's side of one connection. */
+/** The listener's side of one connection; `port` is that of the listener. */
 export function accept(
   context: Context,
-  options: ConnectionOptions,
+  options: ConnectionOptions & { port: number },
   channel: FrameChannel,
 ): Promise<Connection> {
   return withCleanup(channel, async (cleanup) => {
@@ -48,7 +48,7 @@ export function accept(
     const qp = makeQp(context, options, remote);
     cleanup(qp);
     qp.toInit(options);
-    // Before receives are posted: the shims negotiate the receives that follow.
+    // This precedes the posting of receives, because the shims negotiate the receives that follow.
     const endpoint = qp.endpoint(options);
     await options.prepare?.(qp, remote);
     const mine = helloOf(qp, endpoint, options, remote);
@@ -116,14 +116,14 @@ async function withCleanup(
 }
 
 function makeQp(context: Context, options: ConnectionOptions, remote: Remote | null): QueuePair {
-  const { createQp, pd, sendCq, recvCq, cap, sqSigAll, type, srq, extended } = options;
+  const { createQp, pd, sendCq, recvCq, cap, sqSigAll, type, srq, extended, labels } = options;
   if (createQp !== undefined)
     return requireOwned(createQp(remote), 'QueuePair', context, "createQp's result");
   if (pd === undefined || sendCq === undefined) {
     throw new InvalidArgumentError('a connection requires pd and sendCq, or createQp');
   }
   requireOwned(pd, 'ProtectionDomain', context, 'pd');
-  return pd.createQp({ sendCq, recvCq, cap, sqSigAll, type, srq, extended });
+  return pd.createQp({ sendCq, recvCq, cap, sqSigAll, type, srq, extended, labels });
 }
 
 function helloOf(
@@ -159,7 +159,7 @@ function remoteOf(hello: HelloFrame, channel: FrameChannel): Remote {
 /** INIT -> RTS, with the limits of both ends. */
 function moveToRts(
   qp: QueuePair,
-  options: ConnectionOptions,
+  options: ConnectionOptions & { port: number },
   remote: Remote,
   mine: HelloFrame,
   theirs: HelloFrame,
@@ -169,6 +169,8 @@ function moveToRts(
       `the peer's queue pair is ${theirs.qpType}, this one is ${mine.qpType}; use the same type on both ends`,
     );
   }
+  const address = remote.address.replace(/:\d+$/, '');
+  qp.provider.namePeer?.(qp.handle, { address, ports: [options.port] });
   qp.toRtr(remote, {
     ...options,
     mtu: Math.min(mine.mtu, theirs.mtu),

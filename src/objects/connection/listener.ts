@@ -32,7 +32,7 @@ export class Listener extends EventEmitter<ListenerEvents> {
     this.options = options;
   }
 
-  /** The port that it listens on. */
+  /** The port on which it listens. */
   get port(): number {
     return this.server?.port ?? this.options.port;
   }
@@ -78,7 +78,7 @@ export class Listener extends EventEmitter<ListenerEvents> {
       const connection = await withDeadline(wire, timeoutMs, (opened) => {
         channel = opened;
         this.pending.add(opened);
-        return accept(this.context, this.options, opened);
+        return accept(this.context, { ...this.options, port: this.port }, opened);
       });
       process.nextTick(() => this.emit('connection', connection));
     } catch (error) {

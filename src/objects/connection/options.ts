@@ -12,7 +12,10 @@ export interface ConnectionOptions
   type?: 'RC' | 'UC';
   pd?: ProtectionDomain;
   sendCq?: CompletionQueue;
-  /** Creates the queue pair instead. `remote` is null on the connecting side, which does not know its peer yet. */
+  /**
+   * Creates the queue pair, in place of `pd` and `sendCq`. `remote` is null on the connecting side, which does not know
+   * its peer yet.
+   */
   createQp?: (remote: Remote | null) => QueuePair;
   /** Runs in INIT, before the peer can send: post the receives here. */
   prepare?: (qp: QueuePair, remote: Remote) => void | Promise<void>;

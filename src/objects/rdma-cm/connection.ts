@@ -153,7 +153,7 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     const what = `the connection with ${this.remoteAddress}:${this.remotePort} was not established`;
     this.id.check(what);
     this.move(C.IBV_QPS_INIT, { qpAccessFlags: accessBits(options.access ?? ALL_REMOTE) });
-    // Before receives are posted: the shims negotiate the receives that follow.
+    // This precedes the posting of receives, because the shims negotiate the receives that follow.
     this.described = this.qp.provider.describePeer?.(this.qp.handle) ?? null;
     await options.prepare?.(this);
     this.id.check(what);
@@ -162,7 +162,9 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
 
   /** @internal INIT -> RTS, once the peer is known. */
   toRts({ minRnrTimer = 12 }: { minRnrTimer?: number }): void {
-    this.qp.provider.setPeer?.(this.qp.handle, this.peerDescribed);
+    const { provider, handle } = this.qp;
+    provider.namePeer?.(handle, { address: this.remoteAddress, ports: [this.localPort, this.remotePort] });
+    provider.setPeer?.(handle, this.peerDescribed);
     this.move(C.IBV_QPS_RTR, { minRnrTimer });
     this.move(C.IBV_QPS_RTS, {});
   }

@@ -76,7 +76,7 @@ export class DatagramEnd extends EventEmitter<{ close: [] }> {
     id.check('the queue pair was not created');
   }
 
-  /** Releases what must go before the queue pair. */
+  /** Releases objects that must be closed before the queue pair. */
   protected leave(): void {}
 }
 

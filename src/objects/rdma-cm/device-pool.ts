@@ -6,7 +6,7 @@ import type { Context } from '../context.ts';
 export interface CmEnvironment {
   /** Provider whose rdma_cm is used. */
   provider: Provider;
-  /** Opens the device that an address resolved to. */
+  /** Opens the device to which an address resolved. */
   openDevice: (name: string) => Context;
 }
 

@@ -36,7 +36,7 @@ const LOOKUPS: Record<number, string> = {
 
 /**
  * The connection manager reported a failure. `event` is the name of the rdma_cm event ('REJECTED', 'UNREACHABLE' ...).
- * `status` is its status, the reason of a rejection or a negative errno. `reason` is the same in words.
+ * `status` is its status, the reason of a rejection or a negative errno. `reason` is the status in words.
  */
 export class CmError extends ConnectionError {
   readonly event: string;

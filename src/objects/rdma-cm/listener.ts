@@ -102,7 +102,7 @@ export abstract class CmListener<
   /** Runs once, after the server has closed. */
   protected ended(): void {}
 
-  /** Finishes close() when nothing is open any more. */
+  /** Finishes close() when no object is open. */
   protected settle(): void {
     if (this.state !== 'closing' || this.busy()) return;
     this.state = 'closed';

@@ -41,7 +41,7 @@ export interface CmCallOptions {
   /** Address or name of the server. Default 'localhost'. */
   host?: string;
   port: number;
-  /** Local address or name, which selects the device. Default: as the route determines. */
+  /** Local address or name, which selects the device. Default: the route determines it. */
   localAddress?: string;
   /** Local port. Default: a free one. */
   localPort?: number;

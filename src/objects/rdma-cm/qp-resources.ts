@@ -84,8 +84,8 @@ export class QpResources {
 
   private qpFor(type: 'RC' | 'UD', options: CmPlaceOptions): QueuePair {
     const { context, pd, sendCq } = this;
-    const { createQp, recvCq, cap, sqSigAll, srq, extended } = options;
-    const init: QueuePairOptions = { sendCq, recvCq, cap, sqSigAll, srq, extended, type };
+    const { createQp, recvCq, cap, sqSigAll, srq, extended, labels } = options;
+    const init: QueuePairOptions = { sendCq, recvCq, cap, sqSigAll, srq, extended, labels, type };
     const qp =
       createQp === undefined
         ? pd.createQp(init)

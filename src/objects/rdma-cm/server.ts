@@ -62,7 +62,7 @@ export class ConnectRequest {
   /**
    * Creates the queue pair and the connection. Options override those of the server. The server also emits
    * 'connection'.
-   * @throws CmError when the client has gone, InvalidStateError on the second answer
+   * @throws CmError when the client has disappeared, InvalidStateError on the second answer
    */
   async accept(options: CmAcceptOptions = {}): Promise<CmConnection> {
     this.markAnswered('accept');

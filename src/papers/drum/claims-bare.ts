@@ -1,4 +1,4 @@
-/** What DRUM says about bare devices. */
+/** DRUM's claims about bare devices. */
 
 import { avgUs, mmps } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';

@@ -9,7 +9,7 @@ import { average, bandwidth, p99, rate, stated } from '../engine/panels.ts';
 // The device of DRUM's testbed, and the loads that share it.
 const onTestbed = (apps: readonly string[], more: MixOptions = {}): Mix =>
   mix('cx5-40g', apps, { duration: '10ms', ...more });
-/** With a cache of 20 queue-pair contexts, the size beyond which DRUM II-D sees the rate fall. */
+/** With a cache of 20 queue-pair contexts, the size beyond which the rate falls in DRUM, section II-D. */
 const cached = (apps: readonly string[], more: MixOptions = {}): Mix =>
   onTestbed(apps, { set: { qpcEntries: 20 }, ...more });
 
@@ -57,7 +57,7 @@ const figure2b: Figure<number> = {
 
 const rc = (qps: number, transport = 'rc') => `M:size=16,transport=${transport},qps=${qps}`;
 
-/** Datagrams do not need one queue pair per connection: 9 queue pairs reach the full message rate. */
+/** Datagrams do not require one queue pair per connection: 9 queue pairs reach the full message rate. */
 const ud = (connections: number) => `M:size=16,op=send,transport=ud,qps=${Math.min(9, connections)}`;
 
 const figure2c: Figure<number> = {

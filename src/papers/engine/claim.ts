@@ -1,4 +1,4 @@
-/** A claim: what a paper or a closed form says that runs of mixtures show, and how far off they may be. */
+/** A claim: a statement of a paper or a closed form that runs of mixtures can show, and its tolerance. */
 
 import type { Mix } from '../../mix/mixture.ts';
 import type { MixResult } from '../../mix/result.ts';
@@ -7,11 +7,11 @@ import type { Expectation } from './expect.ts';
 /** Results of one seed, by the names that the claim gave its mixtures. */
 export type Runs = Readonly<Record<string, MixResult>>;
 
-/** One number that the claim is about. */
+/** One number about which the claim makes a statement. */
 export interface Check {
   /** Checks of a claim with the same `what` share one line of the report, which shows the worst of them. */
   what: string;
-  /** Tells checks with the same `what` apart. */
+  /** Distinguishes checks with the same `what`. */
   at?: string;
   unit: string;
   measure(runs: Runs): number;
@@ -23,7 +23,7 @@ export interface Check {
 export interface Claim {
   /** Unique within the system; frozen.json refers to it. */
   id: string;
-  /** What the claim is about: BARE, or the key of the paper whose policy runs. */
+  /** The subject of the claim: BARE, or the key of the paper whose policy runs. */
   system: string;
   /** The chapter of the report: a key of the system's PARTS. */
   part: number;
@@ -32,7 +32,7 @@ export interface Claim {
   source: string;
   /** Ids of the paper claims that this claim shows; empty if it rests on no paper of this folder. */
   shows: readonly string[];
-  /** Assumptions, and why no more is expected. */
+  /** Assumptions, and reasons for not expecting more. */
   note?: string;
   /** Whether the claim belongs to the short set that every test run includes. */
   smoke?: boolean;

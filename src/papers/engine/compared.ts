@@ -28,7 +28,7 @@ export function compared(
 
 type Measure = (run: MixResult, app: string) => number;
 
-/** What `app` gets in `NAME perf`, relative to what it gets in `NAME bare`. `words` compares two others. */
+/** What `app` gets in `NAME perf`, relative to what it gets in `NAME bare`. `words` selects two other policies. */
 export function factor(
   runs: Runs,
   name: string,

@@ -1,4 +1,4 @@
-/** Which runs a claim needs, and how what they measure compares with what is expected. */
+/** The runs that a claim requires, and the comparison of their measurements with its expectations. */
 
 import { distinct, type Job, jobOf, jobsOf } from '../../mix/jobs.ts';
 import type { Outcomes } from '../../mix/outcomes.ts';
@@ -14,7 +14,7 @@ export interface Row {
   claim: string;
   part: number;
   what: string;
-  /** Which of several checks with the same `what`. */
+  /** Identifies one of several checks with the same `what`. */
   at?: string;
   unit: string;
   kind: ExpectationKind;
@@ -90,7 +90,7 @@ function rowOf(claim: Claim, samples: readonly Sample[]): Row {
   };
 }
 
-/** Deviations of all checks of the line: a deviation is printed even if another check is the worst. */
+/** Deviations of all checks of the line. Each is printed, even if another check is the worst. */
 function deviationsOf(samples: readonly Sample[]): string | undefined {
   const all = new Set(samples.flatMap(({ check }) => check.deviation ?? []));
   return all.size === 0 ? undefined : [...all].join('; ');

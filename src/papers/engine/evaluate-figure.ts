@@ -1,4 +1,4 @@
-/** Which runs a figure needs, and what they show. */
+/** The runs that a figure requires, and its points. */
 
 import { distinct, type Job, jobOf, jobsOf } from '../../mix/jobs.ts';
 import { changed, commandOf, type Mix, type MixChange } from '../../mix/mixture.ts';
@@ -22,7 +22,7 @@ export interface PanelResult {
   paper: readonly PaperPoint[];
 }
 
-/** What a figure shows. */
+/** The points of a figure. */
 export interface FigureResult {
   name: string;
   paper: string;

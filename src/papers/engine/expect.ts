@@ -1,6 +1,6 @@
 /** Kinds of expectation. Each is an interval that must contain the measured value, and its text for the report. */
 
-/** Where the expected value comes from. Each kind has a default tolerance. */
+/** The source of the expected value. Each kind has a default tolerance. */
 export type ExpectationKind =
   | 'closed form'
   | 'ratio'
@@ -12,7 +12,7 @@ export type ExpectationKind =
 
 export interface Expectation {
   readonly kind: ExpectationKind;
-  /** As the report prints them. */
+  /** Both texts as the report prints them. */
   readonly expected: string;
   readonly tolerance: string;
   /** Bounds, both inclusive. */
@@ -51,12 +51,12 @@ export function range(min: number, max: number, slack = 0): Expectation {
   return { kind: 'range', expected, tolerance, min: min - slack, max: max + slack };
 }
 
-/** This or more. */
+/** This value or more. */
 export function atLeast(min: number): Expectation {
   return { kind: 'bound', expected: `>= ${short(min)}`, tolerance: '-', min, max: Number.POSITIVE_INFINITY };
 }
 
-/** This or less. */
+/** This value or less. */
 export function atMost(max: number): Expectation {
   return { kind: 'bound', expected: `<= ${short(max)}`, tolerance: '-', min: Number.NEGATIVE_INFINITY, max };
 }
@@ -88,7 +88,7 @@ export function below(value: number): Expectation {
   };
 }
 
-/** No verdict: the report shows what a source says next to what is measured. The claim's note says why. */
+/** No verdict: the report shows the source's statement next to the measured value. The claim's note says why. */
 export function reported(expected: number | string): Expectation {
   return {
     kind: 'reported',

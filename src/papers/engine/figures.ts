@@ -1,7 +1,6 @@
 /** Lists and selects figures. */
 import { ConfigError } from '../../verbs/errors.ts';
 import type { NamedFigure } from './figure.ts';
-import { shows } from './figure-numbers.ts';
 import { FIGURES_NOT_SHOWN } from './figures-not-shown.ts';
 import { PAPERS } from './papers.ts';
 
@@ -23,4 +22,27 @@ export function selectFigures(figures: readonly NamedFigure[], names: readonly s
     throw new ConfigError(`unknown figure '${name}'; choose from: all, ${known}`);
   }
   return figures.filter((figure) => names.some((name) => name === 'all' || shows(figure, name)));
+}
+
+/** By paper. Parts are listed where the text or the captions distinguish them. */
+const NUMBERS: Readonly<Record<string, string>> = {
+  perf: `1a 1b 1c 2a 2b 3a 3b 3c 4 5a 5b 6a 6b 7a 7b 8a 8b 9a 9b 9c 9d 9e 9f 10a 10b 10c 10d 10e 10f 11 12a 12b 13a 13b
+    14a 14b 15a 15b 15c 15d 16a 16b 17a 17b 18a 18b 19a 19b 19c 19d table-1 table-2`,
+  justitia: `1 2 3a 3b 4 5 6 7 8 9 10 11a 11b 12 13a 13b 14a 14b 15a 15b 16a 16b 17a 17b 18 19 20 21 22 23 24 25a 25b 26
+    27 28a 28b 28c 29a 29b 30 31 32 33a 33b 34a 34b 34c 34d 35 36 37 38 39 table-1`,
+  palos: '1 2 3 4 5 6 7 8 9a 9b 10 11',
+  drum: '1 2a 2b 2c 3 4a 4b 5a 5b 6a 6b 7 8 9 10 11 12a 12b 13 14 15a 15b 15c 15d 16a 16b 16c 16d 17a 17b 17c',
+  tassel: '1 2 3 4 5 6 7 8a 8b 9',
+};
+
+/** The name of a figure, such as `perf-2b`. */
+export const ALL_NUMBERS: readonly string[] = Object.entries(NUMBERS).flatMap(([paper, numbers]) =>
+  numbers.split(/\s+/).map((number) => `${paper}-${number}`),
+);
+
+/** Whether a figure shows `wanted`: its own number, a part of it, or a number in `also`. */
+export function shows({ name, paper, also = [] }: NamedFigure, wanted: string): boolean {
+  return [name, ...also.map((number) => `${paper}-${number}`)].some(
+    (one) => wanted === one || (wanted.startsWith(one) && /^[a-z]$/.test(wanted.slice(one.length))),
+  );
 }

@@ -1,7 +1,7 @@
 /**
- * The profiles are frozen: frozen.json contains a hash of all their parameters, and what every line of the report
- * measured with them. After changing a parameter, renew the file with `npm run reproduce -- --system bare --freeze`,
- * which runs every line again.
+ * The profiles are frozen: frozen.json contains a hash of all their parameters, and the value that every line of the
+ * report measured with them. After changing a parameter, update the file with `npm run reproduce -- --system bare
+ * --freeze`, which runs every line again.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ export interface Drift {
   is: number | undefined;
 }
 
-// The same path from src and from dist.
+// This path is the same from src and from dist.
 const FILE = new URL('../../../src/papers/engine/frozen.json', import.meta.url);
 /** Relative changes below this are ignored. */
 const SAME = 1e-3;

@@ -1,4 +1,7 @@
-/** What most figures measure. `app` names an application or all its copies; a mixture without it gets no point. */
+/**
+ * The quantities that most figures measure. `app` names an application or all its copies; a mixture without it gets no
+ * point.
+ */
 
 import { avgUs, gbps, mmps, p50Us, p99Us } from '../../mix/metrics.ts';
 import type { Mix } from '../../mix/mixture.ts';
@@ -37,7 +40,7 @@ export const p99 = panelOf('99th-percentile latency', 'us', p99Us);
 /** The latencies that most papers plot. */
 export const latencies = <T extends X>(app: string): Panel<T>[] => [average(app), p99(app)];
 
-/** What the text of a paper states about one series: a value or a range at each x. */
+/** A paper's statement about one series: a value or a range at each x. */
 export const stated = <T extends X>(
   series: string,
   from: string,
@@ -58,7 +61,7 @@ export const toAlone = <T extends X>(
   paper,
 });
 
-/** Three panels: the least, the most and the sum of what the mixture's applications of that kind have. */
+/** Three panels: the minimum, the maximum and the sum over the mixture's applications of that kind. */
 export function overCopies<T extends X>(
   kind: AppResult['kind'],
   what: string,

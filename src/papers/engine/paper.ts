@@ -1,4 +1,4 @@
-/** A paper: what it claims, by the numbers of its sections and figures, and what shows it here. */
+/** A paper: its claims, by the numbers of its sections and figures, and how they are shown here. */
 import type { Claim } from './claim.ts';
 import type { Figure } from './figure.ts';
 
@@ -7,7 +7,7 @@ export interface NotShown {
   /** Ids of paper claims, or names of figures. */
   ids: readonly string[];
   title: string;
-  /** `waiting`: it needs something that is not implemented yet. `never`: no model of a device can show it. */
+  /** `waiting`: the claim requires something that is not implemented yet. `never`: no model of a device can show it. */
   why: 'waiting' | 'never';
   reason: string;
 }
@@ -17,17 +17,17 @@ export interface Paper {
   key: string;
   /** Name in reports. */
   name: string;
-  /** Ids of everything that it says about bare devices. */
+  /** Ids of all its claims about bare devices. */
   bare: readonly string[];
   /** Absent while its policy is not implemented. */
   policy?: {
-    /** Ids of what it says about its policy that a simulated device can show. */
+    /** Ids of those claims about its policy that a simulated device can show. */
     ids: readonly string[];
-    /** Chapters of the report about it. */
+    /** Chapters of the report about the paper. */
     parts: Readonly<Record<number, string>>;
   };
   notShown: readonly NotShown[];
-  /** Claims that show what the paper says. */
+  /** Claims that show the paper's claims. */
   claims: readonly Claim[];
   figures: readonly Figure[];
 }

@@ -1,5 +1,5 @@
 /** All papers, and the systems that their claims are about. A further paper is an entry of PAPERS. */
-
+import { ConfigError } from '../../verbs/errors.ts';
 import { DRUM } from '../drum/paper.ts';
 import { JUSTITIA } from '../justitia/paper.ts';
 import * as otherSources from '../other-sources/claims-bare.ts';
@@ -11,13 +11,13 @@ import type { NotShown, Paper } from './paper.ts';
 
 export const PAPERS: readonly Paper[] = Object.freeze([PERF, JUSTITIA, PALOS, DRUM, TASSEL]);
 
-/** Every claim, of whatever system. */
+/** The claims about all systems. */
 export const ALL_CLAIMS: readonly Claim[] = [
   ...PAPERS.flatMap(({ claims }) => claims),
   ...otherSources.CLAIMS,
 ];
 
-/** The device without any policy: the system that every paper says something about. */
+/** The device without any policy: the system about which every paper makes claims. */
 export const BARE = 'bare';
 
 /** The chapter about the bare device in the report about a policy. */
@@ -68,4 +68,37 @@ export function notShownOf(systems: readonly string[]): NotShown[] {
       ({ ids }) => systems.includes(key) || (systems.includes(BARE) && ids.some((id) => bare.has(id))),
     ),
   );
+}
+
+/**
+ * All claims about a system, in the order of the report. Claims about a policy include its paper's claims about the
+ * bare device, with `bare/` before the id.
+ * @throws ConfigError for an unknown system
+ */
+export function claimsAbout(system: string): Claim[] {
+  if (!SYSTEMS.includes(system)) {
+    throw new ConfigError(`unknown system '${system}'; choose from: ${SYSTEMS.join(', ')}`);
+  }
+  const own = ALL_CLAIMS.filter((claim) => claim.system === system);
+  const claims = system === BARE ? own : [...own, ...bareClaimsFor(system)];
+  return claims.sort((a, b) => a.part - b.part || (a.id < b.id ? -1 : 1));
+}
+
+/** The bare device's claims that the paper of a policy makes. The short set of the bare device runs on its own. */
+function bareClaimsFor(system: string): Claim[] {
+  const ids = reproducibleOf(system);
+  return ALL_CLAIMS.filter(
+    (claim) => claim.system === BARE && claim.shows.some((id) => ids.includes(id)),
+  ).map((claim) => ({ ...claim, system, part: BARE_PART, id: `${BARE}/${claim.id}`, smoke: false }));
+}
+
+/** Claims with these ids, or all claims if there are no ids. @throws ConfigError for an unknown id */
+export function selectClaims(claims: readonly Claim[], ids: readonly string[]): Claim[] {
+  for (const id of ids) {
+    if (claims.some((claim) => claim.id === id)) continue;
+    throw new ConfigError(
+      `unknown claim '${id}'; choose from: ${claims.map((claim) => claim.id).join(', ')}`,
+    );
+  }
+  return claims.filter((claim) => ids.length === 0 || ids.includes(claim.id));
 }

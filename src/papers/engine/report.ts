@@ -1,12 +1,11 @@
 /** The table of `isoverbs reproduce`. */
 import Table from 'cli-table3';
 import type { Claim } from './claim.ts';
-import type { Row } from './evaluate-claim.ts';
+import type { Row, Verdict } from './evaluate-claim.ts';
 import { short } from './expect.ts';
 import type { Drift } from './frozen.ts';
-import type { NotShown } from './paper.ts';
-import { PARTS } from './papers.ts';
-import type { PaperClaim } from './verdicts.ts';
+import type { NotShown, Paper } from './paper.ts';
+import { idsAbout, PAPERS, PARTS } from './papers.ts';
 
 const digits = (value: number) => (Number.isFinite(value) ? short(value) : '-');
 
@@ -125,4 +124,40 @@ export function heldClaims(claims: readonly Claim[], rows: readonly Row[]): [hel
 export function driftText(drift: readonly Drift[]): string {
   const show = (value: number | undefined) => (value === undefined ? 'nothing' : digits(value));
   return drift.map(({ line, was, is }) => `${line}: was ${show(was)}, is ${show(is)}`).join('\n');
+}
+
+export interface PaperClaim {
+  /** Name of the paper. */
+  paper: string;
+  id: string;
+  /** `missing`: no claim shows it, and no reason is given. */
+  verdict: Verdict | NotShown['why'] | 'missing';
+  /** Lines of the claims that show it, by verdict. */
+  lines: Readonly<Record<Verdict, number>>;
+  /** The claims that show the paper claim, or the reason why none does. */
+  by: string;
+}
+
+/** A paper claim holds when every line of every claim that shows it holds; reported lines do not count. */
+function paperClaim(paper: Paper, id: string, claims: readonly Claim[], rows: readonly Row[]): PaperClaim {
+  const showing = claims.filter((claim) => claim.shows.includes(id));
+  const its = rows.filter((row) => showing.some((one) => one.id === row.claim && one.system === row.system));
+  const count = (verdict: Verdict) => its.filter((row) => row.verdict === verdict).length;
+  const lines = { holds: count('holds'), fails: count('fails'), reported: count('reported') };
+  const known = paper.notShown.find(({ ids }) => ids.includes(id));
+  const shown = (['fails', 'holds', 'reported'] as const).find((verdict) => lines[verdict] > 0);
+  const by = showing.length > 0 ? showing.map((claim) => claim.id).join(', ') : (known?.reason ?? '');
+  return { paper: paper.name, id, verdict: shown ?? known?.why ?? 'missing', lines, by };
+}
+
+/** Verdicts on all claims of papers about these systems, paper by paper. */
+export function paperClaims(
+  systems: readonly string[],
+  claims: readonly Claim[],
+  rows: readonly Row[],
+): PaperClaim[] {
+  return PAPERS.flatMap((paper) => {
+    const ids = new Set(systems.flatMap((system) => idsAbout(paper, system)));
+    return [...ids].map((id) => paperClaim(paper, id, claims, rows));
+  });
 }

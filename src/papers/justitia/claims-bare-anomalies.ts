@@ -1,4 +1,4 @@
-/** What Justitia says about bare devices: the isolation anomalies. */
+/** Justitia's claims about bare devices: the isolation anomalies. */
 
 import { avgUs, gbps, mmps, p50Us, p99Us } from '../../mix/metrics.ts';
 import type { Mix } from '../../mix/mixture.ts';
@@ -21,12 +21,12 @@ function besideB(profile: string, b: string, more: MixOptions = {}): Record<stri
   };
 }
 
-/** A latency of D alongside B, relative to alone. */
+/** The latency of D alongside B, relative to D alone. */
 function latencyRatio(what: string, us: typeof avgUs, expect: Expectation): Check {
   return { what, unit: 'x', measure: (runs: Runs) => us(runs.bd, 'D') / us(runs.d, 'D'), expect };
 }
 
-/** The rate of M alongside B, relative to alone. */
+/** The rate of M alongside B, relative to M alone. */
 function rateRatio(what: string, expect: Expectation): Check {
   return { what, unit: 'x', measure: (runs: Runs) => mmps(runs.bm, 'M') / mmps(runs.m, 'M'), expect };
 }
@@ -37,7 +37,7 @@ const ANOMALIES: readonly Check[] = [
   rateRatio('rate of M alongside B, relative to alone', falls()),
 ];
 
-/** The factors of Justitia's figures 3 and 4, and the median latency that the first factor is relative to. */
+/** The factors of Justitia's figures 3 and 4, and the median latency to which the first factor is relative. */
 function factorsOfFigures(p50: number, p99: number, alone: string): Check[] {
   return [
     latencyRatio('median of the latency application, relative to alone', p50Us, ratio(p50)),

@@ -1,4 +1,4 @@
-/** What Justitia says about bare devices: applications of one kind, rate limiters, systems like FaSST and DARE. */
+/** Justitia's claims about bare devices: applications of one kind, rate limiters, systems like FaSST and DARE. */
 
 import { avgUs, gbps, latencySpread, mmps, p50Us, p99Us, spread } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';

@@ -1,11 +1,9 @@
 /** Justitia's figures of sections 3 and 5: anomalies on bare devices. */
-
 import { gbps } from '../../mix/metrics.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';
 import { bandwidth, median, p99, rate, stated, toAlone } from '../engine/panels.ts';
-import { dareAndCrail } from './dare.ts';
-import { B, IB, L, NETWORK, type Network, on, onInfiniBand, ROCE, T } from './kinds.ts';
+import { B, dareAndCrail, IB, L, NETWORK, type Network, on, onInfiniBand, ROCE, T } from './kinds.ts';
 
 const alone = on(L);
 

@@ -1,11 +1,9 @@
 /** Justitia's figures of section 6.1: isolation. */
-
 import { gbps } from '../../mix/metrics.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';
 import { bandwidth, median, p99, rate } from '../engine/panels.ts';
-import { dareAndCrail } from './dare.ts';
-import { B, IB, L, NETWORK, type Network, on, T } from './kinds.ts';
+import { B, dareAndCrail, IB, L, NETWORK, type Network, on, T } from './kinds.ts';
 
 const figure11: Figure<Network> = {
   number: '11',

@@ -1,4 +1,4 @@
-/** What Palos says about bare devices. */
+/** Palos's claims about bare devices. */
 
 import { avgUs, gbps, mmps, share } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';

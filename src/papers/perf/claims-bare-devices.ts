@@ -1,10 +1,10 @@
-/** What PeRF says about bare devices: rates, latencies, hardware schedulers, two racks. */
+/** PeRF's claims about bare devices: rates, latencies, hardware schedulers, two racks. */
 
 import { avgUs, gbps, mmps, p99Us } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { closedForm, falls, range, ratio, reported, rises } from '../engine/expect.ts';
 import { mix } from '../engine/mix.ts';
-import { RACKS, RACKS_B, RACKS_D } from './racks.ts';
+import { RACKS, RACKS_B, RACKS_D } from './claims-network.ts';
 
 const D = 'D:size=16,think=1us';
 

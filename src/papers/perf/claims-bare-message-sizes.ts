@@ -1,4 +1,4 @@
-/** What PeRF says about bare devices: how message sizes share a device. */
+/** PeRF's claims about bare devices: how message sizes share a device. */
 
 import { avgUs, gbps, mmps, share } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
@@ -88,7 +88,7 @@ const M = 'M:name=fg,size=16';
 
 const D = 'D:name=fg,size=16,think=1us';
 
-/** In bytes; sizes up to the MTU of 4096. */
+/** Sizes in bytes, up to the MTU of 4096. */
 const UP_TO_MTU = [64, 256, 1024, 2048, 4096];
 
 const BEYOND = [8192, 65536, 1 << 20, 1e9];

@@ -1,4 +1,4 @@
-/** What PeRF says about bare devices: applications with one and with several queue pairs. */
+/** PeRF's claims about bare devices: applications with one and with several queue pairs. */
 
 import { avgUs, mmps, p99Us, spread } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';

@@ -98,7 +98,7 @@ const KNOBS: readonly Knob[] = [
   { knob: 'isolation', values: ['auto', 'always', 'never'], apps: [B] },
 ];
 
-/** What is measured for each application: bandwidth, rate or latency. */
+/** The metric of each application: bandwidth, rate or latency. */
 function metricOf(app: string) {
   const { kind, name = kind } = mixApp(app).spec;
   if (kind === 'B') return { what: `bandwidth of ${name}`, unit: 'Gbps', name, measure: gbps };
@@ -135,7 +135,7 @@ const knobs: Claim = {
 
 const KIB = 1024;
 
-/** In KiB: from 8 KiB to half the egress FIFO, and values outside that range. */
+/** Values in KiB: from 8 KiB to half the egress FIFO, and values outside that range. */
 const FLAT = [8, 12, 16, 20, 24];
 
 const OUTSIDE = [1, 2, 4, 32, 48, 64];
@@ -193,7 +193,7 @@ const subMsgSize: Claim = {
   checks: [...FLAT, ...OUTSIDE].flatMap(lines),
 };
 
-/** In bytes; 900 is the paper's PeRF_S. */
+/** Values in bytes; 900 is the paper's PeRF_S. */
 const UNITS = [512, 900, 1024, 1536, 2048, 4096];
 
 const LAST = UNITS.length - 1;

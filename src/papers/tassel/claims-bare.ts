@@ -1,4 +1,4 @@
-/** What Tassel says about bare devices. */
+/** Tassel's claims about bare devices. */
 
 import { avgUs, gbps, mmps } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';

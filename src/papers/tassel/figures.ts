@@ -51,7 +51,7 @@ function limitedFlows(limited: Limited, paper: number) {
   } satisfies Omit<Figure<number>, 'number' | 'title' | 'source'>;
 }
 
-/** In Gbit/s. */
+/** Rates in Gbit/s. */
 const RATES = [0.0001, 0.001, 0.01, 0.1, 1, 10, 100];
 
 /** Low rates are measured with short messages over a long time. */

@@ -3,10 +3,16 @@
  * window, each the maximum over its queue pairs. The first request of a queue pair decides at once; later changes
  * need two windows that agree. The results are in the context's page of counters.
  */
-import * as M from '../../coordinator/member-table.ts';
+import { type MemberPage, WRITTEN_NS } from '../../coordinator/member-table.ts';
+import type { MemberColumns } from '../../coordinator/ruler.ts';
 import { BYTES, SEEN } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
+import { ISO_TRAFFIC_UNDECLARED } from '../../verbs/constants.ts';
+import { RETH_BYTES, ROCE } from '../kit/wire.ts';
+import * as M from './columns.ts';
+import { master } from './master.ts';
+import { slots } from './slot-rotation.ts';
 import { type ActiveTenants, GrantedTenants } from './wait-pacer.ts';
 
 /** Minimum mean message size of a bandwidth application. */
@@ -16,10 +22,6 @@ const PARTS = 8;
 const STRIDE = PARTS + 1;
 /** Delay from the first request to the first sample. It doubles with each sample, up to the sample period. */
 export const FIRST_SAMPLE_NS = 10_000;
-
-/** Headers and gap of a RoCEv2 packet, and the extra header that names remote memory. */
-const HEADER_BYTES = 82;
-const RETH_BYTES = 16;
 
 /** Kinds of queue pairs. */
 export const UNKNOWN = 0;
@@ -33,7 +35,7 @@ export interface ClassifierOptions {
   readonly windowNs: number;
 }
 
-// What a queue pair posts, two bits per inspection; a byte holds the last four.
+// The opcodes that a queue pair posts, in two bits per inspection; a byte holds the last four inspections.
 const SENDS = 1;
 const READS = 2;
 const ALL_SENDS = 0x55;
@@ -49,7 +51,13 @@ class FillingTenants extends GrantedTenants {
 /** The activity of a context on one device through which its data leaves. */
 export class EgressDevice {
   readonly device: string;
-  readonly page: M.MemberPage;
+  readonly page: MemberPage;
+  /** What it reports to perf's master, and what the master grants. */
+  readonly master: MemberColumns;
+  /** What it reports of its tenant's slot, and what it is granted. */
+  readonly slots: MemberColumns;
+  /** Class and arity at the last decision. A change affects other members at once. */
+  lastKind = 2 * M.IDLE;
   /** The active tenants; `filling` is for turns that need no gaps. */
   readonly tenants: ActiveTenants;
   readonly filling: ActiveTenants;
@@ -66,16 +74,29 @@ export class EgressDevice {
   awaitsAnswers = 0;
   /** Wire bytes since the last sample. */
   wireBytes = 0.5;
+  /** The highest class of its queue pairs, and the highest that one declares (classes have the numbers of ISO_TRAFFIC_*). */
+  verdict = M.IDLE;
+  declared = M.IDLE;
+  /** A declaration has changed, so the next sample sets the class at once. */
+  isRelabelled = false;
 
-  constructor(device: string, page: M.MemberPage) {
+  constructor(device: string, page: MemberPage) {
     this.device = device;
     this.page = page;
-    this.tenants = new GrantedTenants(page);
-    this.filling = new FillingTenants(page);
+    this.master = page.columns(master);
+    this.slots = page.columns(slots);
+    this.tenants = new GrantedTenants(this.master, this.slots);
+    this.filling = new FillingTenants(this.master, this.slots);
   }
 
   get isSplit(): boolean {
-    return this.page.grants[M.SPLIT] === 1;
+    return this.master.grants[M.SPLIT] === 1;
+  }
+
+  /** Its class, combined with whether it has several queue pairs. */
+  get kind(): number {
+    const { reports } = this.master;
+    return 2 * reports[M.CLASS] + (reports[M.ACTIVE_QPS] > 1 ? 1 : 0);
   }
 
   /** Begins a sample. */
@@ -86,10 +107,13 @@ export class EgressDevice {
     this.queueLength = 0;
     this.awaitsAnswers = 0;
     this.wireBytes = 0;
+    this.verdict = M.IDLE;
+    this.declared = M.IDLE;
   }
 
-  /** Adds the mean message, queue length and wire bytes of a queue pair. */
-  add(meanBytes: number, queue: number, wireBytes: number): void {
+  /** Adds the class, mean message, queue length and wire bytes of a queue pair. */
+  add(of: number, meanBytes: number, queue: number, wireBytes: number): void {
+    this.verdict = Math.max(this.verdict, of);
     this.activeQps++;
     if (meanBytes >= LARGE_BYTES) this.largeQps++;
     this.meanBytes = Math.max(this.meanBytes, meanBytes);
@@ -108,19 +132,19 @@ export class Member {
   readonly qps: QpView[] = [];
   /** Wire overhead of a small message. */
   readonly headerBytes: number;
-  /** Time to the next sample; 0: none planned. */
+  /** Time to the next sample; 0 if none is planned. */
   periodNs = 0;
   lastSampleNs = 0;
-  /** When the next sample is due. */
+  /** The time at which the next sample is due. */
   nextSampleNs = 0.5;
   /** Number of the current part of the window, since time 0. */
   part = -1;
 
-  constructor(context: ContextView, page: M.MemberPage) {
+  constructor(context: ContextView, page: MemberPage) {
     this.context = context;
     this.main = new EgressDevice(context.device, page);
     this.egressDevices = [this.main];
-    this.headerBytes = (context.nic?.headerBytes ?? HEADER_BYTES) + RETH_BYTES;
+    this.headerBytes = (context.nic?.headerBytes ?? ROCE.headerBytes) + RETH_BYTES;
   }
 
   get home(): EgressDevice {
@@ -128,7 +152,7 @@ export class Member {
   }
 
   /** The page of `main`. */
-  get page(): M.MemberPage {
+  get page(): MemberPage {
     return this.main.page;
   }
 
@@ -137,11 +161,11 @@ export class Member {
     return this.main.isProvisional;
   }
 
-  /** Queue pairs that may send at a time, by the strictest of its devices; 0: all. */
+  /** Queue pairs that may send at a time, by the strictest of its devices; 0 for all. */
   get allowance(): number {
     let least = 0;
-    for (const { page } of this.egressDevices) {
-      const allow = page.grants[M.QNUM_ALLOW];
+    for (const { master } of this.egressDevices) {
+      const allow = master.grants[M.QNUM_ALLOW];
       if (allow > 0 && (least === 0 || allow < least)) least = allow;
     }
     return least;
@@ -154,10 +178,12 @@ export class Classifier {
   private partNs = 0;
   /** By queue pair. */
   kinds: Uint8Array = new Uint8Array(64);
-  /** 1: the opcode of its requests was not inspected since the last sample. */
+  /** 1 if the opcode of its requests was not inspected since the last sample. */
   uninspected: Uint8Array = new Uint8Array(64);
   /** SENDS or READS by inspection. */
   private inspections: Uint8Array = new Uint8Array(64);
+  /** ISO_TRAFFIC_*, as declared. */
+  private traffic: Uint8Array = new Uint8Array(64);
   /** Egress of its READ data. */
   private readonly readEgress: (EgressDevice | undefined)[] = [];
   /** By queue pair and part: bytes and messages at the part's start, and the longest queue during it. */
@@ -195,8 +221,18 @@ export class Classifier {
     this.uninspected[qp.index] = 1;
     this.inspections = fitColumn(this.inspections, qp.index);
     this.inspections[qp.index] = 0;
+    this.traffic = fitColumn(this.traffic, qp.index);
+    this.traffic[qp.index] = qp.labels.traffic;
     this.readEgress[qp.index] = undefined;
     member.qps.push(qp);
+  }
+
+  /** Notes the labels of a queue pair. Returns whether it declares another kind of traffic than before. */
+  relabel(member: Member, { index, labels }: QpView): boolean {
+    if (this.traffic[index] === labels.traffic) return false;
+    this.traffic[index] = labels.traffic;
+    for (const place of member.egressDevices) place.isRelabelled = true;
+    return true;
   }
 
   remove(member: Member, qp: QpView): void {
@@ -204,7 +240,7 @@ export class Classifier {
     if (at >= 0) member.qps.splice(at, 1);
   }
 
-  /** Records what a queue pair posts. `answers`: the egress of its READ data; undefined: no READ. */
+  /** Records what a queue pair posts. `answers` is the egress of its READ data, or undefined if there is no READ. */
   inspect(qp: QpView, answers: EgressDevice | undefined): void {
     const { index } = qp;
     this.inspections[index] = (this.inspections[index] << 2) | (answers === undefined ? SENDS : READS);
@@ -212,7 +248,7 @@ export class Classifier {
     this.uninspected[index] = 0;
   }
 
-  /** The egress of its large messages; if it both sends and READs, a device that splits them. */
+  /** The egress of a queue pair's large messages; if it both sends and READs, a device that splits them. */
   egressOf(member: Member, qp: QpView): EgressDevice {
     const answers = this.readEgress[qp.index];
     if (answers === undefined) return member.home;
@@ -238,21 +274,24 @@ export class Classifier {
   recordFirst(member: Member, qp: QpView, bytes: number, count: number): void {
     const isLarge = bytes >= LARGE_BYTES;
     this.kinds[qp.index] = isLarge ? LARGE : SMALL;
-    const verdict = this.verdict(bytes, count);
+    const verdict = this.classOf(qp.index, bytes, count);
     for (const place of member.egressDevices) {
       if (!this.leavesBy(member, qp, place, isLarge)) continue;
-      const { counters } = place.page;
-      counters[M.ACTIVE_QPS]++;
-      counters[M.MEAN_BYTES] = Math.max(counters[M.MEAN_BYTES], bytes);
-      counters[M.QUEUE_LENGTH] = Math.max(counters[M.QUEUE_LENGTH], count);
-      if (isLarge) counters[M.LARGE_QPS]++;
-      if (counters[M.CLASS] === M.IDLE) place.isProvisional = true;
-      counters[M.CLASS] = Math.max(counters[M.CLASS], verdict);
+      const { reports } = place.master;
+      reports[M.ACTIVE_QPS]++;
+      reports[M.MEAN_BYTES] = Math.max(reports[M.MEAN_BYTES], bytes);
+      reports[M.QUEUE_LENGTH] = Math.max(reports[M.QUEUE_LENGTH], count);
+      if (isLarge) reports[M.LARGE_QPS]++;
+      if (reports[M.CLASS] === M.IDLE) place.isProvisional = true;
+      place.declared = Math.max(place.declared, this.traffic[qp.index]);
+      reports[M.CLASS] = Math.max(reports[M.CLASS], verdict);
     }
     chooseMain(member);
   }
 
-  private verdict(bytes: number, queue: number): number {
+  /** The class that a queue pair declares, otherwise the one that its messages and its queue show. */
+  private classOf(index: number, bytes: number, queue: number): number {
+    if (this.traffic[index] !== ISO_TRAFFIC_UNDECLARED) return this.traffic[index];
     if (bytes >= LARGE_BYTES) return M.BANDWIDTH;
     return queue > this.options.thMApp ? M.MESSAGES : M.DELAY;
   }
@@ -266,7 +305,7 @@ export class Classifier {
     return member.nextSampleNs;
   }
 
-  /** Samples all queue pairs. False: nothing was sent within the window, and nothing is outstanding. */
+  /** Samples all queue pairs. Returns false if nothing was sent within the window and nothing is outstanding. */
   sample(member: Member, nowNs: number, out: Actions): boolean {
     this.advanceWindow(member, nowNs);
     let active = 0;
@@ -280,7 +319,7 @@ export class Classifier {
     return active > 0;
   }
 
-  /** Adds a queue pair to its egress devices. False: nothing to add. */
+  /** Adds a queue pair to its egress devices. Returns false if there is nothing to add. */
   private sampleQp(member: Member, qp: QpView, out: Actions): boolean {
     const { index, counts } = qp;
     this.uninspected[index] = 1;
@@ -291,11 +330,13 @@ export class Classifier {
     if (mean < 0) return false;
     const queue = this.longestQueueOf(index);
     const isLarge = mean >= LARGE_BYTES;
+    const of = this.classOf(qp.index, mean, queue);
     for (const place of member.egressDevices) {
       if (!this.leavesBy(member, qp, place, isLarge)) continue;
+      place.declared = Math.max(place.declared, this.traffic[qp.index]);
       // A READ sends only its request; the peer sends the data.
       const isRequest = place === member.home && this.readEgress[index] !== place && this.onlyReads(qp);
-      place.add(mean, queue, isRequest ? headers : bytes + headers);
+      place.add(of, mean, queue, isRequest ? headers : bytes + headers);
       if (!isLarge && this.onlyReads(qp)) place.awaitsAnswers = 1;
     }
     return true;
@@ -303,15 +344,15 @@ export class Classifier {
 
   private report(member: Member, place: EgressDevice, nowNs: number, spanNs: number): void {
     const { page, activeQps, largeQps, meanBytes, queueLength, wireBytes } = place;
-    const { counters } = page;
-    counters[M.WIRE_GBPS] = spanNs > 0 ? Math.max(0, (8 * wireBytes) / spanNs) : 0;
-    counters[M.ACTIVE_QPS] = activeQps;
-    counters[M.LARGE_QPS] = largeQps;
-    counters[M.MEAN_BYTES] = meanBytes;
-    counters[M.QUEUE_LENGTH] = queueLength;
-    counters[M.AWAITS_ANSWERS] = place.awaitsAnswers;
-    counters[M.WRITTEN_NS] = nowNs;
-    this.applyVerdict(place, member.part, activeQps === 0 ? M.IDLE : this.verdict(meanBytes, queueLength));
+    const { reports } = place.master;
+    reports[M.WIRE_GBPS] = spanNs > 0 ? Math.max(0, (8 * wireBytes) / spanNs) : 0;
+    reports[M.ACTIVE_QPS] = activeQps;
+    reports[M.LARGE_QPS] = largeQps;
+    reports[M.MEAN_BYTES] = meanBytes;
+    reports[M.QUEUE_LENGTH] = queueLength;
+    reports[M.AWAITS_ANSWERS] = place.awaitsAnswers;
+    page.counters[WRITTEN_NS] = nowNs;
+    this.applyVerdict(place, member.part, place.verdict);
   }
 
   /** Begins the parts that are due, which include what was sent since the last sample. */
@@ -328,7 +369,7 @@ export class Classifier {
     member.part = part;
   }
 
-  /** Mean message size of a queue pair within the window; -1: nothing sent, and nothing outstanding. */
+  /** Mean message size of a queue pair within the window; -1 if nothing was sent and nothing is outstanding. */
   private meanOf(qp: QpView, part: number, outstanding: number): number {
     const { index, counts } = qp;
     const from = index * STRIDE;
@@ -355,30 +396,31 @@ export class Classifier {
 
   /** Applies a verdict at once if it is idle or the first on the rate, otherwise if it lasts longer than a part. */
   private applyVerdict(place: EgressDevice, part: number, verdict: number): void {
-    const { counters } = place.page;
-    const known = counters[M.CLASS];
+    const { reports } = place.master;
+    const known = reports[M.CLASS];
     if (verdict === known) {
       place.candidate = M.IDLE;
-    } else if (verdict === M.IDLE || known === M.IDLE || place.isProvisional) {
-      counters[M.CLASS] = verdict;
+    } else if (verdict === M.IDLE || known === M.IDLE || place.isProvisional || place.isRelabelled) {
+      reports[M.CLASS] = verdict;
       place.candidate = M.IDLE;
     } else if (place.candidate !== verdict) {
       place.candidate = verdict;
       place.candidatePart = part;
     } else if (part > place.candidatePart + 1) {
-      counters[M.CLASS] = verdict;
+      reports[M.CLASS] = verdict;
       place.candidate = M.IDLE;
     }
     place.isProvisional = false;
+    place.isRelabelled = false;
   }
 }
 
 /** Selects its own device, unless large messages leave only elsewhere. On the old one it demands no slot. */
 function chooseMain(member: Member): void {
   const { main, home, egressDevices } = member;
-  const isLarge = ({ page }: EgressDevice) => page.counters[M.CLASS] === M.BANDWIDTH;
+  const isLarge = (place: EgressDevice) => place.master.reports[M.CLASS] === M.BANDWIDTH;
   const next = isLarge(home) ? home : (egressDevices.find(isLarge) ?? home);
   if (next === main) return;
-  main.page.counters[M.SLOT_DEMAND] = M.NO_DEMAND;
+  main.slots.reports[M.SLOT_DEMAND] = M.NO_DEMAND;
   member.main = next;
 }

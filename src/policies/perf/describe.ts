@@ -1,8 +1,9 @@
 /** PeRF's view of a context, in words. */
-import { REASONS } from '../../coordinator/master.ts';
-import * as M from '../../coordinator/member-table.ts';
+import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
 import { type EgressDevice, LARGE_BYTES, type Member } from './classifier.ts';
+import * as M from './columns.ts';
+import { REASONS } from './master.ts';
 
 const KINDS = ['idle', 'D', 'M', 'B'] as const;
 
@@ -12,17 +13,17 @@ export function describe(
   splits: (place: EgressDevice) => boolean,
   thMApp: number,
 ): Omit<PolicyState, 'policy'>[] {
-  const isCut = ({ page, isSplit }: EgressDevice) => isSplit && page.counters[M.CLASS] === M.BANDWIDTH;
+  const isCut = ({ master, isSplit }: EgressDevice) => isSplit && master.reports[M.CLASS] === M.BANDWIDTH;
   const place = egressDevices.find(isCut) ?? main;
-  const { counters, grants } = place.page;
-  const of = counters[M.CLASS];
+  const { reports, grants } = place.master;
+  const of = reports[M.CLASS];
   if (of === M.IDLE) return [];
-  const arity = counters[M.ACTIVE_QPS] > 1 ? 'multi' : 'single';
-  const mean = `messages of ${Math.round(counters[M.MEAN_BYTES])} bytes`;
-  const queue = `${counters[M.QUEUE_LENGTH]} outstanding`;
+  const arity = reports[M.ACTIVE_QPS] > 1 ? 'multi' : 'single';
+  const mean = `messages of ${Math.round(reports[M.MEAN_BYTES])} bytes`;
+  const queue = `${reports[M.QUEUE_LENGTH]} outstanding`;
   const does = [
     splits(place) && of === M.BANDWIDTH ? 'its messages are split' : '',
-    allowance > 0 ? `${allowance} of ${counters[M.ACTIVE_QPS]} queue pairs at a time` : '',
+    allowance > 0 ? `${allowance} of ${reports[M.ACTIVE_QPS]} queue pairs at a time` : '',
   ].filter((text) => text !== '');
   // Next to split large messages, "nothing to isolate" would be wrong.
   const isSmall = does.length === 0 && of !== M.BANDWIDTH && arity === 'single';
@@ -33,9 +34,11 @@ export function describe(
       tenant: context.tenant,
       kind: `${KINDS[of]}_${arity}`,
       because:
-        of === M.BANDWIDTH
-          ? `${mean}, ${LARGE_BYTES} or more`
-          : `${mean}, ${queue}, ${of === M.MESSAGES ? 'more than' : 'at most'} ${thMApp}`,
+        place.declared === of
+          ? `declared as ${TRAFFIC_NAMES[of]}`
+          : of === M.BANDWIDTH
+            ? `${mean}, ${LARGE_BYTES} or more`
+            : `${mean}, ${queue}, ${of === M.MESSAGES ? 'more than' : 'at most'} ${thMApp}`,
       does: does.length > 0 ? does.join(', ') : 'left alone',
       why: why + (place === home ? '' : ` on ${place.device}`),
     },

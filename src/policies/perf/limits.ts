@@ -1,24 +1,23 @@
 /** Limits of a tenant (PeRF, section 3.4): requests per second, and queue pairs. Its contexts share them. */
+import { Bucket } from '../../shim/limits/bucket.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 
 /** Limits of one tenant. */
 export interface LimitOptions {
-  /** 0: no limit. */
+  /** 0 means no limit. */
   readonly maxRequestsPerS: number;
   /** Requests that may be posted at once after an idle period. */
   readonly burstRequests: number;
-  /** 0: no limit. */
+  /** 0 means no limit. */
   readonly maxQps: number;
 }
 
 interface Tenant {
   readonly device: string;
   qps: number;
-  /** Requests that may be posted, and the time of that count. */
-  readonly budget: Float64Array;
+  /** Requests that may be posted. */
+  readonly budget: Bucket;
 }
-const REQUESTS = 0;
-const AT_NS = 1;
 
 /** The minimum number of contexts that triggers a sweep of closed ones. */
 const MIN_SWEEP = 64;
@@ -27,7 +26,7 @@ const MIN_SWEEP = 64;
 export class Limits {
   private readonly options: LimitOptions;
   private readonly tenants = new Map<string, Tenant>();
-  /** By context. */
+  /** Tenants by context. */
   private readonly byContext: Tenant[] = [];
   /** By queue pair. */
   private readonly byQp: Tenant[] = [];
@@ -45,8 +44,7 @@ export class Limits {
     const key = tenant === '' ? null : `${device} ${tenant}`;
     let found = key === null ? undefined : this.tenants.get(key);
     if (found === undefined) {
-      const budget = new Float64Array([this.options.burstRequests, Number.NEGATIVE_INFINITY]);
-      found = { device, qps: 0, budget };
+      found = { device, qps: 0, budget: new Bucket({ burst: this.options.burstRequests, nowNs }) };
     }
     if (key !== null) this.tenants.set(key, found);
     this.byContext[index] = found;
@@ -61,16 +59,17 @@ export class Limits {
     const live = new Set(this.openedContexts.map(({ index }) => this.byContext[index]));
     for (const [key, tenant] of this.tenants) {
       if (tenant.device !== device || tenant.qps > 0 || live.has(tenant)) continue;
-      if (this.earned(tenant.budget, nowNs) >= this.options.burstRequests) this.tenants.delete(key);
+      if (this.options.maxRequestsPerS === 0 || this.current(tenant.budget).isFull(nowNs))
+        this.tenants.delete(key);
     }
   }
 
-  /** The budget at `nowNs`. */
-  private earned(budget: Float64Array, nowNs: number): number {
+  /** The budget at the current rate. */
+  private current(budget: Bucket): Bucket {
     const { maxRequestsPerS, burstRequests } = this.options;
-    if (maxRequestsPerS === 0) return burstRequests;
-    const earned = Math.max(0, nowNs - budget[AT_NS]) * maxRequestsPerS * 1e-9;
-    return Math.min(burstRequests, budget[REQUESTS] + earned);
+    budget.setRate(maxRequestsPerS / 1e9);
+    budget.setBurst(burstRequests);
+    return budget;
   }
 
   addQp({ index, context }: QpView): void {
@@ -89,12 +88,9 @@ export class Limits {
 
   /** How many of `count` requests may be posted now. */
   take(qp: QpView, count: number, out: Actions): number {
-    const { budget } = this.byQp[qp.index];
-    const nowNs = out.nowNs(qp.context);
-    budget[REQUESTS] = this.earned(budget, nowNs);
-    budget[AT_NS] = nowNs;
-    const n = Math.min(count, Math.floor(budget[REQUESTS]));
-    budget[REQUESTS] -= n;
+    const budget = this.current(this.byQp[qp.index].budget);
+    const n = Math.min(count, Math.floor(budget.fill(out.nowNs(qp.context))));
+    budget.take(n);
     return n;
   }
 }

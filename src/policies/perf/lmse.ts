@@ -18,7 +18,7 @@ export class Lmse {
   readonly slots = 64;
   private feedPieces = 0;
   private readonly pacer: WaitPacer;
-  /** The sink of the empty datagrams that replace 0_WAITs on a datagram queue pair; null: none. */
+  /** The sink of the empty datagrams that replace 0_WAITs on a datagram queue pair; null if there is none. */
   private readonly sinkOf: (qp: QpView) => ResourceView | null;
   /** By queue pair: empty datagrams that had no room yet. */
   private dueSends: Float64Array = new Float64Array(64);
@@ -74,7 +74,7 @@ export class Lmse {
     pacer.markIdle(qp);
   }
 
-  /** Its tenant slot is over: its rate until the next one means nothing. */
+  /** Its tenant slot is over, so its rate until the next slot is meaningless. */
   pause(qp: QpView): void {
     this.pacer.pause(qp);
   }
@@ -101,7 +101,7 @@ export class Lmse {
         quota.bytes -= n * size;
         quota.slots -= 2 * n;
       } else {
-        // End the turn at its quota: the next one is enabled relative to that.
+        // Ends the turn at its quota, because the next turn is enabled relative to that.
         const part = isCut ? Math.min(bytes, Math.max(quota.bytes, LARGE_BYTES)) : bytes;
         this.sendPart(qp, part, out);
         quota.bytes -= part;
@@ -111,7 +111,7 @@ export class Lmse {
     }
   }
 
-  /** Bytes that take as long as the handover of a turn; 0: unknown. */
+  /** Bytes that take as long as the handover of a turn; 0 if unknown. */
   handoverBytes(qp: QpView, out: Actions, tenants: ActiveTenants): number {
     this.pacer.select(qp, tenants, out, true);
     return this.pacer.handoverBytes;
@@ -148,7 +148,7 @@ export class Lmse {
     else if (this.sinkOf(qp) !== null) this.dueSends[qp.index] += count;
   }
 
-  /** Sends the due empty datagrams, one slot each. False: some are still due. */
+  /** Sends the due empty datagrams, one slot each. Returns false if some are still due. */
   private sendDue(qp: QpView, out: Actions, slots = Number.POSITIVE_INFINITY): boolean {
     const due = this.dueSends[qp.index];
     if (due === 0) return true;

@@ -35,7 +35,7 @@ export interface MessageEngine {
   issue(qp: QpView, out: Actions, quota: Quota): void;
   /** Bytes sent while the device starts the next turn; absent or 0: `TurnLimits.aheadBytes`. */
   aheadBytes?(qp: QpView, out: Actions): number;
-  /** Whether the queue pair must not send now. The engine feeds it when it may. */
+  /** Whether the queue pair must not send now. The engine feeds it when it may send again. */
   holds?(qp: QpView, out: Actions): boolean;
 }
 
@@ -104,7 +104,7 @@ export class Mqse {
     };
   }
 
-  /** New limits apply from the next turn on. */
+  /** New limits apply from the next turn. */
   configure(options: Readonly<MqseOptions>, out: Actions): void {
     this.options = options;
     for (const group of this.groups) {
@@ -113,7 +113,7 @@ export class Mqse {
     }
   }
 
-  /** Sets QNum_allow of a context; 0: no turns. Returns false if the device cannot create PCQ. */
+  /** Sets QNum_allow of a context; 0 means no turns. Returns false if the device cannot create PCQ. */
   allow(context: ContextView, count: number, out: Actions): boolean {
     const group = this.groups[context.index];
     if (group === undefined || group.allow === count) return true;
@@ -158,7 +158,7 @@ export class Mqse {
     const taker = this.takerOf(qp);
     while (out.backlog(qp) > 0 && !this.isHeldByEngine(taker, out)) {
       if (out.isCrossChannel(qp)) {
-        // It may wait for a queue pair that in turn waits for the end of this turn.
+        // The request may wait for a queue pair that itself waits for the end of this turn.
         if (taker.phase === OPEN) this.close(taker, out);
         taker.phase = NO_TURN;
         if (!out.execute(qp)) return;
@@ -262,7 +262,7 @@ export class Mqse {
         this.closeAhead(taker, out);
         return true;
       }
-      // No queue pair waits for its end, so the turn goes on, once its own WAIT is over.
+      // No queue pair waits for its end, so the turn continues once its own WAIT is over.
       if (taker.pendingWaits > 0 || !mayContinue(taker, out)) return false;
       this.fill(taker, out);
     }
@@ -434,7 +434,7 @@ function hasRoom({ pendingWaits, allow, pcq }: Group): boolean {
   return pendingWaits < allow * WAITING_PER_ALLOWED && pcq!.hasRoom;
 }
 
-/** Whether few enough requests are in flight for a turn without an end to go on. */
+/** Whether few enough requests are in flight for a turn without an end to continue. */
 function mayContinue({ qp, group }: TurnTaker, out: Actions): boolean {
   const { turnBytes, turnRequests } = group.limits;
   return out.inflight(qp) < TURNS_AHEAD * turnRequests && out.inflightBytes(qp) < TURNS_AHEAD * turnBytes;

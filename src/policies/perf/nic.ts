@@ -1,14 +1,12 @@
 /** The NIC as the engines see it: facts that the device reports, unless options override them. */
 import type { ContextView } from '../../shim/policy.ts';
 import type { NicFacts } from '../../verbs/nic.ts';
+import { ROCE } from '../kit/wire.ts';
 
 /** Options override facts of the same name. */
 export type NicOptions = { readonly [K in keyof NicFacts]?: number | undefined };
 
-/** Defaults of most NICs: RoCEv2's headers and gaps without RETH; packets of 4096 bytes. */
-const HEADER_BYTES = 82;
-const MTU_BYTES = 4096;
-/** Of a ConnectX-6. */
+/** Defaults, of a ConnectX-6. */
 const LATENCY_NS = 1900;
 const HANDOVER_NS = 1350;
 
@@ -19,7 +17,7 @@ export interface Nic {
   readonly headerBytes: number;
   readonly wqeGapNs: number;
   readonly waitStepNs: number;
-  /** Infinity: unknown or unlimited. */
+  /** Infinity if unknown or unlimited. */
   readonly processingUnits: number;
   readonly egressFifoBytes: number;
   readonly latencyNs: number;
@@ -35,19 +33,14 @@ export function nicOf({ nic }: ContextView, options: NicOptions): Nic | null {
   return {
     linkGbps,
     waitStepNs,
-    mtuBytes: fact('mtuBytes') ?? MTU_BYTES,
-    headerBytes: fact('headerBytes') ?? HEADER_BYTES,
+    mtuBytes: fact('mtuBytes') ?? ROCE.mtuBytes,
+    headerBytes: fact('headerBytes') ?? ROCE.headerBytes,
     wqeGapNs: fact('wqeGapNs') ?? waitStepNs,
     processingUnits: fact('processingUnits') ?? Number.POSITIVE_INFINITY,
     egressFifoBytes: fact('egressFifoBytes') ?? Number.POSITIVE_INFINITY,
     latencyNs: fact('latencyNs') ?? LATENCY_NS,
     handoverNs: fact('handoverNs') ?? HANDOVER_NS,
   };
-}
-
-/** Wire bytes of a message of this length. */
-export function wireBytes(nic: Nic, bytes: number): number {
-  return bytes + Math.max(1, Math.ceil(bytes / nic.mtuBytes)) * nic.headerBytes;
 }
 
 /**

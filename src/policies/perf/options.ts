@@ -86,7 +86,9 @@ export const perfOptions = z
       .stringbool()
       .or(z.boolean())
       .default(false)
-      .describe('follow the paper: its choice of mixtures, its number of 0_WAITs, no rotation of tenants'),
+      .describe(
+        'follows the paper: its choice of mixtures, its number of 0_WAITs, and no rotation of tenants',
+      ),
     maxRequestsPerS: z.coerce
       .number()
       .min(0)

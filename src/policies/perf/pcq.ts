@@ -132,7 +132,7 @@ export class Pcq {
     this.balance(out);
   }
 
-  /** Releases the next ticket in the stead of an overdue turn, whose own ENABLE then adds no further turn. */
+  /** Releases the next ticket in place of an overdue turn, whose own ENABLE then adds no further turn. */
   lend(out: Actions): void {
     this.lent++;
     this.balance(out);
@@ -155,7 +155,7 @@ export class Pcq {
     this.balance(out);
   }
 
-  /** Turns beyond those allowed once all posted requests are executed; negative: missing turns. */
+  /** Turns beyond those allowed once all posted requests are executed; negative if turns are missing. */
   private get surplus(): number {
     return this.enables - this.tickets + this.open - this.concurrentTurns - this.lent;
   }

@@ -3,20 +3,8 @@
  * observes to the coordinator. With nothing to isolate, requests bypass the engines.
  */
 
-import type { MasterRules } from '../../coordinator/master.ts';
-import {
-  BUSY_LARGE_QPS,
-  CLASS,
-  HELD_DEMAND,
-  IDLE,
-  NO_ROTATION,
-  QNUM_ALLOW,
-  SLOT_DEMAND,
-  SLOT_STATE,
-  WRITTEN_NS,
-} from '../../coordinator/member-table.ts';
+import { WRITTEN_NS } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
-import type { Grant } from '../../shim/coordinator-port.ts';
 import { plainRun } from '../../shim/plain-requests.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
@@ -30,7 +18,7 @@ import {
   IBV_WR_RDMA_READ,
 } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import type { PolicyState } from '../../verbs/provider.ts';
+import type { PolicyGauge, PolicyState } from '../../verbs/provider.ts';
 import { mergeOptions } from '../parse-options.ts';
 import {
   Classifier,
@@ -41,12 +29,14 @@ import {
   SMALL,
   UNKNOWN,
 } from './classifier.ts';
+import { BUSY_LARGE_QPS, CLASS, HELD_DEMAND, IDLE, NO_ROTATION, SLOT_DEMAND, SLOT_STATE } from './columns.ts';
 import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
+import { master, masterRulesOf } from './master.ts';
 import { MQSE_KINDS, Mqse, type MqseOptions, type Quota, TOKEN_BITS } from './mqse.ts';
-import { nicOf } from './nic.ts';
-import { FIXED, isLimited, type PerfOptions, perfOptions } from './options.ts';
+import { FIXED, type PerfOptions, perfOptions } from './options.ts';
+import { slotRules, slots } from './slot-rotation.ts';
 import { SoftwareTurns } from './software-turns.ts';
 import { SLOT_TIMER, TenantSlots } from './tenant-slots.ts';
 import type { ActiveTenants } from './wait-pacer.ts';
@@ -75,10 +65,11 @@ export class Perf implements Policy {
   private readonly mqse: Mqse;
   private readonly softwareTurns: SoftwareTurns;
   private readonly tenantSlots: TenantSlots;
-  /** By context. */
+  /** Columns by context. */
   private readonly members: Member[] = [];
-  private readonly rules: MasterRules[] = [];
-  /** By queue pair. */
+  /** MasterRules.rotateFrom */
+  private readonly rotateFrom: number[] = [];
+  /** Columns by queue pair. */
   private readonly qps: QpView[] = [];
 
   constructor(given: PerfOptions, coordinators: CoordinatorRegistry) {
@@ -126,9 +117,12 @@ export class Perf implements Policy {
       if (member === undefined || !this.registry.has(member.context)) continue;
       const { context } = member;
       this.classifier.restartWindow(member);
-      this.rules[context.index] = this.rulesOf(context, out);
-      this.registry.runPass(context, this.rules[context.index], out.nowNs(context));
-      this.registry.notifyMembers(context);
+      const toRules = (given: PerfOptions) => masterRulesOf(given, context, out.wait);
+      this.registry.changeRules(context, master, options, toRules);
+      this.registry.changeRules(context, slots, options, slotRules);
+      this.rotateFrom[context.index] = toRules(options).rotateFrom;
+      this.decide(member, out.nowNs(context));
+      this.registry.announceAll(context);
       this.allow(context, member.allowance, out);
       this.endPassPlain(member, out);
       this.feedAll(member, out);
@@ -141,39 +135,24 @@ export class Perf implements Policy {
 
   setup(resources: Resources, out: Actions): void {
     const { context } = resources;
+    const toRules = (given: PerfOptions) => masterRulesOf(given, context, out.wait);
+    this.registry.govern(context, master, this.options, toRules);
+    this.registry.govern(context, slots, this.options, slotRules);
+    this.rotateFrom[context.index] = toRules(this.options).rotateFrom;
     this.mqse.setup(resources);
     this.softwareTurns.setup(resources);
     this.limits.addContext(context, out.nowNs(context), (one) => this.registry.has(one));
     this.members[context.index] = new Member(context, this.registry.page(context));
     this.tenantSlots.addContext(context);
-    this.rules[context.index] = this.rulesOf(context, out);
     this.allow(context, 0, out);
   }
 
-  private rulesOf(context: ContextView, out: Actions): MasterRules {
-    const { options } = this;
-    return {
-      ...options,
-      selective: options.paper,
-      rotateFrom: this.rotateFrom(context, out),
-      // The window that classifies a context, plus the delay of a late sample.
-      silentNs: options.windowNs + 2 * options.samplePeriodNs,
-    };
-  }
-
-  /**
-   * The number of large queue pairs from which tenants rotate: with more than the NIC has processing units, 0_WAITs occupy
-   * units that queue pairs with data need. Infinity: never.
-   */
-  private rotateFrom(context: ContextView, out: Actions): number {
-    const { rotation, paper } = this.options;
-    if (rotation === 'off' || paper || isLimited(this.options)) return Number.POSITIVE_INFINITY;
-    if (rotation === 'on') return 0;
-    if (out.wait === 'emulated') return Number.POSITIVE_INFINITY;
-    return nicOf(context, this.options)?.processingUnits ?? Number.POSITIVE_INFINITY;
-  }
-
   onQp(qp: QpView, change: QpChange, out: Actions): void {
+    if (change === 'labels') {
+      const member = this.members[qp.context.index];
+      if (this.classifier.relabel(member, qp)) this.sampleSoon(member, out);
+      return;
+    }
     this.mqse.onQp(qp, change, out);
     this.softwareTurns.onQp(qp, change, out);
     if (change === 'created') {
@@ -210,7 +189,7 @@ export class Perf implements Policy {
       if (this.mqse.shapes(qp) || this.softwareTurns.shapes(qp)) return 0;
       out.passPlain(qp, LARGE_BYTES);
       const egress = this.classifier.egressOf(member, qp);
-      if (!this.splits(egress) && egress.page.grants[SLOT_STATE] === NO_ROTATION) return count;
+      if (!this.splits(egress) && egress.slots.grants[SLOT_STATE] === NO_ROTATION) return count;
     }
     return qp.type === IBV_QPT_RC || qp.type === IBV_QPT_UD ? large : count;
   }
@@ -240,13 +219,13 @@ export class Perf implements Policy {
   private recordFirst(member: Member, qp: QpView, largeBytes: number, count: number, out: Actions): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
-    const { counters } = this.classifier.egressOf(member, qp).page;
-    if (this.classifier.kinds[qp.index] === UNKNOWN || counters[CLASS] === IDLE) {
+    const egress = this.classifier.egressOf(member, qp);
+    if (this.classifier.kinds[qp.index] === UNKNOWN || egress.master.reports[CLASS] === IDLE) {
       const { main } = member;
       this.classifier.recordFirst(member, qp, largeBytes, count);
       if (member.main !== main) this.tenantSlots.onMove(member, main, out);
-      counters[WRITTEN_NS] = nowNs;
-      this.registry.runPass(context, this.rules[context.index], nowNs);
+      egress.page.counters[WRITTEN_NS] = nowNs;
+      this.decide(member, nowNs);
       // The next sample notifies the members that changed. It is brought forward, and other members' starts do not delay it.
       if (this.registry.hasChanges(context)) this.sampleSoon(member, out);
     }
@@ -287,11 +266,10 @@ export class Perf implements Policy {
   private holds(member: Member, qp: QpView, out: Actions): boolean {
     if (this.tenantSlots.holds(member, qp, out)) return true;
     const { context, home } = member;
-    const { grants } = home.page;
-    const isCrowd = grants[BUSY_LARGE_QPS] > this.rules[context.index].rotateFrom;
+    const isCrowd = home.master.grants[BUSY_LARGE_QPS] > this.rotateFrom[context.index];
     if (
       !home.isProvisional ||
-      grants[SLOT_STATE] !== NO_ROTATION ||
+      home.slots.grants[SLOT_STATE] !== NO_ROTATION ||
       !isCrowd ||
       this.classifier.kinds[qp.index] === SMALL
     )
@@ -312,13 +290,14 @@ export class Perf implements Policy {
   }
 
   /**
-   * The tenants that compete with a queue pair whose messages are split within its turns; null: they are not split.
+   * The tenants that compete with a queue pair whose messages are split within its turns; null if they are not split.
    */
   private splitTenants(qp: QpView): ActiveTenants | null {
     const member = this.members[qp.context.index];
     const egress = this.classifier.egressOf(member, qp);
     if (this.splits(egress)) return egress.tenants;
-    // At this end a turn of READs is over once they are requested, so a turn may request only what arrives within it.
+    // At this end a turn of READs is over once they are requested, so a turn may request only as much as arrives within
+    // it.
     return this.classifier.onlyReads(qp) ? egress.filling : null;
   }
 
@@ -368,13 +347,22 @@ export class Perf implements Policy {
     if (!this.softwareTurns.onInternal(token, out)) this.mqse.onInternal(token, status, out);
   }
 
-  onGrant(context: ContextView, { kind }: Grant, out: Actions): void {
+  onGrants(context: ContextView, out: Actions): void {
     const member = this.members[context.index];
-    if (kind === QNUM_ALLOW) this.allow(context, member.allowance, out);
-    if (kind === SLOT_STATE) this.tenantSlots.onGrant(member, out);
+    this.allow(context, member.allowance, out);
+    this.tenantSlots.onGrants(member, out);
   }
 
-  /** Sets how many queue pairs of a context may send at the same time; 0: all. */
+  /** Has the master decide at each device where the member sends. */
+  private decide({ context, egressDevices }: Member, nowNs: number): void {
+    for (const place of egressDevices) {
+      const { kind } = place;
+      this.registry.decide(context, master, nowNs, kind !== place.lastKind, place.device);
+      place.lastKind = kind;
+    }
+  }
+
+  /** Sets how many queue pairs of a context may send at the same time; 0 for all. */
   private allow(context: ContextView, granted: number, out: Actions): void {
     const { qpIsolation, qNumAllow } = this.options;
     const count = { auto: granted, always: qNumAllow, never: 0 }[qpIsolation];
@@ -401,13 +389,13 @@ export class Perf implements Policy {
   private sample(member: Member, out: Actions): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
-    const { main, page, home } = member;
+    const { main, home } = member;
     // Requests held for a slot may no longer need one, or need one at another device. No other event would feed them.
-    const isToFeed = home.isProvisional || page.counters[SLOT_DEMAND] === HELD_DEMAND;
+    const isToFeed = home.isProvisional || main.slots.reports[SLOT_DEMAND] === HELD_DEMAND;
     const isActive = this.classifier.sample(member, nowNs, out);
     if (member.main !== main) this.tenantSlots.onMove(member, main, out);
-    this.registry.runPass(context, this.rules[context.index], nowNs);
-    this.registry.notifyMembers(context);
+    this.decide(member, nowNs);
+    this.registry.announceAll(context);
     // Changes by a coordinator of another thread are not announced to this one.
     this.allow(context, member.allowance, out);
     if (isActive) this.planSample(member, nowNs, out);
@@ -419,6 +407,18 @@ export class Perf implements Policy {
   inspect(): Omit<PolicyState, 'policy'>[] {
     const open = this.members.filter((member) => this.registry.has(member.context));
     return open.flatMap((member) => describe(member, (egress) => this.splits(egress), this.options.thMApp));
+  }
+
+  /** Whether the messages of each context are split, and how many of its queue pairs may send at a time. */
+  gauges(): Omit<PolicyGauge, 'policy'>[] {
+    const open = this.members.filter((member) => this.registry.has(member.context) && member.qps.length > 0);
+    return open.flatMap(({ context, home, allowance }) => {
+      const { device, tenant } = context;
+      return [
+        { device, tenant, name: 'split', unit: '0 or 1', value: home.isSplit ? 1 : 0 },
+        { device, tenant, name: 'allowed', unit: 'queue pairs, 0: all', value: allowance },
+      ];
+    });
   }
 
   /** Brings the next sample forward after a change that other members should learn of. */

@@ -11,7 +11,7 @@ import { type Quota, TOKEN_BITS } from './mqse.ts';
 
 /** Lengths of turns. */
 export interface SoftwareTurnOptions {
-  /** Per turn that the device ends. */
+  /** Limits of a turn that the device ends. */
   readonly turnBytes: number;
   readonly turnRequests: number;
   /** A turn that takes longer than this no longer blocks others. */
@@ -22,7 +22,7 @@ export interface SoftwareTurnOptions {
 export interface SoftwareTurnEngine {
   /** Issues the oldest held requests within `quota` (mqse.ts: MessageEngine). */
   issue(qp: QpView, out: Actions, quota: Quota): void;
-  /** Bytes sent while the device starts the next turn (mqse.ts); 0: unknown. */
+  /** Bytes sent while the device starts the next turn (mqse.ts); 0 if unknown. */
   aheadBytes(qp: QpView, out: Actions): number;
   /** Feeds a queue pair that may send. */
   feed(qp: QpView, out: Actions): void;
@@ -42,10 +42,10 @@ const HANDOVER_FACTOR = 2;
 const AHEAD_SLOTS = 40;
 
 const IDLE = 0;
-/** In the queue of its group. */
+/** Whether it is in the queue of its group. */
 const WAITING = 1;
 const OPEN = 2;
-/** The mark of its end is posted. */
+/** Whether the mark of its end is posted. */
 const ENDING = 3;
 
 class DatagramQp {
@@ -67,7 +67,7 @@ class DatagramQp {
 interface Group {
   readonly resources: Resources;
   sink: ResourceView | null;
-  /** 0: no turns. */
+  /** 0 means no turns. */
   allow: number;
   readonly active: DatagramQp[];
   readonly queue: DatagramQp[];
@@ -78,9 +78,9 @@ interface Group {
 export class SoftwareTurns {
   private readonly engine: SoftwareTurnEngine;
   private readonly options: SoftwareTurnOptions;
-  /** By context. */
+  /** Groups by context. */
   private readonly groups: (Group | undefined)[] = [];
-  /** By queue pair. */
+  /** Members by queue pair. */
   private readonly qps: (DatagramQp | undefined)[] = [];
 
   constructor(engine: SoftwareTurnEngine, options: SoftwareTurnOptions) {
@@ -93,12 +93,12 @@ export class SoftwareTurns {
     this.groups[index] = { resources, sink: null, allow: 0, active: [], queue: [], qps: [] };
   }
 
-  /** The sink of this queue pair's empty datagrams; null: none. */
+  /** The sink of this queue pair's empty datagrams; null if there is none. */
   sinkOf(qp: QpView): ResourceView | null {
     return this.groups[qp.context.index]?.sink ?? null;
   }
 
-  /** Whether this queue pair takes turns, so that no request goes straight. */
+  /** Whether this queue pair takes turns, so that none of its requests goes straight to the device. */
   shapes(qp: QpView): boolean {
     if (qp.type !== IBV_QPT_UD) return false;
     const group = this.groups[qp.context.index];
@@ -134,7 +134,7 @@ export class SoftwareTurns {
     }
   }
 
-  /** Sets how many queue pairs of a context may send at once; 0: all. */
+  /** Sets how many queue pairs of a context may send at once; 0 for all. */
   allow({ index }: ContextView, count: number, out: Actions): void {
     const group = this.groups[index];
     if (group === undefined || group.allow === count) return;
@@ -158,7 +158,7 @@ export class SoftwareTurns {
     if (member === undefined) return;
     while (out.backlog(qp) > 0) {
       if (out.isCrossChannel(qp)) {
-        // It may wait for a queue pair that awaits this turn.
+        // The request may wait for a queue pair that itself waits for this turn.
         if (member.phase !== IDLE) this.abandon(member, out);
         if (!out.execute(qp)) return;
         continue;
@@ -169,7 +169,7 @@ export class SoftwareTurns {
     if (member.phase === OPEN && hasWaiting(member.group)) this.close(member, out);
   }
 
-  /** True: the token belongs here. */
+  /** Returns whether the token belongs to this engine. */
   onInternal(token: number, out: Actions): boolean {
     if ((token & ((1 << TOKEN_BITS) - 1)) !== SOFTWARE_TURN_ENDED) return false;
     const member = this.qps[token >>> TOKEN_BITS];
@@ -221,7 +221,7 @@ export class SoftwareTurns {
     quota.requests = Math.ceil(this.options.turnRequests * REQUESTS_FACTOR * part);
   }
 
-  /** False: no more for now. */
+  /** Returns false if it can issue no more now. */
   private issue(member: DatagramQp, out: Actions): boolean {
     const { qp, quota, group } = member;
     if (quota.bytes <= 0 || quota.requests <= 0) {
@@ -229,7 +229,7 @@ export class SoftwareTurns {
         this.close(member, out);
         return false;
       }
-      // With none waiting, it goes on with at most a turn in flight.
+      // If none is waiting, it continues with at most one turn in flight.
       if (!this.mayFly(qp, out)) return false;
       this.fill(quota, 1 - AHEAD);
     }
@@ -271,7 +271,10 @@ export class SoftwareTurns {
     this.endTurn(member, out);
   }
 
-  /** Takes away its turn, or its wait for one; if it has requests to send, it asks for the next. */
+  /**
+   * Takes away the queue pair's turn or its place in the queue; if it has requests to send, it queues for the next
+   * turn.
+   */
   private endTurn(member: DatagramQp, out: Actions): void {
     const { group, qp } = member;
     remove(group.active, member);

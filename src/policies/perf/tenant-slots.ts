@@ -1,10 +1,14 @@
 /**
  * The member's side of the rotation of tenants. With more queue pairs of large messages than the NIC has processing
  * units, 0_WAITs would occupy units that queue pairs with data need. Bandwidth tenants then send one after the other,
- * each in a tenant slot that the coordinator grants (src/coordinator/slot-rotation.ts). Outside its slot a tenant's large
+ * each in a tenant slot that the coordinator grants (slot-rotation.ts). Outside its slot a tenant's large
  * requests are held, while the application may continue to post.
  */
 
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
+import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
+import { fitColumn } from '../../shim/tables.ts';
+import { type EgressDevice, LARGE_BYTES, type Member, SMALL } from './classifier.ts';
 import {
   DRAINED_SLOT,
   HELD_DEMAND,
@@ -16,16 +20,13 @@ import {
   SLOT_END_NS,
   SLOT_NUMBER,
   SLOT_STATE,
-} from '../../coordinator/member-table.ts';
-import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
-import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
-import { fitColumn } from '../../shim/tables.ts';
-import { type EgressDevice, LARGE_BYTES, type Member, SMALL } from './classifier.ts';
+} from './columns.ts';
 import { TOKEN_BITS } from './mqse.ts';
+import { slots } from './slot-rotation.ts';
 
 /**
- * A slot stops issuing early enough for its last requests to complete within it, as measured; at most this part of
- * it.
+ * A tenant stops issuing early enough for its last requests to complete within its slot, by a measured time of at most
+ * this part of the slot.
  */
 const MOST_DRAIN = 0.5;
 const SMOOTHING = 0.5;
@@ -79,19 +80,19 @@ export class TenantSlots {
 
   /** Whether the held requests of this queue pair must wait for their tenant's slot. */
   holds(member: Member, qp: QpView, out: Actions): boolean {
-    const { grants, counters } = member.page;
+    const { grants, reports } = member.main.slots;
     if (grants[SLOT_STATE] === NO_ROTATION) {
       // When rotation begins again, the member must request a slot anew, which also sets its timer.
-      counters[SLOT_DEMAND] = NO_DEMAND;
+      reports[SLOT_DEMAND] = NO_DEMAND;
       return false;
     }
     if (this.engine.kindOf(qp) === SMALL) return false;
     const { context } = member;
     const nowNs = out.nowNs(context);
-    if (counters[SLOT_DEMAND] !== HELD_DEMAND) {
-      counters[SLOT_DEMAND] = HELD_DEMAND;
+    if (reports[SLOT_DEMAND] !== HELD_DEMAND) {
+      reports[SLOT_DEMAND] = HELD_DEMAND;
       // No other tenant has requested the slot that this one had finished, so the slot continues.
-      if (grants[SLOT_STATE] === OWN_SLOT && this.mayIssue(member, nowNs)) counters[DRAINED_SLOT] = NO_SLOT;
+      if (grants[SLOT_STATE] === OWN_SLOT && this.mayIssue(member, nowNs)) reports[DRAINED_SLOT] = NO_SLOT;
       this.rotate(member, nowNs, out);
     } else if (grants[SLOT_STATE] === OWN_SLOT && !this.mayIssue(member, nowNs)) {
       if (out.inflightBytes(qp) < LARGE_BYTES) this.update(member, nowNs, out);
@@ -101,33 +102,38 @@ export class TenantSlots {
   }
 
   private mayIssue(member: Member, nowNs: number): boolean {
-    const { grants } = member.page;
+    const { grants } = member.main.slots;
     return (
       grants[SLOT_STATE] === NO_ROTATION || (grants[SLOT_STATE] === OWN_SLOT && nowNs < this.stopNs(member))
     );
   }
 
-  private stopNs({ context, page: { grants } }: Member): number {
+  private stopNs({
+    context,
+    main: {
+      slots: { grants },
+    },
+  }: Member): number {
     return grants[SLOT_END_NS] - (this.drainNs[context.index] || this.lastDrainNs);
   }
 
   /** Ends the slot, unless no other tenant requests one. */
   private stopIssuing(member: Member, nowNs: number, out: Actions): void {
-    const { context, page } = member;
+    const { context, main } = member;
     const { index } = context;
-    const slot = page.grants[SLOT_NUMBER];
+    const slot = main.slots.grants[SLOT_NUMBER];
     if (this.stoppedSlot[index] === slot) return;
     this.rotate(member, nowNs, out);
-    if (page.grants[SLOT_NUMBER] !== slot || this.mayIssue(member, nowNs)) return;
+    if (main.slots.grants[SLOT_NUMBER] !== slot || this.mayIssue(member, nowNs)) return;
     this.stoppedSlot[index] = slot;
     this.stoppedNs[index] = nowNs;
   }
 
   /** Marks the slot as finished: what was sent in it has completed, or leaves before the next tenant's data. */
-  private markDrained({ context, page }: Member, nowNs: number): void {
+  private markDrained({ context, main }: Member, nowNs: number): void {
     const { index } = context;
-    const slot = page.grants[SLOT_NUMBER];
-    page.counters[DRAINED_SLOT] = slot;
+    const slot = main.slots.grants[SLOT_NUMBER];
+    main.slots.reports[DRAINED_SLOT] = slot;
     if (this.stoppedSlot[index] !== slot) return;
     const tookNs = Math.min(nowNs - this.stoppedNs[index], MOST_DRAIN * this.slotNs);
     const known = this.drainNs[index];
@@ -137,8 +143,8 @@ export class TenantSlots {
 
   /** Updates the demand after a queue pair failed or was destroyed. */
   onQpChange(member: Member, out: Actions): void {
-    const { context, page } = member;
-    if (page.counters[SLOT_DEMAND] !== NO_DEMAND) this.update(member, out.nowNs(context), out);
+    const { context, main } = member;
+    if (main.slots.reports[SLOT_DEMAND] !== NO_DEMAND) this.update(member, out.nowNs(context), out);
   }
 
   /**
@@ -147,25 +153,25 @@ export class TenantSlots {
   onMove(member: Member, from: EgressDevice, out: Actions): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
-    this.registry.rotate(from.device, nowNs, this.slotNs);
+    this.rotateAt(member, from.device, nowNs);
     if (!member.qps.some((qp) => out.backlog(qp) > 0)) return;
     out.timer(context, nowNs, (context.index << TOKEN_BITS) | SLOT_TIMER);
   }
 
   /** Updates the demand after a queue pair was fed, because the slot may be over soon. */
   onFed(member: Member, qp: QpView, out: Actions): void {
-    const { grants, counters } = member.page;
-    if (grants[SLOT_STATE] === NO_ROTATION || counters[SLOT_DEMAND] !== HELD_DEMAND || out.backlog(qp) > 0)
+    const { grants, reports } = member.main.slots;
+    if (grants[SLOT_STATE] === NO_ROTATION || reports[SLOT_DEMAND] !== HELD_DEMAND || out.backlog(qp) > 0)
       return;
     this.update(member, out.nowNs(member.context), out);
   }
 
   /** Handles a change of the slot's owner. */
-  onGrant(member: Member, out: Actions): void {
-    const { grants, counters } = member.page;
+  onGrants(member: Member, out: Actions): void {
+    const { grants, reports } = member.main.slots;
     const nowNs = out.nowNs(member.context);
     if (grants[SLOT_STATE] !== NO_ROTATION) {
-      if (counters[SLOT_DEMAND] === NO_DEMAND) return;
+      if (reports[SLOT_DEMAND] === NO_DEMAND) return;
       this.update(member, nowNs, out);
     }
     if (this.mayIssue(member, nowNs)) this.engine.feedAll(member, out);
@@ -173,8 +179,8 @@ export class TenantSlots {
 
   /** Handles the end of a slot, a poll for an overdue slot, or a move to another device. */
   onTimer(member: Member, out: Actions): void {
-    const { grants, counters } = member.page;
-    if (grants[SLOT_STATE] !== NO_ROTATION && counters[SLOT_DEMAND] !== NO_DEMAND) {
+    const { grants, reports } = member.main.slots;
+    if (grants[SLOT_STATE] !== NO_ROTATION && reports[SLOT_DEMAND] !== NO_DEMAND) {
       const nowNs = out.nowNs(member.context);
       this.rotate(member, nowNs, out);
       this.update(member, nowNs, out);
@@ -184,7 +190,7 @@ export class TenantSlots {
 
   /** Reports the member's demand, and gives up the slot if it has finished. */
   private update(member: Member, nowNs: number, out: Actions): void {
-    const { grants, counters } = member.page;
+    const { grants, reports } = member.main.slots;
     let demand = NO_DEMAND;
     let isInFlight = false;
     let bytes = 0;
@@ -196,7 +202,7 @@ export class TenantSlots {
       bytes += inflight;
     }
     if (isInFlight && demand === NO_DEMAND) demand = IN_FLIGHT_DEMAND;
-    counters[SLOT_DEMAND] = demand;
+    reports[SLOT_DEMAND] = demand;
     if (grants[SLOT_STATE] === NO_ROTATION) return;
     const hasSlot = grants[SLOT_STATE] === OWN_SLOT;
     if (hasSlot && demand !== NO_DEMAND && !this.mayIssue(member, nowNs))
@@ -211,19 +217,24 @@ export class TenantSlots {
   }
 
   private rotate(member: Member, nowNs: number, out: Actions): void {
-    this.registry.rotate(member.main.device, nowNs, this.slotNs);
+    this.rotateAt(member, member.main.device, nowNs);
     this.planTimer(member, nowNs, out);
+  }
+
+  private rotateAt({ context }: Member, device: string, nowNs: number): void {
+    this.registry.decide(context, slots, nowNs, true, device);
+    this.registry.announce(device);
   }
 
   /** Sets the timer for the next check, which needs no event from elsewhere. */
   private planTimer(member: Member, nowNs: number, out: Actions, restNs = 0): void {
-    const { context, page } = member;
-    const { grants, counters } = page;
+    const { context, main } = member;
+    const { grants, reports } = main.slots;
     let atNs = nowNs + this.slotNs;
-    if (grants[SLOT_STATE] === NO_ROTATION || counters[SLOT_DEMAND] === NO_DEMAND)
+    if (grants[SLOT_STATE] === NO_ROTATION || reports[SLOT_DEMAND] === NO_DEMAND)
       atNs = Number.POSITIVE_INFINITY;
     else if (grants[SLOT_STATE] === OWN_SLOT) {
-      const isIssuing = counters[SLOT_DEMAND] === HELD_DEMAND && this.mayIssue(member, nowNs);
+      const isIssuing = reports[SLOT_DEMAND] === HELD_DEMAND && this.mayIssue(member, nowNs);
       const pollNs = Math.min(restNs > 0 ? restNs : POLL_NS, POLL_NS, this.slotNs);
       atNs = isIssuing ? this.stopNs(member) : nowNs + pollNs;
     }

@@ -3,7 +3,7 @@ import type { QpView } from '../../shim/policy.ts';
 import type { Resources } from '../../shim/resources.ts';
 import type { Pcq } from './pcq.ts';
 
-/** What one turn may still issue. */
+/** The quota that one turn may still issue. */
 export interface Quota {
   bytes: number;
   requests: number;
@@ -36,9 +36,9 @@ export class TurnTaker {
   aheadBytes = 0;
   /** Turns posted and not known to be over. */
   turns = 0;
-  /** Of these, turns whose ENABLE is posted. */
+  /** The number of these turns whose ENABLE is posted. */
   closedTurns = 0;
-  /** Of these, overdue turns in whose stead PCQ already released a ticket. */
+  /** The number of overdue ones in place of which PCQ already released a ticket. */
   lentTurns = 0;
   /** WAITs of turns that are not known to be over. */
   pendingWaits = 0;
@@ -46,13 +46,13 @@ export class TurnTaker {
   ticket = 0;
   /** Whether it is in the group's queue. */
   isQueued = false;
-  /** When its current turn began to hold up others, as far as is known. */
+  /** The time at which its current turn began to hold up others, as far as is known. */
   sinceNs = 0.5;
   /** Bytes in flight at the last check of the watchdog. */
   inflightBytes = 0.5;
   /** Overdue turns in a row. */
   strikes = 0;
-  /** Until then it sends without tickets. */
+  /** The time until which it sends without tickets. */
   ticketlessUntilNs = 0.5;
 
   constructor(qp: QpView, group: Group) {
@@ -67,7 +67,7 @@ export interface Group {
   readonly watchdogToken: number;
   pcq: Pcq | null;
   limits: Readonly<TurnLimits>;
-  /** QNum_allow of the paper; 0: no turns. */
+  /** QNum_allow of the paper; 0 means no turns. */
   allow: number;
   readonly takers: TurnTaker[];
   /** Queue pairs with an open turn, the oldest first. */

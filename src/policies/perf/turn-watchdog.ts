@@ -4,7 +4,7 @@ import { type Group, OPEN, type TurnTaker } from './turn-takers.ts';
 
 /** A turn is overdue after this many average turns. */
 const LONG_TURN = 8;
-/** Before a turn has ended, and so without an average: after this many `watchdogNs`. */
+/** Before any turn has ended, there is no average, and a turn is overdue after this many `watchdogNs`. */
 const FIRST_TURN = 16;
 /** The time without tickets doubles with each overdue turn in a row, up to this many. */
 const MAX_STRIKES = 8;
@@ -17,7 +17,7 @@ export function startWatchdog(group: Group, watchdogNs: number, out: Actions): v
   out.timer(context, out.nowNs(context) + watchdogNs, group.watchdogToken);
 }
 
-/** Releases a ticket in the stead of each overdue turn. Restarts the timer while queue pairs wait. */
+/** Releases a ticket in place of each overdue turn. Restarts the timer while queue pairs wait. */
 export function checkTurns(group: Group, watchdogNs: number, out: Actions): void {
   group.isWatched = false;
   if (group.pendingWaits === 0 && group.queue.length === 0) return;

@@ -3,18 +3,13 @@
  * fill the egress FIFO again, because each of them alone fills most of the wire. `adaptive` limits all of them together
  * to the wire: a piece and its 0_WAITs take as long as the piece takes at the queue pair's share of the link.
  */
-import {
-  BUSY_LARGE_QPS,
-  type MemberPage,
-  NO_ROTATION,
-  QUEUE_TENANTS,
-  SLOT_STATE,
-  SMALL_GBPS,
-} from '../../coordinator/member-table.ts';
+import type { MemberColumns } from '../../coordinator/ruler.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD } from '../../verbs/constants.ts';
-import { type Nic, type NicOptions, nicOf, pieceBytes, wireBytes } from './nic.ts';
+import { packetBytes } from '../kit/wire.ts';
+import { BUSY_LARGE_QPS, NO_ROTATION, QUEUE_TENANTS, SLOT_STATE, SMALL_GBPS } from './columns.ts';
+import { type Nic, type NicOptions, nicOf, pieceBytes } from './nic.ts';
 
 /** The other tenants of the device, on which the number of 0_WAITs depends (from a member's grants). */
 export interface ActiveTenants {
@@ -32,26 +27,28 @@ export interface ActiveTenants {
 
 /** The active tenants according to the coordinator's latest grants. */
 export class GrantedTenants implements ActiveTenants {
-  private readonly page: MemberPage;
+  private readonly master: MemberColumns;
+  private readonly slots: MemberColumns;
 
-  constructor(page: MemberPage) {
-    this.page = page;
+  constructor(master: MemberColumns, slots: MemberColumns) {
+    this.master = master;
+    this.slots = slots;
   }
 
   get busyLargeQps(): number {
-    return this.page.grants[BUSY_LARGE_QPS];
+    return this.master.grants[BUSY_LARGE_QPS];
   }
 
   get smallGbps(): number {
-    return this.page.grants[SMALL_GBPS];
+    return this.master.grants[SMALL_GBPS];
   }
 
   get queueTenants(): number {
-    return this.page.grants[QUEUE_TENANTS];
+    return this.master.grants[QUEUE_TENANTS];
   }
 
   get rotate(): boolean {
-    return this.page.grants[SLOT_STATE] !== NO_ROTATION;
+    return this.slots.grants[SLOT_STATE] !== NO_ROTATION;
   }
 }
 
@@ -122,17 +119,17 @@ export class WaitPacer {
   private debt: Float64Array = new Float64Array(64);
   /** Bytes issued so far. */
   private issued: Float64Array = new Float64Array(64);
-  /** Time of the last rate measurement, and the bytes completed by then; NaN: idle since then. */
+  /** Time of the last rate measurement, and the bytes completed by then; NaN if idle since then. */
   private sinceNs: Float64Array = new Float64Array(64).fill(Number.NaN);
   private sinceBytes: Float64Array = new Float64Array(64);
   private isHeldBack: Uint8Array = new Uint8Array(64);
-  /** Computed time at which the device finishes the issued requests and their 0_WAITs; NaN: unknown. */
+  /** Computed time at which the device finishes the issued requests and their 0_WAITs; NaN if unknown. */
   private finishNs: Float64Array = new Float64Array(64).fill(Number.NaN);
   /** READs: multiple of the usual amount, part of the share before the last step, and measurements until the next. */
   private readFactor: Float64Array = new Float64Array(64).fill(1);
   private rateBefore: Float64Array = new Float64Array(64);
   private readRetryDelay: Uint8Array = new Uint8Array(64);
-  // Of the queue pair that is being fed.
+  // The following fields are of the queue pair that is being fed.
   private nic: Nic | null = null;
   private index = 0;
   /** Time of one 0_WAIT; for datagrams, of an empty datagram. */
@@ -237,7 +234,7 @@ export class WaitPacer {
     const nowNs = out.nowNs(qp.context);
     const dryNs = nowNs - finishNs[index];
     if (dryNs <= 0) return;
-    // NaN: it was paused.
+    // NaN means that it was paused.
     if (dryNs > 0 && this.isDry) debt[index] = Math.max(-this.maxDryNs, debt[index] - dryNs);
     finishNs[index] = nowNs;
   }
@@ -252,21 +249,22 @@ export class WaitPacer {
     return (8 * sharers) / ((nic.linkGbps - smallGbps) * this.usablePart(tenants));
   }
 
-  /** Bytes that, with their 0_WAITs, take as long as the handover of a turn; 0: unknown. */
+  /** Bytes that, with their 0_WAITs, take as long as the handover of a turn; 0 if unknown. */
   get handoverBytes(): number {
     return this.nic === null ? 0 : Math.floor(this.nic.handoverNs / this.nsPerByte);
   }
 
   /**
    * The delay after which the next tenant slot should begin, so that its first packet follows the last of `bytes` still
-   * in flight. 0 or less: now; NaN: unknown.
+   * in flight. A delay of 0 or less means now; NaN means unknown.
    */
   handoverDelayNs(context: ContextView, tenants: ActiveTenants, bytes: number, out: Actions): number {
     const nic = this.options.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(context);
     if (nic === null) return Number.NaN;
-    // On average, half of the current piece is gone. Completions are seen late, and posted requests are sent late.
+    // On average, half of the current piece has been sent. Completions are noticed late, and posted requests are sent
+    // late.
     const gone = pieceBytes(nic, this.options.subMsgSizeBytes) / 2;
-    const left = wireBytes(nic, Math.max(0, bytes - gone));
+    const left = packetBytes(nic, Math.max(0, bytes - gone));
     return left * this.leftoverNsPerByteOf(nic, tenants, 1) - nic.latencyNs - POST_NS;
   }
 
@@ -314,7 +312,7 @@ export class WaitPacer {
     if (this.isHeldBack[index] === 1) {
       debt[index] = 0;
     } else {
-      const total = debt[index] + count * (wireBytes(nic, bytes) * this.nsPerByte - nic.wqeGapNs);
+      const total = debt[index] + count * (packetBytes(nic, bytes) * this.nsPerByte - nic.wqeGapNs);
       if (!later) waits = Math.max(least, Math.floor(total / stepsNs));
       debt[index] = Math.max(-this.maxDryNs, total - waits * stepsNs);
     }
@@ -322,12 +320,12 @@ export class WaitPacer {
     return waits;
   }
 
-  /** Marks a queue pair without held requests: from here on its rate means nothing. */
+  /** Marks a queue pair without held requests, whose rate is meaningless from then on. */
   markIdle(qp: QpView): void {
     this.sinceNs[qp.index] = Number.NaN;
   }
 
-  /** Marks a queue pair that is held elsewhere, so that its silence means nothing either. */
+  /** Marks a queue pair that is held elsewhere, whose silence is therefore meaningless too. */
   pause(qp: QpView): void {
     this.markIdle(qp);
     this.finishNs[qp.index] = Number.NaN;
@@ -343,13 +341,13 @@ export class WaitPacer {
     const shareNs = this.pieceBytes * this.leftoverNsPerByte;
     const spanNs = nowNs - sinceNs[index];
     if (spanNs < WINDOW_PIECES * shareNs) return;
-    // NaN: the first measurement, or the first after an idle period.
+    // NaN at the first measurement, and at the first one after an idle period.
     if (spanNs >= WINDOW_PIECES * shareNs) {
       const part = ((done - sinceBytes[index]) * this.leftoverNsPerByte) / spanNs;
       if (part < HELD_BACK) this.isHeldBack[index] = 1;
       else if (part >= UNHINDERED) this.isHeldBack[index] = 0;
       const { mtuBytes } = this.nic!;
-      if (reads) this.adaptReads(index, (part * wireBytes(this.nic!, mtuBytes)) / mtuBytes);
+      if (reads) this.adaptReads(index, (part * packetBytes(this.nic!, mtuBytes)) / mtuBytes);
     }
     sinceNs[index] = nowNs;
     sinceBytes[index] = done;

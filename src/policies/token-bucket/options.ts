@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import type { ContextView } from '../../shim/policy.ts';
+import { ConfigError } from '../../verbs/errors.ts';
 
 const above0 = z.coerce.number().positive().max(1e6);
 
@@ -18,7 +20,7 @@ const byTenant = z.preprocess(
 
 /** Options that set the rates of tenants. */
 export const tenantRates = {
-  weights: byTenant.describe('shares of the link, as a:3/b:1; default 1 for each tenant'),
+  weights: byTenant.describe('shares of the link, as a:3/b:1; default: the label weight of each tenant'),
   ratesGbps: byTenant.describe(
     'fixed rates of tenants in Gbit/s, as a:10/b:2.5, instead of a share of the link',
   ),
@@ -48,3 +50,12 @@ export const tokenBucketOptions = z.strictObject({
 
 /** The options of token-bucket after parsing, with defaults filled in. */
 export type TokenBucketOptions = z.infer<typeof tokenBucketOptions>;
+
+/** @throws ConfigError if neither the rate of the context's link nor a rate of its tenant is known */
+export function requireRate(context: ContextView, options: TokenBucketOptions): void {
+  const linkGbps = options.linkGbps ?? context.nic?.linkGbps ?? 0;
+  if (linkGbps > 0 || Object.hasOwn(options.ratesGbps, context.tenant)) return;
+  throw new ConfigError(
+    `token-bucket: ${context.device} does not report the rate of its link; set linkGbps, or a rate for '${context.tenant}' in ratesGbps`,
+  );
+}

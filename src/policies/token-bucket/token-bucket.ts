@@ -1,32 +1,49 @@
 /**
  * A static token bucket for each tenant, as FreeFlow (NSDI 2019) limits containers. Requests of all queue pairs of a
- * tenant take tokens from its bucket. Without tokens they are held, and the queue pairs are served round robin, a piece
- * each. The coordinator computes the rates (src/coordinator/shares.ts).
+ * tenant take tokens from its bucket: bytes on the wire, in the direction that a request loads more. Without tokens they
+ * are held, and the queue pairs are served round robin, a piece each. The coordinator grants each context its rate
+ * (shares.ts), and a bucket fills at the sum of its contexts'.
  */
-import { tenantId } from '../../coordinator/coordinator.ts';
-import { RATE_GBPS, RATED_QPS } from '../../coordinator/member-table.ts';
+import type { MemberPage } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
-import type { ShareRules } from '../../coordinator/shares.ts';
-import type { Grant } from '../../shim/coordinator-port.ts';
+import type { MemberColumns } from '../../coordinator/ruler.ts';
 import { BYTES } from '../../shim/counters.ts';
+import { Bucket } from '../../shim/limits/bucket.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import type { Resources } from '../../shim/resources.ts';
-import { fitColumn } from '../../shim/tables.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
-import { ConfigError } from '../../verbs/errors.ts';
 import * as L from '../../verbs/layout.ts';
+import type { PolicyGauge } from '../../verbs/provider.ts';
+import { byContext, byTenant, Entities } from '../kit/entities.ts';
+import { NONE, RunQueue } from '../kit/run-queue.ts';
+import { BLOCKED, step } from '../kit/step.ts';
+import { type WireFacts, wireBytes, wireFactsOf } from '../kit/wire.ts';
 import { mergeOptions } from '../parse-options.ts';
-import { type Bucket, Buckets } from './buckets.ts';
-import { type TokenBucketOptions, tokenBucketOptions } from './options.ts';
+import { requireRate, type TokenBucketOptions, tokenBucketOptions } from './options.ts';
+import { RATE_GBPS, RATED_QPS, shareRulesOf, shares } from './shares.ts';
 
-/** RoCEv2's values, for devices that do not report them. */
-const MTU_BYTES = 4096;
-const HEADER_BYTES = 82;
-const NONE = -1;
-/** Timer tokens below this are indices of buckets. From here on they retry share() for a context. */
+/** Timer tokens below this are tenants. From here on they retry share() for a context. */
 const SHARE_RETRY_TOKEN = 2 ** 30;
 const SHARE_RETRY_NS = 2000;
+
+/** A context, as the coordinator knows it. */
+export interface Sharer {
+  readonly page: MemberPage;
+  /** Its columns of the ruler `shares`. */
+  readonly columns: MemberColumns;
+}
+
+/** The rate that contexts of one tenant are granted together. Asking shows that they are alive. */
+export function grantedGbps(sharers: readonly Sharer[]): number {
+  let gbps = 0;
+  for (const { page, columns } of sharers) {
+    // A context that sends is alive.
+    page.beat();
+    gbps += columns.grants[RATE_GBPS];
+  }
+  return gbps;
+}
 
 /** The policy token-bucket: holds requests until the bucket of their tenant has tokens for them. */
 export class TokenBucket implements Policy {
@@ -38,228 +55,190 @@ export class TokenBucket implements Policy {
   /** The shim executes the application's WAITs, because the device would count the completions of pieces. */
   readonly crossChannel = true;
   readonly statistics = 'itself';
-  private pieceBytes: number;
   private options: TokenBucketOptions;
   private readonly registry: CoordinatorRegistry;
-  /** By index. */
+  // By context.
   private readonly contexts: (ContextView | undefined)[] = [];
-  private readonly buckets: Buckets;
-  // By index of the queue pair.
-  private readonly qps: (QpView | undefined)[] = [];
-  private readonly bucketOf: (Bucket | undefined)[] = [];
-  private isWaiting = new Uint8Array(64);
-  /** The next queue pair that waits for the same bucket. */
-  private nextWaiting = new Float64Array(64);
-  // By index of the bucket: the first and the last waiting queue pair.
-  private readonly firstWaiting: number[] = [];
-  private readonly lastWaiting: number[] = [];
+  private readonly sharerOf: Sharer[] = [];
+  private readonly wire: WireFacts[] = [];
+  // By queue pair.
+  private readonly qps: QpView[] = [];
+  private readonly members = new Entities({ keyOf: byContext });
+  /** Debt outlives the queue pairs: a tenant that returns still owes it. */
+  private readonly tenants = new Entities({
+    keyOf: byTenant,
+    onNew: (tenant) => {
+      this.buckets[tenant] = new Bucket({ burst: this.options.burstBytes });
+      this.sharers[tenant] = [];
+    },
+    mayForget: (tenant, nowNs) => this.buckets[tenant].isFull(nowNs),
+  });
+  // By tenant: its tokens, and its contexts with queue pairs.
+  private readonly buckets: Bucket[] = [];
+  private readonly sharers: Sharer[][] = [];
+  /** Queue pairs that wait for tokens, a queue for each tenant. */
+  private readonly waiting = new RunQueue();
 
   constructor(options: TokenBucketOptions, coordinators: CoordinatorRegistry) {
     this.options = options;
-    this.pieceBytes = options.pieceBytes;
     this.splitsAboveBytes = options.pieceBytes;
-    this.buckets = new Buckets(options.burstBytes);
     this.registry = coordinators;
   }
 
   setup({ context }: Resources): void {
     this.contexts[context.index] = undefined;
-    this.requireRate(context, this.options);
-    this.registry.page(context).counters[RATED_QPS] = 0;
+    requireRate(context, this.options);
+    this.registry.govern(context, shares, this.options, shareRulesOf);
+    const page = this.registry.page(context);
+    const columns = page.columns(shares);
+    columns.reports[RATED_QPS] = 0;
+    this.sharerOf[context.index] = { page, columns };
     this.contexts[context.index] = context;
-  }
-
-  private requireRate(context: ContextView, options: TokenBucketOptions): void {
-    if (linkGbpsOf(context, options) > 0 || Object.hasOwn(options.ratesGbps, context.tenant)) return;
-    throw new ConfigError(
-      `token-bucket: ${context.device} does not report the rate of its link; set linkGbps, or a rate for '${context.tenant}' in ratesGbps`,
-    );
+    this.wire[context.index] = wireFactsOf(context.nic);
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
     const options = mergeOptions('token-bucket', tokenBucketOptions, this.options, changes, []);
-    const contexts = this.contexts.filter((context) => context !== undefined);
-    for (const context of contexts) this.requireRate(context, options);
+    for (const context of this.contexts) if (context !== undefined) requireRate(context, options);
     this.options = options;
-    this.pieceBytes = options.pieceBytes;
-    this.buckets.configure(options.burstBytes);
-    for (const context of new Set(this.qps.flatMap((qp) => qp?.context ?? []))) this.share(context, out);
-    for (const bucket of this.buckets.all) if (bucket !== undefined) this.serve(bucket, out);
+    for (const bucket of this.buckets) bucket.setBurst(options.burstBytes);
+    for (const context of this.contexts) {
+      if (context === undefined || !this.registry.has(context)) continue;
+      this.registry.changeRules(context, shares, options, shareRulesOf);
+      if (this.members.find(byContext({ context })) !== NONE) this.share(context, out);
+    }
+    for (let tenant = 0; tenant < this.tenants.limit; tenant++) this.serve(tenant, out);
   }
 
   onQp(qp: QpView, change: QpChange, out: Actions): void {
     if (change === 'created') this.addQp(qp, out);
-    if (change === 'destroyed') this.removeQp(qp, out);
+    if (change === 'labels') this.share(qp.context, out);
+    if (change === 'destroyed') this.removeQp(this.qps[qp.index], out);
+  }
+
+  private addQp(qp: QpView, out: Actions): void {
+    const { context, index } = qp;
+    const sharer = this.sharerOf[context.index];
+    const nowNs = out.nowNs(context);
+    const tenant = this.tenants.join(qp, nowNs);
+    this.qps[index] = qp;
+    const { reports } = sharer.columns;
+    reports[RATED_QPS] = this.members.count(this.members.join(qp));
+    if (reports[RATED_QPS] === 1) {
+      this.sharers[tenant].push(sharer);
+      this.share(context, out);
+    }
+    this.fill(tenant, nowNs);
+  }
+
+  private removeQp(qp: QpView | undefined, out: Actions): void {
+    if (qp === undefined || this.tenants.of(qp) === NONE) return;
+    const { context, index } = qp;
+    const sharer = this.sharerOf[context.index];
+    const nowNs = out.nowNs(context);
+    this.waiting.remove(index);
+    this.fill(this.tenants.of(qp), nowNs);
+    const tenant = this.tenants.leave(qp, nowNs);
+    const left = this.members.count(this.members.leave(qp));
+    if (left === 0) this.sharers[tenant] = this.sharers[tenant].filter((one) => one !== sharer);
+    if (!this.registry.has(context)) return;
+    sharer.columns.reports[RATED_QPS] = left;
+    if (left === 0) this.share(context, out);
+  }
+
+  /** Recomputes the rates of all tenants after a context got its first queue pair or lost its last. */
+  private share(context: ContextView, out: Actions): void {
+    const nowNs = out.nowNs(context);
+    const isDone = this.registry.decide(context, shares, nowNs);
+    this.registry.announce(context.device);
+    if (isDone) return;
+    out.timer(context, nowNs + SHARE_RETRY_NS, SHARE_RETRY_TOKEN + context.index);
+  }
+
+  /** Adds the tokens earned at the previous rate, and adopts the rate granted last. Without queue pairs, it stays. */
+  private fill(tenant: number, nowNs: number): void {
+    this.buckets[tenant].fill(nowNs);
+    if (this.sharers[tenant].length > 0) this.buckets[tenant].setRate(grantedGbps(this.sharers[tenant]) / 8);
   }
 
   /** Passes short messages while the bucket has tokens, so that a tenant below its rate is not delayed. */
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
-    const bucket = this.bucketOf[qp.index];
-    if (bucket === undefined || this.firstWaiting[bucket.index] !== NONE) return 0;
+    const tenant = this.tenants.of(qp);
+    if (tenant === NONE || this.waiting.first(tenant) !== NONE) return 0;
+    const bucket = this.buckets[tenant];
+    const wire = this.wire[qp.context.index];
     let passedBytes = 0;
     let i = 0;
     for (; i < count; i++) {
-      const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
+      const at = L.slotAt(start + i);
       // A slot has two SGEs. For a longer list, the shim's copy knows the size.
       if (bucket.tokens <= 0 || words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) break;
       const bytes = messageBytes(words, at, 0);
-      if (bytes > this.pieceBytes) break;
+      if (bytes > this.options.pieceBytes) break;
       passedBytes += bytes;
-      bucket.take(wireBytes(qp.context, bytes));
+      bucket.take(wireBytes(wire, words[at + L.WR_OP] & 0xff, bytes));
     }
     qp.counts[BYTES] += passedBytes;
     return i;
   }
 
   feed(qp: QpView, out: Actions): void {
-    const bucket = this.bucketOf[qp.index];
-    if (bucket === undefined || this.isWaiting[qp.index] === 1) return;
-    this.enqueue(qp.index, bucket);
-    this.serve(bucket, out);
+    const tenant = this.tenants.of(qp);
+    if (tenant === NONE || this.waiting.has(qp.index)) return;
+    this.waiting.push(qp.index, tenant);
+    this.serve(tenant, out);
   }
 
-  onGrant(context: ContextView, { kind }: Grant, out: Actions): void {
-    const bucket = kind === RATE_GBPS ? this.buckets.find(context) : undefined;
-    if (bucket === undefined) return;
-    bucket.fill(out.nowNs(context));
-    this.serve(bucket, out);
+  onGrants(context: ContextView, out: Actions): void {
+    const tenant = this.tenants.find(byTenant({ context }));
+    if (tenant === NONE) return;
+    this.fill(tenant, out.nowNs(context));
+    this.serve(tenant, out);
   }
 
   onTimer(token: number, out: Actions): void {
-    if (token >= SHARE_RETRY_TOKEN) {
-      const context = this.contexts[token - SHARE_RETRY_TOKEN];
-      if (context !== undefined && this.registry.has(context)) this.share(context, out);
-      return;
-    }
-    const bucket = this.buckets.at(token);
-    if (bucket !== undefined) this.serve(bucket, out);
+    const context = this.contexts[token - SHARE_RETRY_TOKEN];
+    if (token < SHARE_RETRY_TOKEN) this.serve(token, out);
+    else if (context !== undefined && this.registry.has(context)) this.share(context, out);
   }
 
-  /** Serves the waiting queue pairs round robin until the tokens are used up, then sets a timer for the next one. */
-  private serve(bucket: Bucket, out: Actions): void {
-    const { firstWaiting } = this;
-    const b = bucket.index;
-    let filled = false;
-    while (firstWaiting[b] !== NONE) {
-      const qp = this.qps[firstWaiting[b]]!;
-      if (!filled) bucket.fill(out.nowNs(qp.context));
-      filled = true;
-      if (bucket.tokens <= 0) break;
-      this.dequeue(bucket);
+  /** The tokens of each tenant with queue pairs, and the rate at which they arrive. */
+  gauges(out: Actions): Omit<PolicyGauge, 'policy'>[] {
+    const { tenants, buckets, sharers } = this;
+    return sharers.flatMap((pages, tenant) => {
+      if (pages.length === 0) return [];
+      const { context } = this.qps[tenants.firstQp(tenant)];
+      const { device, tenant: name } = context;
+      const tokens = buckets[tenant].tokensAt(out.nowNs(context));
+      const gbps = pages.reduce((sum, { columns }) => sum + columns.grants[RATE_GBPS], 0);
+      return [
+        { device, tenant: name, name: 'tokens', unit: 'bytes', value: tokens },
+        { device, tenant: name, name: 'rate', unit: 'Gbit/s', value: gbps },
+      ];
+    });
+  }
+
+  /** Serves the waiting queue pairs round robin until the tokens are used up, then sets timers for the next one. */
+  private serve(tenant: number, out: Actions): void {
+    const { waiting } = this;
+    const bucket = this.buckets[tenant];
+    let i = waiting.first(tenant);
+    if (i !== NONE) this.fill(tenant, out.nowNs(this.qps[i].context));
+    for (; i !== NONE && bucket.tokens > 0; i = waiting.first(tenant)) {
+      const qp = this.qps[i];
+      waiting.remove(i);
+      const opcode = out.nextOpcode(qp);
+      const bytes = step(qp, out, this.options.pieceBytes);
       // A queue pair that could not be served waits for completions, not for tokens.
-      if (this.step(qp, bucket, out) && out.backlog(qp) > 0) this.enqueue(qp.index, bucket);
+      if (bytes === BLOCKED) continue;
+      bucket.take(wireBytes(this.wire[qp.context.index], opcode, bytes));
+      if (out.backlog(qp) > 0) waiting.push(i, tenant);
     }
-    this.arm(bucket, out);
-  }
-
-  /** Issues the next request of the queue pair, or a piece of it. Returns false if it cannot be issued now. */
-  private step(qp: QpView, bucket: Bucket, out: Actions): boolean {
-    if (out.backlog(qp) === 0) return false;
-    if (out.isCrossChannel(qp)) return out.execute(qp);
-    const room = out.room(qp);
-    if (room === 0) return false;
-    const bytes = out.nextBytes(qp);
-    // With room for one request and none in flight to free more, a split message could never be finished.
-    const stuck = room === 1 && out.inflight(qp) === 0;
-    if (bytes > this.pieceBytes && !stuck && out.splittable(qp)) {
-      if (room === 1) return false;
-      bucket.take(wireBytes(qp.context, this.pieceBytes));
-      out.piece(qp, this.pieceBytes);
-    } else {
-      bucket.take(wireBytes(qp.context, bytes));
-      out.pass(qp);
-    }
-    return true;
-  }
-
-  /** Sets a timer for the next token in each context with waiting queue pairs. */
-  private arm(bucket: Bucket, out: Actions): void {
     let armed: ContextView | null = null;
-    for (let i = this.firstWaiting[bucket.index]; i !== NONE; i = this.nextWaiting[i]) {
-      const { context } = this.qps[i]!;
-      if (context !== armed) out.timer(context, bucket.readyNs, bucket.index);
+    for (; i !== NONE; i = waiting.next(i)) {
+      const { context } = this.qps[i];
+      if (context !== armed) out.timer(context, bucket.readyNs(1), tenant);
       armed = context;
     }
   }
-
-  /** Appends a queue pair to the waiting ones. */
-  private enqueue(qp: number, bucket: Bucket): void {
-    const b = bucket.index;
-    this.isWaiting[qp] = 1;
-    this.nextWaiting[qp] = NONE;
-    if (this.firstWaiting[b] === NONE) this.firstWaiting[b] = qp;
-    else this.nextWaiting[this.lastWaiting[b]] = qp;
-    this.lastWaiting[b] = qp;
-  }
-
-  private dequeue(bucket: Bucket): void {
-    const qp = this.firstWaiting[bucket.index];
-    this.isWaiting[qp] = 0;
-    this.firstWaiting[bucket.index] = this.nextWaiting[qp];
-  }
-
-  private addQp(qp: QpView, out: Actions): void {
-    const { context, index } = qp;
-    this.isWaiting = fitColumn(this.isWaiting, index);
-    this.nextWaiting = fitColumn(this.nextWaiting, index);
-    const bucket = this.buckets.getOrCreate(context, out.nowNs(context));
-    const page = this.registry.page(context);
-    if (bucket.qps === 0) this.firstWaiting[bucket.index] = NONE;
-    this.qps[index] = qp;
-    this.bucketOf[index] = bucket;
-    page.counters[RATED_QPS] = bucket.addQp(context, page);
-    if (page.counters[RATED_QPS] === 1) this.share(context, out);
-    bucket.fill(out.nowNs(context));
-  }
-
-  /** Recomputes the rates of all tenants after a context got its first queue pair or lost its last. */
-  private share(context: ContextView, out: Actions): void {
-    const nowNs = out.nowNs(context);
-    if (this.registry.share(context, rulesOf(context, this.options), nowNs)) return;
-    out.timer(context, nowNs + SHARE_RETRY_NS, SHARE_RETRY_TOKEN + context.index);
-  }
-
-  private removeQp(qp: QpView, out: Actions): void {
-    const bucket = this.bucketOf[qp.index];
-    const known = this.qps[qp.index];
-    if (bucket === undefined || known === undefined) return;
-    if (this.isWaiting[qp.index] === 1) this.removeWaiting(qp.index, bucket);
-    this.qps[qp.index] = undefined;
-    this.bucketOf[qp.index] = undefined;
-    const { context } = known;
-    bucket.fill(out.nowNs(context));
-    const left = bucket.removeQp(context);
-    if (!this.registry.has(context)) return;
-    this.registry.page(context).counters[RATED_QPS] = left;
-    if (left === 0) this.share(context, out);
-  }
-
-  private removeWaiting(qp: number, bucket: Bucket): void {
-    const waiting: number[] = [];
-    for (let i = this.firstWaiting[bucket.index]; i !== NONE; i = this.nextWaiting[i]) waiting.push(i);
-    this.firstWaiting[bucket.index] = NONE;
-    for (const one of waiting) if (one !== qp) this.enqueue(one, bucket);
-    this.isWaiting[qp] = 0;
-  }
-}
-
-const byNumber = (byName: Readonly<Record<string, number>>): Map<number, number> =>
-  new Map(Object.entries(byName).map(([tenant, value]) => [tenantId(tenant), value]));
-
-const linkGbpsOf = ({ nic }: ContextView, { linkGbps }: TokenBucketOptions): number =>
-  linkGbps ?? nic?.linkGbps ?? 0;
-
-function rulesOf(context: ContextView, options: TokenBucketOptions): ShareRules {
-  return {
-    linkGbps: linkGbpsOf(context, options),
-    weights: byNumber(options.weights),
-    ratesGbps: byNumber(options.ratesGbps),
-  };
-}
-
-/** Bytes of a message on the wire, with headers. */
-function wireBytes({ nic }: ContextView, bytes: number): number {
-  const mtuBytes = nic?.mtuBytes ?? MTU_BYTES;
-  const packets = Math.max(1, Math.ceil(bytes / mtuBytes));
-  return bytes + packets * (nic?.headerBytes ?? HEADER_BYTES);
 }

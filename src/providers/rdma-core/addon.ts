@@ -186,13 +186,13 @@ export interface NativeVerbs
   pollCq(): void;
 }
 
-/** What `isoverbs devices` reports about real devices. */
+/** The report of `isoverbs devices` about real devices. */
 export interface AddonStatus {
   /** Whether real devices, if present, can be used. */
   available: boolean;
   /** Whether the addon itself could be loaded. */
   loaded: boolean;
-  /** Whether it was built with rdma-core's headers. */
+  /** Whether the addon was built with rdma-core's headers. */
   verbs: boolean;
   /** Why real devices are not available and what to do about it; empty if they are. */
   notes: string[];

@@ -1,4 +1,4 @@
-/** Checks of verb arguments with exact messages for people; the addon's own checks follow. */
+/** Checks of verb arguments with exact messages for users; the addon's own checks follow. */
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 
 /** @throws InvalidArgumentError if the value is not an object */
@@ -17,8 +17,8 @@ export function requireWhole(verb: string, name: string, value: unknown, min: nu
 }
 
 /**
- * Maps anything that is not a handle to -1, which is never one, so that conversion cannot make it a handle. 0
- * stays, where it means none.
+ * Maps anything that is not a handle to -1, which is never a handle, so that conversion cannot turn it into one. 0 is
+ * kept, because it means no object.
  */
 export function handleOf(value: unknown): number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 31 ? value : -1;

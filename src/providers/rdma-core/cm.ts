@@ -123,9 +123,12 @@ function connectionVerbs(native: NativeCm) {
       const words = connWords(verb, param);
       if (param.qkey !== undefined && param.qkey !== C.RDMA_UDP_QKEY) {
         requireWhole(verb, 'qkey', param.qkey, 0, 0xffffffff);
-        throw new UnsupportedError('accept: librdmacm knows no other qkey than RDMA_UDP_QKEY (0x01234567)', {
-          verb,
-        });
+        throw new UnsupportedError(
+          'accept: librdmacm supports no qkey other than RDMA_UDP_QKEY (0x01234567)',
+          {
+            verb,
+          },
+        );
       }
       native.accept(id, words, bytesOf(verb, param.privateData));
     },

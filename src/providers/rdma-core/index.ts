@@ -1,13 +1,16 @@
 /** Real devices, through rdma-core and the addon. */
+import { InvalidHandleError } from '../../verbs/errors.ts';
+import { describeHandle } from '../../verbs/handles.ts';
 import type { Provider, SleepKeeps } from '../../verbs/provider.ts';
+import { labelVerbs } from '../labels.ts';
 import { type NativeVerbs, requireNative } from './addon.ts';
+import { EventLoopAlarm } from './alarm.ts';
 import { connectionManager } from './cm.ts';
 import { cqVerbs } from './cq-verbs.ts';
 import { deviceVerbs, PROVIDER_NAME } from './device-verbs.ts';
 import { memoryVerbs, windowVerbs } from './memory-verbs.ts';
 import { describeNic } from './nic.ts';
-import { qpExVerbs } from './qp-ex-verbs.ts';
-import { qpVerbs } from './qp-verbs.ts';
+import { qpExVerbs, qpVerbs } from './qp-verbs.ts';
 import { tcpRendezvous } from './rendezvous.ts';
 import { srqVerbs } from './srq-verbs.ts';
 
@@ -17,7 +20,7 @@ const NS_PER_MS = 1e6;
 
 /**
  * CLOCK_MONOTONIC, which all threads and processes of a host share, accurate to the microsecond between the
- * two readings here; performance.now() alone starts anew in each.
+ * two readings here; performance.now() alone starts at 0 in each.
  */
 function monotonicClock(): () => number {
   const [seconds, nanoseconds] = process.hrtime();
@@ -35,9 +38,32 @@ function describeWait(native: NativeVerbs, context: number): string {
   return `${emulated}; the card executed a WAIT, but policies do not use it yet`;
 }
 
+/** @throws InvalidHandleError that names the verb. The addon's own check names a verb of libibverbs. */
+function requireContext(native: NativeVerbs, verb: string, context: number): void {
+  try {
+    native.queryDevice(context);
+  } catch (cause) {
+    if (!(cause instanceof InvalidHandleError)) throw cause;
+    throw new InvalidHandleError(`${verb} needs a live context, got ${describeHandle(context)}`, {
+      verb,
+      cause,
+    });
+  }
+}
+
 /** The provider for real devices. @throws NoDeviceError, with what to install, if the addon cannot be used */
 export function createRdmaCoreProvider(): Provider {
   const native = requireNative();
+  const queuePairs = qpVerbs(native);
+  const labelled = labelVerbs({
+    openDevice: deviceVerbs(native).openDevice,
+    allocPd: native.allocPd,
+    openXrcd: native.openXrcd,
+    ...queuePairs,
+    requireContext: (context) => requireContext(native, 'setLabels', context),
+    requireQp: native.knownState,
+  });
+  const nowNs = monotonicClock();
   return Object.freeze({
     name: PROVIDER_NAME,
     threads: 'any',
@@ -51,10 +77,13 @@ export function createRdmaCoreProvider(): Provider {
     ...memoryVerbs(native),
     ...windowVerbs(native),
     ...cqVerbs(native),
-    ...qpVerbs(native),
+    ...queuePairs,
     ...qpExVerbs(native),
     ...srqVerbs(native),
-    nowNs: monotonicClock(),
+    ...labelled,
+    nowNs,
+    createAlarm: (_context: number, _keeps: SleepKeeps, listener: () => void) =>
+      new EventLoopAlarm(nowNs, listener),
     sleep: (_context: number, delayNs: number, keeps: SleepKeeps = 'program') =>
       new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, delayNs / NS_PER_MS);

@@ -42,11 +42,11 @@ export const QPW_SEND_CQ = 39;
 export const QPW_RECV_CQ = 40;
 export const QPW_SRQ = 41;
 export const QPW_XRCD = 42;
-/** Whether it posts through ibv_wr_*(3). */
+/** Whether the queue pair posts through ibv_wr_*(3). */
 export const QPW_EXTENDED = 43;
 /** Write-only: no device reports it. */
 export const QPW_RATE_LIMIT = 44;
-/** queryQp in SQD: whether requests are still in progress. */
+/** Reported by queryQp in SQD: whether requests are still in progress. */
 export const QPW_SQ_DRAINING = 45;
 export const QPW_COUNT = 46;
 
@@ -55,7 +55,7 @@ const U16 = 0xffff;
 const U32 = 0xffffffff;
 const PSN = 0xffffff;
 
-/** Field, word, maximum. */
+/** Each row has a field, its word and its maximum. */
 const QP_FIELDS = [
   ['qpState', QPW_STATE, 6],
   ['curQpState', QPW_CUR_STATE, 6],

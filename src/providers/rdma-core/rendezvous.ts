@@ -12,7 +12,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 5_000;
 /** How long a peer may take to close the connection after this side has. */
 const LINGER_MS = 1_000;
-/** Messages that may wait until a listener is set. */
+/** The most messages that may wait until a listener is set. */
 const MAX_WAITING = 16;
 
 /** A TCP socket as a Wire: u32 length, big endian, followed by the message. */
@@ -22,7 +22,7 @@ class TcpWire implements Wire {
   private chunks: Buffer[] = [];
   private bufferedBytes = 0;
   private closed = false;
-  /** This side has closed; what still arrives is discarded. */
+  /** Whether this side has closed; messages that still arrive are discarded. */
   private closing = false;
   private failure: Error | undefined;
   private messageListener: ((message: Uint8Array) => void) | null = null;

@@ -79,7 +79,7 @@ function mcastVerbs(world: World, qps: Objects['qps']): Pick<Provider, 'attachMc
           },
         );
       }
-      // As with libibverbs, attaching twice is no error, and one detach undoes it.
+      // As with libibverbs, attaching twice is not an error, and a single detach undoes it.
       if (world.groups.attach(group, object.qp)) object.groups++;
     },
     detachMcast(handle, gid, lid) {

@@ -26,7 +26,7 @@ export function requireListener(verb: string, listener: unknown): void {
   });
 }
 
-/** 'a completion queue', '3 queue pairs'. */
+/** A count in words, such as 'a completion queue' or '3 queue pairs'. */
 export function countOf(n: number, one: string): string {
   return n === 1 ? `a ${one}` : `${n} ${one}s`;
 }

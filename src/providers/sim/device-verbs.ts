@@ -6,7 +6,7 @@ import { NoDeviceError } from '../../verbs/errors.ts';
 import { mtuCode } from '../../verbs/names.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { DeviceAttrEx } from '../../verbs/types.ts';
-import { unsupportedVerbs } from '../../verbs/unsupported.ts';
+import { unsupportedVerbs } from '../../verbs/verbs.ts';
 import { gidOf, guidOf } from './addresses.ts';
 import { requireInteger } from './arguments.ts';
 import { deviceAttr, LIMITS, portAttr } from './limits.ts';

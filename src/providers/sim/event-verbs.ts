@@ -77,7 +77,7 @@ export function channelVerbs(pump: TimePump, objects: Objects): ChannelVerbs {
     while (channel.listener !== null) {
       const cq = channel.pending.shift();
       if (cq === undefined) return;
-      // The queue was destroyed meanwhile, so its event is dropped.
+      // The queue was destroyed in the meantime, so its event is dropped.
       if (objects.cqs.get(cq.cq.handle) !== cq) continue;
       try {
         channel.listener(cq.cq.handle);
@@ -117,7 +117,7 @@ export function channelVerbs(pump: TimePump, objects: Objects): ChannelVerbs {
       channel.listener = listener;
       if (channel.pending.length > 0) pump.notify(() => deliver(channel));
     },
-    // Pending events keep the process alive anyway (time-pump.ts), and without any, none could arrive.
+    // Pending events keep the process alive anyway (time-pump.ts), and if none are pending, none can arrive.
     refCompChannel(handle) {
       channels.require(handle, 'refCompChannel');
     },

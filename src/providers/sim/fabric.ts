@@ -63,7 +63,7 @@ export interface Fabric {
   readonly provider: Provider;
   /** Virtual time in nanoseconds. */
   readonly nowNs: number;
-  /** Advances virtual time by this much and settles what programs await meanwhile. */
+  /** Advances virtual time by this much and settles the promises that programs await meanwhile. */
   advance(delayNs: number): Promise<void>;
   /** Advances virtual time until no events are left. */
   run(): Promise<void>;

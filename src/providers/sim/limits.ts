@@ -23,7 +23,7 @@ export const LIMITS = {
   maxMw: 1 << 20,
   maxSrq: 1 << 17,
   maxAh: 1 << 17,
-  /** As in rxe. */
+  /** The same values as in rxe. */
   maxMcastGrp: 8192,
   maxMcastQpAttach: 56,
   /** Completion vectors differ only in their number. */

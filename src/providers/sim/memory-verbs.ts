@@ -8,7 +8,7 @@ import * as C from '../../verbs/constants.ts';
 import { BusyError, InvalidArgumentError, NoResourcesError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { MrChange, MrInfo } from '../../verbs/types.ts';
-import { unsupportedVerbs } from '../../verbs/unsupported.ts';
+import { unsupportedVerbs } from '../../verbs/verbs.ts';
 import { countOf, requireInteger, requireObject } from './arguments.ts';
 import { LIMITS } from './limits.ts';
 import { requireAccess, requireMemory } from './memory-checks.ts';

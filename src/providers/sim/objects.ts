@@ -97,7 +97,7 @@ export interface QpObject {
   readonly xrcd: Xrcd | null;
   readonly srq: SrqObject | null;
   readonly extended: boolean;
-  /** Number of multicast groups it is attached to. */
+  /** Number of multicast groups that it is attached to. */
   groups: number;
 }
 

@@ -6,6 +6,7 @@ import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoResourcesError, shown } from '../../verbs/errors.ts';
 import { extBytesFor, ringBytes, within } from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
+import { labelVerbs } from '../labels.ts';
 import { ahVerbs } from './ah-verbs.ts';
 import { inside, requireInteger } from './arguments.ts';
 import type { SimRendezvous } from './cm/rendezvous.ts';
@@ -40,6 +41,10 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
   hooks.windowOf = (handle) => objects.mws.get(handle)?.window;
   hooks.regionOf = (handle) => objects.mrs.get(handle)?.region;
   const hostOf = (context: number, verb: string) => objects.contexts.require(context, verb).host;
+  const devices = deviceVerbs(pump, objects);
+  const domains = pdVerbs(objects);
+  const xrcDomains = xrcdVerbs(objects);
+  const queuePairs = qpVerbs(pump, objects);
   const provider: Provider = {
     name: 'sim',
     threads: 'one',
@@ -55,27 +60,36 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
     interceptors: [],
     cm,
     cmError: null,
-    ...deviceVerbs(pump, objects),
+    ...devices,
     ...asyncVerbs(pump, objects),
     ...deviceQueries(pump, objects),
-    ...pdVerbs(objects),
+    ...domains,
     ...mrVerbs(pump, objects),
     ...mrChanges(pump, objects),
     ...mwVerbs(pump, objects),
     ...channelVerbs(pump, objects),
     ...cqVerbs(pump, objects),
-    ...qpVerbs(pump, objects),
     ...rateVerbs(pump, objects),
     ...ahVerbs(pump, objects),
-    ...xrcdVerbs(objects),
+    ...xrcDomains,
     ...srqVerbs(pump, objects),
     ...ringVerbs(objects),
     ...dataVerbs(pump, objects, waits),
+    ...queuePairs,
+    ...labelVerbs({
+      openDevice: devices.openDevice,
+      allocPd: domains.allocPd,
+      openXrcd: xrcDomains.openXrcd,
+      ...queuePairs,
+      requireContext: (context) => hostOf(context, 'setLabels'),
+      requireQp: (qp) => objects.qps.require(qp, 'modifyQp'),
+    }),
     nowNs: () => pump.nowNs,
     sleep: (_context, delayNs, keeps) => {
       const delay = Math.max(0, delayNs);
       return keeps === 'nothing' ? pump.sleepInBackground(delay) : pump.sleep(delay);
     },
+    createAlarm: (_context, keeps, listener) => pump.createAlarm(keeps, listener),
     rendezvous: {
       listen: async (context, options, onWire) =>
         rendezvous.listen(hostOf(context, 'listen'), options, onWire),

@@ -1,7 +1,7 @@
 /** Queue pairs of simulated devices: creation, states, destruction. */
 
 import type { Qp } from '../../sim/transport/qp.ts';
-import { isDrained } from '../../sim/transport/sqd.ts';
+import { isDrained } from '../../sim/transport/request-start.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidStateError, NoResourcesError } from '../../verbs/errors.ts';
 import { gidToString } from '../../verbs/gid.ts';
@@ -126,7 +126,7 @@ function sharedCaps(): (cap: QpCap) => QpCap {
 
 const CAP_FIELDS = ['maxSendWr', 'maxRecvWr', 'maxSendSge', 'maxRecvSge', 'maxInlineData'] as const;
 
-/** Grants what was requested exactly, and zeros for queues that the type lacks. */
+/** Grants exactly the requested values, and zeros for queues that the type lacks. */
 function grantedCap(cap: QpCap, qpType: number, shares: boolean): QpCap {
   const granted = askedCap(cap);
   if (qpType === C.IBV_QPT_XRC_RECV) granted.maxSendWr = granted.maxSendSge = granted.maxInlineData = 0;

@@ -12,7 +12,7 @@ import type { TimePump } from './time-pump.ts';
 
 const MAX_BYTES = 2 ** 31 - 1;
 
-/** Checks a rate in units of 1000 bit/s. @throws InvalidArgumentError when it exceeds that of the link */
+/** Checks a rate in units of 1000 bit/s. @throws InvalidArgumentError when it exceeds the link's rate */
 export function requireRate(verb: string, kbps: unknown, sim: Simulation): number {
   return requireInteger(verb, 'rateLimitKbps', kbps, 0, Math.floor(sim.world.params.linkGbps * 1e6));
 }

@@ -130,7 +130,7 @@ function requireSize(attr: SrqInitAttr): SrqInitAttr {
   return attr;
 }
 
-/** The XRC domain and completion queue: an XRC queue has both, any other neither. */
+/** The XRC domain and completion queue: an XRC queue has both, any other queue neither. */
 function partners(objects: Objects, pd: Pd, attr: SrqInitAttr): Pick<SrqObject, 'xrcd' | 'cq'> {
   const { srqType = C.IBV_SRQT_BASIC } = attr;
   if (srqType === C.IBV_SRQT_BASIC) return { xrcd: null, cq: null };

@@ -1,18 +1,21 @@
 /**
- * Advances virtual time for programs that know nothing of it. Posts and waits add events to the simulation. A
+ * Advances virtual time for programs that are unaware of it. Posts and waits add events to the simulation. A
  * pump on the event loop delivers them, one observable event per iteration, and keeps the process alive only
  * while events are pending. Polls that find nothing advance time themselves (pollMissed).
  */
 
+import { EV_ALARM, EV_CALL } from '../../sim/kernel/event-kinds.ts';
+import { EventQueue } from '../../sim/kernel/event-queue.ts';
 import { ARM_NONE, type Cq } from '../../sim/queues/cq.ts';
 import type { Simulation } from '../../sim/simulation.ts';
+import type { Alarm, SleepKeeps } from '../../verbs/provider.ts';
 
 /** Limit on unobservable events delivered in one iteration. */
 const EVENTS_PER_ITERATION = 512;
 
 /** How time advances. */
 export interface TimePumpOptions {
-  /** On its own, one event per iteration of the event loop. */
+  /** Whether time also advances on its own, one event per iteration of the event loop. */
   autoAdvance: boolean;
   /**
    * Programs are actors of the simulation: they charge polls themselves, and runInside() delivers
@@ -21,11 +24,33 @@ export interface TimePumpOptions {
   inside: boolean;
 }
 
+/** An alarm on virtual time. Each deadline is an event, also one that was replaced. */
+class SimAlarm implements Alarm {
+  readonly atNs = new Float64Array(1);
+  private listener: () => void;
+  private readonly schedule: (atNs: Float64Array) => void;
+
+  constructor(listener: () => void, schedule: (atNs: Float64Array) => void) {
+    this.listener = listener;
+    this.schedule = schedule;
+  }
+
+  set(): void {
+    if (this.atNs[0] < Number.POSITIVE_INFINITY) this.schedule(this.atNs);
+  }
+
+  readonly ring = (): void => this.listener();
+
+  close(): void {
+    this.listener = () => {};
+  }
+}
+
 export class TimePump {
   readonly sim: Simulation;
   private readonly autoAdvance: boolean;
   private readonly inside: boolean;
-  /** A sleep() ended, so its caller continues in an iteration of its own. */
+  /** Whether a sleep() ended, so that its caller continues in a separate iteration. */
   private sleepEnded = false;
   private pumping = false;
   private flushing = false;
@@ -33,11 +58,12 @@ export class TimePump {
   private notifications: (() => void)[] = [];
   private readonly calls = new Map<number, () => void>();
   private nextToken = 1;
-  /**
-   * Sleeps that do not keep a run going, the soonest last. They become events only when time passes them for
-   * another reason.
-   */
-  private readonly backgroundSleeps: { atNs: number; wake: () => void }[] = [];
+  /** Sleeps and deadlines that do not keep a run going. They become events only when time passes them anyway. */
+  private readonly background = new EventQueue();
+  /** Alarms by number. */
+  private readonly alarms: SimAlarm[] = [];
+  /** For actors: the alarm whose deadline the last event was. */
+  private ringing: SimAlarm | null = null;
 
   constructor(sim: Simulation, { autoAdvance, inside }: TimePumpOptions) {
     this.sim = sim;
@@ -48,6 +74,10 @@ export class TimePump {
       this.calls.delete(token);
       if (call !== undefined) this.notify(call);
     };
+    sim.world.hooks.alarm = (number) => {
+      if (inside) this.ringing = this.alarms[number];
+      else this.notify(this.alarms[number].ring);
+    };
   }
 
   get nowNs(): number {
@@ -56,11 +86,16 @@ export class TimePump {
 
   /** Calls `action` after a delay in virtual time. */
   after(delayNs: number, action: () => void): void {
+    this.sim.call(delayNs, this.tokenFor(action));
+    this.start();
+  }
+
+  /** A token for EV_CALL. */
+  private tokenFor(action: () => void): number {
     const token = this.nextToken;
     this.nextToken = (token + 1) | 0;
     this.calls.set(token, action);
-    this.sim.call(delayNs, token);
-    this.start();
+    return token;
   }
 
   sleep(delayNs: number): Promise<void> {
@@ -69,13 +104,28 @@ export class TimePump {
 
   /** Sleeps without keeping a run from ending. */
   sleepInBackground(delayNs: number): Promise<void> {
-    const { backgroundSleeps: dozing } = this;
-    const atNs = this.nowNs + delayNs;
     return new Promise((resolve) => {
-      let at = dozing.length;
-      while (at > 0 && dozing[at - 1].atNs <= atNs) at--;
-      dozing.splice(at, 0, { atNs, wake: () => this.endSleep(resolve) });
+      this.background.due[0] = this.nowNs + delayNs;
+      this.background.push(
+        EV_CALL,
+        this.tokenFor(() => this.endSleep(resolve)),
+        0,
+        0,
+      );
     });
+  }
+
+  /** Creates an alarm; the simulated host notices its deadline `timerLateNs` late. */
+  createAlarm(keeps: SleepKeeps, listener: () => void): Alarm {
+    const number = this.alarms.length;
+    const alarm = new SimAlarm(listener, (dueNs) => {
+      const queue = keeps === 'nothing' ? this.background : this.sim.world.events;
+      queue.due[0] = Math.max(this.sim.world.clock[0], dueNs[0]) + this.sim.world.params.timerLateNs;
+      queue.push(EV_ALARM, number, 0, 0);
+      if (queue !== this.background) this.start();
+    });
+    this.alarms.push(alarm);
+    return alarm;
   }
 
   private endSleep(resolve: () => void): void {
@@ -88,16 +138,16 @@ export class TimePump {
    * the way.
    */
   private wakeSleepers(untilNs: number): void {
-    if (this.backgroundSleeps.length === 0) return;
-    const goesToNs = untilNs === Number.MAX_VALUE ? this.sim.nextNs() : untilNs;
+    const { background, sim } = this;
+    if (background.size === 0) return;
+    const goesToNs = untilNs === Number.MAX_VALUE ? sim.nextNs() : untilNs;
     if (goesToNs === Number.POSITIVE_INFINITY) return;
-    for (
-      let last = this.backgroundSleeps.at(-1);
-      last !== undefined && last.atNs <= goesToNs;
-      last = this.backgroundSleeps.at(-1)
-    ) {
-      this.backgroundSleeps.pop();
-      this.after(Math.max(0, last.atNs - this.nowNs), last.wake);
+    const { clock, events } = sim.world;
+    while (background.headTime() <= goesToNs) {
+      background.pop();
+      events.due[0] = Math.max(clock[0], background.time);
+      events.push(background.kind, background.a, 0, 0);
+      this.start();
     }
   }
 
@@ -109,7 +159,7 @@ export class TimePump {
     queueMicrotask(() => this.flush());
   }
 
-  /** Starts the pump, unless it runs, after events were added. */
+  /** Starts the pump after events were added, unless it is running. */
   start(): void {
     if (this.pumping || !this.autoAdvance || this.sim.nextNs() === Number.POSITIVE_INFINITY) return;
     this.pumping = true;
@@ -119,8 +169,8 @@ export class TimePump {
   /** Lets time pass for a poll that found nothing. */
   pollMissed(cq: Cq): void {
     if (this.inside) return;
-    // A program that polls an armed queue has nothing else to do, so time skips to the next event. Not while
-    // notifications are pending: they belong to the current time.
+    // A program that polls an armed queue has nothing else to do, so time skips to the next event. Time does not skip
+    // while notifications are pending, because they belong to the current time.
     if (cq.armed !== ARM_NONE && this.notifications.length === 0) {
       this.wakeSleepers(Number.MAX_VALUE);
       this.sim.step();
@@ -154,6 +204,11 @@ export class TimePump {
     this.sleepEnded = false;
     this.wakeSleepers(untilNs);
     while (sim.stepBy(untilNs)) {
+      const { ringing } = this;
+      if (ringing !== null) {
+        this.ringing = null;
+        ringing.ring();
+      }
       while (this.notifications.length > 0) this.flush();
       if (this.sleepEnded) return false;
       this.wakeSleepers(untilNs);

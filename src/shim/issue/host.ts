@@ -1,14 +1,12 @@
-/** What the issuer needs of the shim around it. */
-import type { CoordinatorPort } from '../coordinator-port.ts';
+/** The functions of the shim that the issuer uses. */
 import type { CqLedger } from '../cq-ledger.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import type { ResourceKeeper } from '../resource-keeper.ts';
-import type { Timers } from '../timers.ts';
+import type { Timers } from '../timers/timers.ts';
 
 export interface IssuerHost {
   readonly timers: Timers;
   readonly resources: ResourceKeeper;
-  readonly coordinator: CoordinatorPort | null;
   /** Whether the policy must be asked about each post. */
   readonly limits: boolean;
   /** The queue pair must keep rows from here on. */

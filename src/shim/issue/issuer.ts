@@ -1,4 +1,4 @@
-/** The Actions of a policy: what it may ask and do about a queue pair's oldest held request. */
+/** The Actions of a policy: its queries about a queue pair's oldest held request, and its actions on it. */
 import {
   IBV_QPT_RC,
   IBV_SEND_INLINE,
@@ -13,7 +13,7 @@ import {
 import * as L from '../../verbs/layout.ts';
 import type { Provider, WaitSupport } from '../../verbs/provider.ts';
 import type { ShimContext } from '../context.ts';
-import { EMULATED, PIECES, SPLIT } from '../counters.ts';
+import { EMULATED, PIECES, SPLIT, WAITS } from '../counters.ts';
 import { takesReceive } from '../peer/outbox.ts';
 import type { Actions, ContextView, QpView } from '../policy.ts';
 import type { QpLedger } from '../qp-ledger.ts';
@@ -31,10 +31,38 @@ const FAILED = 2;
 
 export class Issuer extends SyntheticWriter implements Actions {
   readonly wait: WaitSupport;
+  /** Bytes in flight after which a 0_WAIT yields; 0 if the layer below executes 0_WAITs. */
+  private readonly yieldBytes: number;
 
   constructor(next: Provider, host: IssuerHost) {
     super(next, host);
     this.wait = next.wait;
+    this.yieldBytes = next.standby?.yieldBytes ?? 0;
+  }
+
+  override room(view: QpView): number {
+    const qp = view as QpLedger;
+    return qp.hasYielded && !this.mayFollow(qp) ? 0 : super.room(qp);
+  }
+
+  /** After a 0_WAIT that the device does not support: whether few enough bytes are in flight for the next request. */
+  private mayFollow(qp: QpLedger): boolean {
+    const inFlightBytes = this.inflightBytes(qp);
+    if (inFlightBytes === 0) return true;
+    const nextBytes = this.nextBytes(qp);
+    const isCut = qp.pieceBytes > 0 && this.splittable(qp);
+    return inFlightBytes + (isCut ? Math.min(nextBytes, qp.pieceBytes) : nextBytes) <= this.yieldBytes;
+  }
+
+  override zeroWaits(view: QpView, count: number): void {
+    if (this.yieldBytes === 0) {
+      super.zeroWaits(view, count);
+      return;
+    }
+    const qp = view as QpLedger;
+    qp.counts[WAITS] += count;
+    qp.counts[EMULATED]++;
+    qp.hasYielded = true;
   }
 
   inflightBytes(view: QpView): number {
@@ -81,10 +109,10 @@ export class Issuer extends SyntheticWriter implements Actions {
   pieces(view: QpView, bytes: number, max: number, waits: number): number {
     const qp = view as QpLedger;
     const parent = qp.issued;
-    const slotsEach = waits > 0 ? 2 : 1;
+    const slotsEach = waits > 0 && this.yieldBytes === 0 ? 2 : 1;
     const most = Math.min(max, Math.floor(this.room(qp) / slotsEach));
     let n = 0;
-    while (n < most && qp.issued === parent) {
+    while (n < most && qp.issued === parent && (!qp.hasYielded || this.mayFollow(qp))) {
       this.piece(qp, bytes);
       if (waits > 0) this.zeroWaits(qp, waits);
       n++;
@@ -129,7 +157,7 @@ export class Issuer extends SyntheticWriter implements Actions {
   private succeed(qp: QpLedger, row: number, bytes: number): void {
     const cq = qp.sendCq;
     if (!qp.partial) qp.first[row] = qp.realPosted;
-    // It has no real number of its own, and ends with the request before it.
+    // This request has no real number, and ends with the request before it.
     qp.last[row] = (qp.realPosted - 1) | 0;
     const wasIdle = qp.head === qp.issued;
     qp.consumed[row] = qp.visible[row] === 0 ? 1 : 0;
@@ -229,9 +257,5 @@ export class Issuer extends SyntheticWriter implements Actions {
 
   timer(context: ContextView, atNs: number, token: number, mayBeLate = false): void {
     this.host.timers.set(context as ShimContext, atNs, token, mayBeLate);
-  }
-
-  report(context: ContextView, kind: number, value: number): void {
-    this.host.coordinator?.report(context, kind, value);
   }
 }

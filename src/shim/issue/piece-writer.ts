@@ -10,7 +10,7 @@ import {
   ISO_SEND_INTERNAL,
 } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import type { Provider } from '../../verbs/provider.ts';
+import type { Provider, QpReport } from '../../verbs/provider.ts';
 import type { RingInfo } from '../../verbs/types.ts';
 import { PIECES, SPLIT } from '../counters.ts';
 import { isSend, takesReceive } from '../peer/outbox.ts';
@@ -35,6 +35,9 @@ export class PieceWriter {
   /** Word and real number of the last slot that is not a WAIT or ENABLE. */
   protected lastData = -1;
   protected lastDataSeq = -1;
+  /** Slots of the owner that are being posted, and its last signaled request before them. */
+  private posting = 0;
+  private signaledBefore = -1;
 
   constructor(next: Provider, host: IssuerHost) {
     this.next = next;
@@ -64,9 +67,10 @@ export class PieceWriter {
     return Math.min(this.wholeRoom(qp), Math.max(1, spare));
   }
 
-  /** As `room`, for requests that go whole: the application has a CQ entry for each. */
+  /** Like `room`, but for requests that go whole, for each of which the application has a CQ entry. */
   wholeRoom(qp: QpLedger): number {
-    // In SQD the device only finishes what it has begun. New requests wait for RTS, on some devices for the next post.
+    // In SQD the device only finishes requests that it has begun. New ones wait for RTS, and on some devices for the
+    // next post.
     return qp.broken || qp.state < IBV_QPS_RTS || qp.state === IBV_QPS_SQD ? 0 : this.freeSlots(qp);
   }
 
@@ -84,7 +88,7 @@ export class PieceWriter {
 
   inflight(view: QpView): number {
     const qp = view as QpLedger;
-    // When no outstanding request will report, waiting for one would never end.
+    // If no outstanding request will report, waiting for one would never end.
     const isWritten = this.pending > 0 && this.owner === qp;
     if (((qp.lastSignaled - qp.realFreed) | 0) < 0 && !isWritten) return 0;
     return (qp.realPosted - qp.realFreed) | 0;
@@ -102,7 +106,7 @@ export class PieceWriter {
     return qp.bytes[qp.issued & qp.mask] - qp.sums[2];
   }
 
-  /** Whether the oldest held message must wait until the peer's table says where its receive is. */
+  /** Whether the oldest held message must wait until the peer's table shows where its receive is. */
   needsLookup(qp: QpLedger): boolean {
     const { outbox } = qp;
     if (outbox === null || qp.partial || qp.broken || qp.issued === qp.appPosted) return false;
@@ -131,6 +135,7 @@ export class PieceWriter {
     }
     if (!qp.lookupIssued) qp.first[row] = qp.realPosted;
     qp.sums[0] += qp.bytes[row];
+    qp.hasYielded = false;
     this.lastData = to;
     this.lastDataSeq = qp.realPosted;
     let flags = (op >>> 8) & 0xff;
@@ -166,6 +171,8 @@ export class PieceWriter {
       qp.counts[SPLIT]++;
     }
     qp.counts[PIECES]++;
+    qp.hasYielded = false;
+    qp.pieceBytes = take;
     qp.sums[0] += take;
     qp.sums[2] = offset + take;
     qp.partial = true;
@@ -195,9 +202,22 @@ export class PieceWriter {
     this.push(qp, flags);
   }
 
-  /** The queue pair whose slots are written and not yet posted; null: there are none. */
+  /** The queue pair whose slots are written and not yet posted; null if there are none. */
   get writing(): QpLedger | null {
     return this.pending > 0 ? this.owner : null;
+  }
+
+  /** The number of requests that the device has received on this queue pair before the post in progress. */
+  reportOf(qp: QpLedger): QpReport {
+    const isOwner = this.owner === qp;
+    return {
+      qp: qp.handle,
+      posted: (qp.realPosted - (isOwner ? this.posting + this.pending : 0)) | 0,
+      freed: qp.realFreed,
+      lastSignaled: isOwner && this.posting + this.pending > 0 ? this.signaledBefore : qp.lastSignaled,
+      broken: qp.broken,
+      staleErrorsUntil: qp.staleErrorsUntil,
+    };
   }
 
   /** Posts everything written for this queue pair, in one call. */
@@ -211,11 +231,13 @@ export class PieceWriter {
     }
     this.pending = 0;
     this.lastData = -1;
+    this.posting = n;
     const taken = this.next.postSend(qp.handle, this.ring!.handle, 0, n);
+    this.posting = 0;
     if (taken < n) {
       this.takeBack(qp, n - taken);
       if (this.words[L.HDR_REASON] === L.REASON_DETACHED) {
-        // A device reports the same when it reaches a request whose memory is gone.
+        // A device reports the same when it reaches a request whose memory was detached.
         qp.failSeq = qp.issued;
         qp.failStatus = IBV_WC_LOC_PROT_ERR;
       }
@@ -250,6 +272,7 @@ export class PieceWriter {
   protected slot(qp: QpLedger): number {
     if (this.owner !== qp) this.switchTo(qp);
     else if (this.pending === RING_SLOTS) this.submit(qp);
+    if (this.pending === 0) this.signaledBefore = qp.lastSignaled;
     return L.HEADER_WORDS + this.pending * L.SLOT_WORDS;
   }
 

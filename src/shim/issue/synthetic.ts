@@ -1,4 +1,4 @@
-/** Writes requests that the shim makes itself: WAITs, ENABLEs, empty WRITEs and datagrams, lookups, flushed requests. */
+/** Writes internal requests: WAITs, ENABLEs, empty WRITEs and datagrams, lookups, flushed requests. */
 import {
   IBV_QPT_UD,
   IBV_SEND_SIGNALED,

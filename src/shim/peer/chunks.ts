@@ -3,10 +3,10 @@
  * layers in between pass on unread. Of several shims of one kind, only the outermost sends and receives a chunk.
  */
 
-/** The first word: version 2. */
+/** The first word, for version 2. */
 const MAGIC = 0x49534f02;
 
-/** Messages that take a receive may come in pieces. */
+/** Messages that take a receive may be sent in pieces. */
 export const CHUNK_SENDS = 1;
 /** READs may be requested from the peer's shim, which answers with WRITEs. */
 export const CHUNK_READS = 2;
@@ -31,7 +31,7 @@ export function decodeChunks(bytes: Uint8Array | null): Chunks {
   return chunks;
 }
 
-/** Null without chunks. */
+/** Null if there are no chunks. */
 export function encodeChunks(chunks: Chunks): Uint8Array | null {
   if (chunks.size === 0) return null;
   const words = [

@@ -4,7 +4,7 @@ const TWO32 = 4294967296;
 const MOST_ENTRIES = 1 << 20;
 const WORDS = 5;
 
-/** The table of a queue pair's posted receives, followed by notices: the lengths of messages that came in pieces. */
+/** The table of a queue pair's posted receives, followed by notices: the lengths of messages that arrived in pieces. */
 export interface InboxAddress {
   /** Address of the table. */
   addr: number;
@@ -13,11 +13,11 @@ export interface InboxAddress {
   depth: number;
 }
 
-/** The payload of the CHUNK_SENDS that one end sends the other. */
+/** The payload of the CHUNK_SENDS that one end sends to the other. */
 export interface Description {
-  /** Messages longer than this may come in pieces. */
+  /** Messages longer than this may be sent in pieces. */
   aboveBytes: number;
-  /** Null: this end accepts whole messages only. */
+  /** Null if this end accepts only whole messages. */
   inbox: InboxAddress | null;
 }
 

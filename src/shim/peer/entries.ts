@@ -3,7 +3,10 @@
  * may access them at the same time.
  */
 
-/** One posted receive: number, address (two words), length, key, -, -, check. A key of 0: no pieces into it. */
+/**
+ * One posted receive: number, address (two words), length, key, -, -, check. A key of 0 means that it accepts no
+ * pieces.
+ */
 export const ENTRY_WORDS = 8;
 export const ENTRY_BYTES = ENTRY_WORDS * 4;
 export const ENTRY_NUMBER = 0;
@@ -13,12 +16,12 @@ export const ENTRY_LENGTH = 3;
 export const ENTRY_RKEY = 4;
 const ENTRY_CHECK = 7;
 
-/** The length of a message that came in pieces: number, bytes, -, check. */
+/** The length of a message that arrived in pieces: number, bytes, -, check. */
 export const NOTICE_WORDS = 4;
 export const NOTICE_BYTES = NOTICE_WORDS * 4;
 const NOTICE_CHECK = 3;
 
-/** Not 0, so that memory that was never written is no valid record. */
+/** Not 0, so that unwritten memory is not a valid record. */
 const START = 0x9e3779b9 | 0;
 
 function mix(hash: number, word: number): number {

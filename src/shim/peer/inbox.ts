@@ -1,7 +1,7 @@
 /**
  * The receiving side of one queue pair: a table of posted receives, which the peer READs, and notices of the lengths of
- * messages that came in pieces, which it WRITEs. Receives are numbered from RESET on, like the messages that take them:
- * so the peer knows the receive that its next message will take.
+ * messages that arrived in pieces, which the peer WRITEs. Receives are numbered from RESET on, like the messages that
+ * take them, so the peer knows which receive its next message will take.
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,
@@ -19,7 +19,10 @@ const TWO32 = 4294967296;
 /** The longest message of RDMA. */
 const MOST_BYTES = 2 ** 31;
 const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-/** Note of a posted receive: address (two words), length, key; a length of -1: not exactly one element. */
+/**
+ * Note of a posted receive: address (two words), length, key; a length of -1 means that it does not have exactly one
+ * element.
+ */
 const NOTE_WORDS = 4;
 const OFFER_WORDS = 2;
 
@@ -30,7 +33,10 @@ export class Inbox {
   private readonly mr: MrInfo;
   private readonly words: Uint32Array;
   private readonly notes: Int32Array;
-  /** A private copy of the table, which the peer cannot write: number and length of each receive, 0 if it takes no pieces. */
+  /**
+   * A private copy of the table, which the peer cannot write: number and length of each receive; 0 if it accepts no
+   * pieces.
+   */
   private readonly offers: Int32Array;
   private readonly depth: number;
   /** Running number (WC_SEQ) of the receive that the peer's first message takes. */
@@ -38,7 +44,7 @@ export class Inbox {
   /** Receives posted, and receives completed, since `base`. */
   private posted = 0;
   private taken = 0;
-  /** Receives no longer than this get no key; -1: the peer is not known yet. */
+  /** Receives no longer than this get no key; -1 while the peer is unknown. */
   private aboveBytes = -1;
   private lastRegion: Region | undefined = undefined;
   private lastKey = 0;
@@ -93,7 +99,10 @@ export class Inbox {
     }
   }
 
-  /** A receive has completed, by a SEND or an immediate: returns the message's bytes if it came in pieces, else -1. */
+  /**
+   * A receive has completed, by a SEND or an immediate: returns the message's bytes if it arrived in pieces, otherwise
+   * -1.
+   */
   take(seq: number, isSend: boolean): number {
     const number = (seq - this.base) | 0;
     this.taken = (number + 1) | 0;
@@ -105,7 +114,7 @@ export class Inbox {
     return offered === number && bytes <= most ? bytes : -1;
   }
 
-  /** A key is about to become invalid: receives with it take no pieces any more. */
+  /** A key is about to become invalid, so receives with it no longer accept pieces. */
   revoke(rkey: number): void {
     for (let at = 0; at < this.depth * E.ENTRY_WORDS; at += E.ENTRY_WORDS) {
       if (this.words[at + E.ENTRY_RKEY] !== rkey) continue;
@@ -139,7 +148,7 @@ export class Inbox {
     E.sealEntry(words, at);
   }
 
-  /** The region of a receive, opened to the peer; undefined: it cannot be opened. */
+  /** The region of a receive, opened to the peer; undefined if it cannot be opened. */
   private regionOf(note: number): Region | undefined {
     const { notes } = this;
     const key = notes[note + 3] >>> 0;

@@ -19,7 +19,7 @@ import type { InboxAddress } from './description.ts';
 import * as E from './entries.ts';
 
 const TWO32 = 4294967296;
-/** Entries of the peer's table that one READ brings. */
+/** Entries of the peer's table that one READ fetches. */
 const LOOKUP_ENTRIES = 32;
 
 /** Whether a request of this opcode takes a receive at the peer. */
@@ -137,7 +137,7 @@ export class Outbox {
     this.next.deregMr(this.mr.handle);
   }
 
-  /** Word at which the entry of the next message's receive begins; -1: it is not known. */
+  /** Word at which the entry of the next message's receive begins; -1 if it is unknown. */
   private entry(): number {
     const i = (this.sent - this.from) | 0;
     if (this.lookupInFlight || i < 0 || i >= this.count) return -1;

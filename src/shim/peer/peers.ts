@@ -53,7 +53,8 @@ export class Peers {
   modified(qp: QpLedger, attr: QpAttr, mask: number): void {
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) === 0) return;
     qp.maxRdAtomic = attr.maxRdAtomic ?? 0;
-    // Once a request is posted, a message may be on its way in pieces. It ends so, and the table is not read again.
+    // Once a request is posted, a message may be on its way in pieces. It is completed in pieces, and the table is not
+    // read again.
     if (qp.maxRdAtomic === 0 && qp.appPosted === qp.sendBase) this.closeOutbox(qp);
   }
 
@@ -114,7 +115,7 @@ export class Peers {
   }
 }
 
-/** Null when memory is short: then there is no agreement. */
+/** Null if memory is short, in which case there is no agreement. */
 function orNull<T>(make: () => T): T | null {
   try {
     return make();

@@ -1,6 +1,6 @@
 /**
  * One reliable connection of the application whose READs may be requested from the peer's shim: the twin that carries
- * requests and answers, and the READ that is requested at present.
+ * requests and answers, and the READ that is currently requested.
  */
 import * as C from '../../verbs/constants.ts';
 import type { MrInfo } from '../../verbs/types.ts';
@@ -13,7 +13,7 @@ import type { Region } from './regions.ts';
 export const RECORDS = 4;
 const RECORD_BYTES = 64;
 const RECORD_WORDS = RECORD_BYTES / 4;
-/** Where this end writes the records that it sends: requests and answers apart. */
+/** Where this end writes the records that it sends: requests and answers separately. */
 const REQUEST_AT = RECORDS * RECORD_BYTES;
 const ANSWER_AT = REQUEST_AT + RECORD_BYTES;
 export const LINK_BUFFER_BYTES = ANSWER_AT + RECORD_BYTES;
@@ -21,7 +21,7 @@ export const LINK_BUFFER_BYTES = ANSWER_AT + RECORD_BYTES;
 export const LINK_DEPTH = 16;
 const TWO32 = 4294967296;
 
-// Words of a record: kind, id; of a request also key, address and bytes at the peer, key and address at this end.
+// Words of a record: kind, id; a request also has key, address and bytes at the peer, and key and address at this end.
 const KIND_REQUEST = 1;
 const KIND_DONE = 2;
 const KIND_REFUSED = 3;
@@ -46,7 +46,7 @@ export interface ReadRequest {
 export class ReadLink {
   readonly qp: QpLedger;
   readonly twin: ResourceView;
-  /** The peer's twin; null: there is no agreement. */
+  /** The peer's twin; null if there is no agreement. */
   peer: ResourceAddress | null = null;
   /** Whether READs are requested and answered: the twin is connected, and has not failed. */
   works = false;
@@ -117,13 +117,13 @@ export class ReadLink {
     this.send(ANSWER_AT, [KIND_REFUSED, what.id], out);
   }
 
-  /** Checks whether the peer is still there: otherwise a WRITE without data fails. */
+  /** Checks whether the peer is still alive, by a WRITE without data, which otherwise fails. */
   probe(out: Actions): void {
     const { request, tokens, twin } = this;
     out.post(twin, { ...request, opcode: C.IBV_WR_RDMA_WRITE, bytes: 0, token: tokens + RECORDS });
   }
 
-  /** A record arrived: returns the peer's request; null: it was an answer, or invalid. */
+  /** A record arrived: returns the peer's request, or null if it was an answer or invalid. */
   read(record: number): ReadRequest | null {
     const at = record * RECORD_WORDS;
     const w = this.words;

@@ -22,9 +22,9 @@ export class Region {
   readonly pd: number;
   readonly access: number;
   readonly info: MrInfo;
-  /** The shim's own registration of the same memory; null: not made, or not needed. */
+  /** The shim's own registration of the same memory; null if it was not made or is not needed. */
   own: MrInfo | null = null;
-  /** The key that the peer gets; 0: not opened yet. */
+  /** The key that the peer gets; 0 if not opened yet. */
   rkey = 0;
   /** Offset from the application's addresses to the addresses that are valid with `rkey`. */
   shift = 0;
@@ -49,14 +49,14 @@ export class Regions {
     this.revoked = revoked;
   }
 
-  /** The verbs that it overrides. */
+  /** The verbs that this class overrides. */
   verbs(): Partial<Verbs> {
     const { next } = this;
     return {
       allocMr: (pd, lengthBytes, access) => this.add(pd, access, next.allocMr(pd, lengthBytes, access)),
       regMr: (pd, memory, byteOffset, lengthBytes, access) =>
         this.add(pd, access, next.regMr(pd, memory, byteOffset, lengthBytes, access)),
-      // If the device refuses, nothing must change: a message on its way in pieces relies on the key.
+      // If the device refuses, nothing must change, because a message on its way in pieces relies on the key.
       reregMr: (mr, change) => {
         const info = next.reregMr(mr, change);
         this.close(mr);

@@ -77,7 +77,7 @@ class RemoteRead implements Policy {
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
     for (let i = 0; i < count; i++) {
       const at = L.slotAt(start + i);
-      // Its completion must follow those of earlier requests, which therefore must report.
+      // Its completion must follow those of earlier requests, which must therefore be signaled.
       if (isCrossChannel(words, at)) return 0;
       if (this.isEligible(qp, words, at)) return i;
     }
@@ -109,7 +109,7 @@ class RemoteRead implements Policy {
       this.links[qp.index] = twin === null ? undefined : new ReadLink(qp, twin, qp.index * TOKENS);
       return;
     }
-    if (link === undefined) return;
+    if (link === undefined || change === 'labels') return;
     if (change === 'destroyed' || qp.broken || qp.state < C.IBV_QPS_RTR || qp.state > C.IBV_QPS_SQD) {
       // A new peer would have another twin.
       this.stop(link);
@@ -149,7 +149,7 @@ class RemoteRead implements Policy {
     return this.links[qp.index]?.works === true && words[at + L.WR_SGE0 + L.SGE_LENGTH] >= this.minBytes;
   }
 
-  /** Handles the READ at the head of the queue; false: it waits. */
+  /** Handles the READ at the head of the queue; returns false if it must wait. */
   private takeOver(qp: QpLedger, at: number, out: Actions): boolean {
     const link = this.links[qp.index] as ReadLink;
     // A paused queue begins no request.
@@ -159,7 +159,7 @@ class RemoteRead implements Policy {
       return out.deliver(qp, C.IBV_WC_SUCCESS, qp.held[at + L.WR_SGE0 + L.SGE_LENGTH]);
     }
     if (link.answer === 'none') {
-      // It travels on another queue pair than the requests before it, which must have ended.
+      // The READ uses a different queue pair from the requests before it, which must therefore have ended.
       if (link.pendingRead !== null || out.inflight(qp) > 0) return false;
       const over = qp.realPosted === qp.realFreed;
       if (over && this.requestFromPeer(link, qp.held, at, out)) return false;
@@ -229,7 +229,7 @@ class RemoteRead implements Policy {
     if (out.backlog(link.qp) > 0) this.feed(link.qp, out);
   }
 
-  /** Requests no READs any more, and refuses the peer's requests. */
+  /** Stops requesting READs, and refuses the peer's requests. */
   private stop(link: ReadLink): void {
     link.works = false;
     link.peer = null;

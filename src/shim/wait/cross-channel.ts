@@ -14,7 +14,7 @@ import {
   ISO_WR_WAIT,
 } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import { wcOpcode } from '../../verbs/wc-opcode.ts';
+import { wcOpcode } from '../../verbs/wc-batch.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import type { Tables } from '../tables.ts';
 
@@ -40,7 +40,7 @@ interface Targets {
   qp(handle: number): Queue | undefined;
 }
 
-/** Why a WAIT or ENABLE may not be posted, as a device would report it: REASON_*. */
+/** The REASON_* for which a WAIT or ENABLE may not be posted, as a device would report it. */
 export function crossChannelReason(tables: Targets, qp: Queue, words: Uint32Array, at: number): number {
   if (qp.state < IBV_QPS_RTS) return L.REASON_STATE;
   const op = words[at + L.WR_OP];
@@ -56,7 +56,7 @@ export function crossChannelReason(tables: Targets, qp: Queue, words: Uint32Arra
   return words[at + L.WR_COUNT] > left ? L.REASON_TARGET : L.REASON_NONE;
 }
 
-/** Fixes the target of the request that was just held; its index is kept in WR_REPEAT of the copy. */
+/** Fixes the target of the request that was just held; its index is stored in WR_REPEAT of the copy. */
 export function fixTarget(tables: Tables, qp: QpLedger, at: number): void {
   const { held } = qp;
   const target = held[at + L.WR_TARGET];

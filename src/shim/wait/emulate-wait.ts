@@ -14,13 +14,13 @@ import {
 import * as L from '../../verbs/layout.ts';
 import type { Interceptor } from '../compose.ts';
 import type { Actions, Policy, QpView } from '../policy.ts';
-import { createShim } from '../shim.ts';
+import { createShim, createStandbyShim } from '../shim.ts';
 import { fitColumn } from '../tables.ts';
 
 /** How WAIT is emulated on a device without it (docs/wait-enable.md). */
 export interface EmulateWaitOptions {
   /**
-   * What a 0_WAIT does. 'yield' (default): the next request of its queue pair goes when few bytes are in flight.
+   * The effect of a 0_WAIT. 'yield' (default): the next request of its queue pair is sent when few bytes are in flight.
    * 'write': an RDMA_WRITE without data takes a turn of the device, on RC and UC, whose peer must allow
    * IBV_ACCESS_REMOTE_WRITE. On other types it yields.
    */
@@ -34,7 +34,10 @@ const DEFAULT_YIELD_BYTES = 65536;
 class EmulateWait implements Policy {
   readonly name = 'emulate-wait';
   readonly needs = { wait: 'none' } as const;
-  /** It makes no requests of its own, but those that it signals, to go on, need entries of completion queues. */
+  /**
+   * It makes no internal requests, but the requests that it signals in order to continue require entries of completion
+   * queues.
+   */
   readonly slots = 16;
   readonly crossChannel = true;
   readonly zeroWaits = true;
@@ -100,7 +103,21 @@ class EmulateWait implements Policy {
 
 /** An interceptor that gives any provider WAIT and ENABLE, in software. */
 export function emulateWait(options: EmulateWaitOptions = {}): Interceptor {
-  const shim = createShim(() => new EmulateWait(options));
+  return emulated(createShim(() => new EmulateWait(options)));
+}
+
+/**
+ * Like `emulateWait`, but for use directly below the shim of a policy: it costs nothing until it is needed
+ * (standby.ts).
+ * @param servesApplication whether the policy leaves WAITs of the application to it
+ */
+export function emulateWaitBelow(options: EmulateWaitOptions, servesApplication: boolean): Interceptor {
+  if (options.zeroWait === 'write') return emulateWait(options);
+  const { yieldBytes = DEFAULT_YIELD_BYTES } = options;
+  return emulated(createStandbyShim(() => new EmulateWait(options), { yieldBytes, servesApplication }));
+}
+
+function emulated(shim: Interceptor): Interceptor {
   return {
     ...shim,
     wrap(next) {

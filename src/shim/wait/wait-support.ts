@@ -1,11 +1,12 @@
 /** How a policy gets WAIT and ENABLE: from the device, from the emulation below it, or not at all. */
+import { ISO_WR_ENABLE } from '../../verbs/constants.ts';
 import { UnsupportedError } from '../../verbs/errors.ts';
 import type { Provider, WaitSupport } from '../../verbs/provider.ts';
 import { VERB_NAMES } from '../../verbs/verbs.ts';
 import { compose, type Interceptor } from '../compose.ts';
 import { type Gate, gateOfAll } from '../gate.ts';
 import type { PolicyNeeds } from '../policy.ts';
-import { type EmulateWaitOptions, emulateWait } from './emulate-wait.ts';
+import { type EmulateWaitOptions, emulateWaitBelow } from './emulate-wait.ts';
 
 /** Whether, and how, WAIT may be emulated for a policy. */
 export interface WaitChoice extends EmulateWaitOptions {
@@ -25,8 +26,11 @@ export function withWait(
   outside: readonly Interceptor[] = [],
 ): Interceptor {
   const { emulation = true, ...options } = choice;
+  const servesApplication = shim.gate?.('emulated').executes(ISO_WR_ENABLE) !== true;
   const chain = (wait: WaitSupport) =>
-    wait === 'none' && needs !== 'none' && emulation ? [shim, emulateWait(options)] : [shim];
+    wait === 'none' && needs !== 'none' && emulation
+      ? [shim, emulateWaitBelow(options, servesApplication)]
+      : [shim];
   return {
     name: shim.name,
     wrap(next) {
@@ -51,9 +55,11 @@ const CHANGEABLE = [
   'wait',
   'counters',
   'policyStates',
+  'policyGauges',
   'configurePolicy',
   'describePeer',
   'setPeer',
+  'namePeer',
   'adopt',
   'yieldContext',
 ] as const;

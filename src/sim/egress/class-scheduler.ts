@@ -1,10 +1,7 @@
 /**
  * Chooses the class whose packet a stoppable port puts on the wire next. Each scheduler is one object with
  * these methods in a file of its own (strict-priority.ts, ets.ts), listed in make-scheduler.ts and params.ts.
- *
- * A hardware scheduler that decides per queue pair (Palos, Tassel) is a ReadyRound instead: it chooses the
- * queue pair whose packet is admitted next, on a port with one class. Its FIFO is short, because admitted
- * packets keep their order. join(), leave() and began() report the state of queue pairs.
+ * qp-scheduler.ts chooses among the queue pairs of a class.
  */
 import type { Sender } from '../transport/qp.ts';
 import type { StoppablePort } from './stoppable-port.ts';

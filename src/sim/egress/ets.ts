@@ -28,7 +28,7 @@ export class Ets implements ClassScheduler {
     for (let steps = 0; ; steps++) {
       const cls = this.current;
       if (((here >>> cls) & 1) !== 0 && port.headBytes(cls) <= deficit[cls]) return cls;
-      // No class could send in a whole round: skip all rounds in which none can.
+      // No class could send in a whole round, so all rounds in which none can are skipped.
       if (steps === SERVICE_LEVELS) this.skipRounds(port, here);
       this.current = (cls + 1) % SERVICE_LEVELS;
       if (((here >>> this.current) & 1) !== 0) deficit[this.current] += this.quantum[this.current];

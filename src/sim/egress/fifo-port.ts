@@ -1,6 +1,6 @@
 /**
  * An egress port with one in-order FIFO shared by all queue pairs of a host. Packets are admitted one at a
- * time, round robin over the senders that have one ready. The wire drains the FIFO at a fixed rate, so a
+ * time, in the order of the scheduler (round.ts). The wire drains the FIFO at a fixed rate, so a
  * packet's departure is known at admission. Its bytes are freed when its last bit has left.
  */
 
@@ -9,22 +9,28 @@ import type { EventQueue } from '../kernel/event-queue.ts';
 import type { NicParams } from '../profile/params.ts';
 import type { Sender } from '../transport/qp.ts';
 import { BUSY_UNTIL, Port } from './port.ts';
-import { makeRound, type ReadyRound } from './ready-round.ts';
+import type { QpScheduler } from './qp-scheduler.ts';
 
 /** Upper bound on the packets that the arrays hold before they first grow. */
 const MAX_INITIAL_PACKETS = 1 << 16;
 
 export class EgressPort extends Port {
-  readonly round: ReadyRound;
+  readonly scheduler: QpScheduler;
   private ends: Float64Array;
   private sizes: Int32Array;
   private mask: number;
   private first = 0;
   private last = 0;
 
-  constructor(id: number, params: Readonly<NicParams>, gbps: number, clock: Float64Array) {
-    super(id, params, gbps, clock);
-    this.round = makeRound(params.rrOrder);
+  constructor(
+    id: number,
+    params: Readonly<NicParams>,
+    gbps: number,
+    clock: Float64Array,
+    scheduler: QpScheduler,
+  ) {
+    super(id, params, gbps, clock, scheduler.fifoBytes);
+    this.scheduler = scheduler;
     let capacity = 2;
     while (capacity < MAX_INITIAL_PACKETS && capacity < this.fifoBytes / params.headerBytes + 2)
       capacity *= 2;
@@ -37,16 +43,24 @@ export class EgressPort extends Port {
     return this.sizes[(this.last - 1) & this.mask];
   }
 
+  schedulerOf(): QpScheduler {
+    return this.scheduler;
+  }
+
+  began(sender: Sender): void {
+    this.scheduler.began?.(sender);
+  }
+
   join(sender: Sender): void {
-    this.round.join(sender);
+    this.scheduler.join(sender);
   }
 
   remove(sender: Sender): void {
-    this.round.remove(sender);
+    this.scheduler.ended(sender);
   }
 
-  /** Whether a packet of this size fits now. If not, schedules an event for when it will. */
-  fits(bytes: number, events: EventQueue): boolean {
+  /** Schedules an event for when the packet will fit. */
+  fits(_cls: number, bytes: number, events: EventQueue): boolean {
     this.reclaim();
     const limit = this.fifoBytes - bytes;
     if (this.used <= limit || this.used === 0) return true;

@@ -1,10 +1,16 @@
-/** Creates the class scheduler that a profile names. */
+/** Creates the schedulers that a profile names. */
 import type { NicParams } from '../profile/params.ts';
 import { type ClassScheduler, SingleClass } from './class-scheduler.ts';
 import { Ets } from './ets.ts';
+import { FixedRound } from './fixed-round.ts';
+import type { QpScheduler } from './qp-scheduler.ts';
+import { TailRound } from './qp-scheduler.ts';
 import { StrictPriority } from './strict-priority.ts';
 
-export function schedulerOf(params: Readonly<NicParams>): ClassScheduler {
+/** Creates the scheduler of the queue pairs of a port, or of one of its classes. */
+export type MakeQpScheduler = (params: Readonly<NicParams>) => QpScheduler;
+
+export function classSchedulerOf(params: Readonly<NicParams>): ClassScheduler {
   switch (params.scheduler) {
     case 'sp':
       return new StrictPriority();
@@ -14,3 +20,6 @@ export function schedulerOf(params: Readonly<NicParams>): ClassScheduler {
       return new SingleClass();
   }
 }
+
+export const qpSchedulerOf: MakeQpScheduler = ({ rrOrder }) =>
+  rrOrder === 'fixed' ? new FixedRound() : new TailRound();

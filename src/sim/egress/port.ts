@@ -1,16 +1,19 @@
-/** The common part of egress ports: a round of senders, a wire with one rate, and packets in flight. */
+/** The common part of egress ports: senders and their scheduler, a wire with one rate, and packets in flight. */
 
-import { EV_ARRIVE } from '../kernel/event-kinds.ts';
+import { EV_ARRIVE, EV_WIRE } from '../kernel/event-kinds.ts';
 import type { EventQueue } from '../kernel/event-queue.ts';
 import { Flight } from '../network/flight.ts';
 import type { NicParams } from '../profile/params.ts';
 import type { Sender } from '../transport/qp.ts';
+import type { QpScheduler } from './qp-scheduler.ts';
 
 // Indexes of Port.times.
 export const BUSY_UNTIL = 0;
 const ONE_WAY = 1;
 /** Stoppable ports: when to check again for a payload that was missing. */
 export const WAKE = 2;
+/** When a scheduler of queue pairs is to be asked again. */
+const ASK = 3;
 
 export abstract class Port {
   readonly id: number;
@@ -22,25 +25,42 @@ export abstract class Port {
   readonly nsPerByte: number;
   /** Bytes in the port that have not left. */
   used = 0;
-  /** An event is scheduled for when the packet at the head fits. */
+  /** Whether an event is scheduled for when the packet at the head fits. */
   waiting = false;
-  /** The port is on the list to serve when the current event is done. */
+  /** Whether the port is on the list to serve when the current event is done. */
   kicked = false;
   /** [0] bytes sent. */
   readonly bytesOut = new Float64Array(1);
-  /** BUSY_UNTIL, ONE_WAY, WAKE. */
-  protected readonly times = new Float64Array(3);
+  /** BUSY_UNTIL, ONE_WAY, WAKE, ASK. */
+  protected readonly times = new Float64Array(4);
   /** [0] the current time. */
   protected readonly clock: Float64Array;
   private readonly flight = new Flight();
 
-  constructor(id: number, params: Readonly<NicParams>, gbps: number, clock: Float64Array) {
+  constructor(
+    id: number,
+    params: Readonly<NicParams>,
+    gbps: number,
+    clock: Float64Array,
+    fifoBytes: number = params.egressFifoBytes,
+  ) {
     this.id = id;
     this.clock = clock;
     this.times[ONE_WAY] = params.propagationNs + params.rxNs;
-    this.fifoBytes = params.egressFifoBytes;
+    this.fifoBytes = fifoBytes;
     this.nsPerByte = 8 / gbps;
   }
+
+  /** The scheduler of a class; null: no sender has used the class. */
+  abstract schedulerOf(cls: number): QpScheduler | null;
+
+  /**
+   * Whether a packet of this size fits into a class now. If not, the port is served again when it does.
+   */
+  abstract fits(cls: number, bytes: number, events: EventQueue): boolean;
+
+  /** The NIC knows that a sender of this service level has work. */
+  abstract began(sender: Sender, level: number): void;
 
   /** A sender has a packet; it joins the round unless it is already in it. */
   abstract join(sender: Sender): void;
@@ -53,6 +73,16 @@ export abstract class Port {
 
   /** Size of the packet most recently put on the wire. */
   abstract get lastBytes(): number;
+
+  /** Serves the port again at `atNs`, because a scheduler holds back all senders until then. */
+  wakeAt(atNs: number, events: EventQueue): void {
+    const pendingNs = this.times[ASK];
+    const nowNs = this.clock[0];
+    if (atNs === Number.POSITIVE_INFINITY || (pendingNs > nowNs && pendingNs <= atNs)) return;
+    this.times[ASK] = atNs;
+    events.due[0] = atNs;
+    events.push(EV_WIRE, this.id, 0, 0);
+  }
 
   /** Sets the delay from the last bit on the wire to the next station. */
   setOneWay(delayNs: number): void {

@@ -9,7 +9,8 @@ import type { RandomStream } from '../kernel/random.ts';
 import type { NicParams } from '../profile/params.ts';
 import type { Qp } from '../transport/qp.ts';
 import type { World } from '../world.ts';
-import { RatePacer, setPacer } from './rate-pacing.ts';
+import { LeakyBucket } from './rate-limiter.ts';
+import { setPacer } from './rate-pacing.ts';
 
 /** A limiter and its latest setting. */
 export interface Limiter {
@@ -88,7 +89,7 @@ export function onRate(world: World, qp: Qp, change: number): void {
 function apply(world: World, qp: Qp, limiter: Limiter): void {
   const { kbps, burstBytes, factor } = limiter;
   if (kbps === 0) freeLimiter(qp);
-  setPacer(world, qp, kbps === 0 ? null : new RatePacer(kbps * factor, burstBytes, world.clock[0]));
+  setPacer(world, qp, kbps === 0 ? null : new LeakyBucket(kbps * factor, burstBytes, world.clock[0]));
 }
 
 /** Returns the limiter of a queue pair. */

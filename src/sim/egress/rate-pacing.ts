@@ -1,27 +1,11 @@
-/**
- * Rate limits (ibv_modify_qp_rate_limit(3)): request packets of a queue pair reach its port no faster than
- * its rate. A leaky bucket: each packet, headers included, moves the due time of the next one, which may run
- * ahead by up to `burstNs`.
- */
+/** Packets of a queue pair reach its port no faster than its rate limit and congestion control allow. */
 import { EV_PACER } from '../kernel/event-kinds.ts';
 import { DEADLINE, type Qp, RESUME, ROLE_REQUEST, SENDING, type Sender } from '../transport/qp.ts';
 import type { World } from '../world.ts';
-
-export class RatePacer {
-  readonly nsPerByte: number;
-  readonly burstNs: number;
-  /** [0] when the next packet is due at the exact rate. */
-  readonly due = new Float64Array(1);
-
-  constructor(kbps: number, burstBytes: number, nowNs: number) {
-    this.nsPerByte = 8e6 / kbps;
-    this.burstNs = burstBytes * this.nsPerByte;
-    this.due[0] = nowNs;
-  }
-}
+import type { RateLimiter } from './rate-limiter.ts';
 
 /** Sets the rate limit of a queue pair; null removes it. */
-export function setPacer(world: World, qp: Qp, pacer: RatePacer | null): void {
+export function setPacer(world: World, qp: Qp, pacer: RateLimiter | null): void {
   qp.pacer = pacer;
   // Packets held back by the old limit are checked again.
   qp.heldRoles = 0;
@@ -60,16 +44,15 @@ function mayGo(world: World, { qp, role }: Sender): boolean {
   due[0] = world.clock[0];
   if (congestion !== null) congestion.allows(world.clock, due);
   // A rate limit applies to requests only.
-  if (pacer !== null && role === ROLE_REQUEST) due[0] = Math.max(due[0], pacer.due[0] - pacer.burstNs);
+  if (pacer !== null && role === ROLE_REQUEST) pacer.allows(world.clock, due);
   return due[0] <= world.clock[0];
 }
 
 /** Accounts for a packet admitted to the port. */
 export function countPacket(world: World, { qp, role }: Sender, bytes: number): void {
   const { pacer, congestion } = qp;
-  if (congestion?.limiting) congestion.count(bytes, world.clock);
-  if (pacer !== null && role === ROLE_REQUEST)
-    pacer.due[0] = Math.max(pacer.due[0], world.clock[0]) + bytes * pacer.nsPerByte;
+  if (congestion !== null) congestion.count(bytes, world.clock);
+  if (pacer !== null && role === ROLE_REQUEST) pacer.count(bytes, world.clock);
 }
 
 /** The time has come for the packet held back. */

@@ -3,10 +3,10 @@
  * classes. A pause takes effect after the packet on the wire and loses nothing. Each departure costs an
  * event, which the plain port (fifo-port.ts) saves because its order is known at admission.
  *
- * The port is independent of the world. Its owner calls enqueue() or round(cls) to fill it, begin() whenever
+ * The port is independent of the world. Its owner calls enqueue() to fill it, begin() whenever
  * a packet may go out (after enqueue, resume and departed, and at EV_WIRE of the port), send() with the
  * packet from begin() unless that is lost, and departed() at EV_DEPART of the port. For hosts' ports,
- * class-round.ts does all that.
+ * round.ts and departures.ts do all that.
  */
 
 import { EV_DEPART, EV_WIRE } from '../kernel/event-kinds.ts';
@@ -15,13 +15,14 @@ import type { NicParams } from '../profile/params.ts';
 import type { Sender } from '../transport/qp.ts';
 import type { ClassScheduler } from './class-scheduler.ts';
 import { BUSY_UNTIL, Port, WAKE } from './port.ts';
-import { makeRound, type ReadyRound } from './ready-round.ts';
+import type { QpScheduler } from './qp-scheduler.ts';
 
 /** For pause() and resume(): all classes. */
 export const ALL_CLASSES = -1;
 
 export class StoppablePort extends Port {
-  readonly scheduler: ClassScheduler;
+  readonly classScheduler: ClassScheduler;
+  private readonly makeScheduler: () => QpScheduler;
   /**
    * The port is on the list of ports that have a packet but may not send it; they are tried again after each
    * event.
@@ -29,7 +30,6 @@ export class StoppablePort extends Port {
   held = false;
   /** [0] bytes enqueued and not discarded. */
   readonly bytesIn = new Float64Array(1);
-  private readonly params: Readonly<NicParams>;
   /** Created when a class is first used. */
   private readonly queues: (ClassQueue | null)[];
   /** Bit c: class c has a packet; class c is paused. */
@@ -44,13 +44,14 @@ export class StoppablePort extends Port {
     params: Readonly<NicParams>,
     gbps: number,
     clock: Float64Array,
-    scheduler: ClassScheduler,
+    classScheduler: ClassScheduler,
+    makeScheduler: () => QpScheduler,
   ) {
     super(id, params, gbps, clock);
-    this.params = params;
-    this.scheduler = scheduler;
+    this.classScheduler = classScheduler;
+    this.makeScheduler = makeScheduler;
     this.times[WAKE] = Number.POSITIVE_INFINITY;
-    this.queues = Array.from({ length: scheduler.classes }, () => null);
+    this.queues = Array.from({ length: classScheduler.classes }, () => null);
   }
 
   /** The class of a service level. */
@@ -58,9 +59,8 @@ export class StoppablePort extends Port {
     return Math.min(sl, this.queues.length - 1);
   }
 
-  /** The senders of a class that have a packet ready. */
-  round(cls: number): ReadyRound {
-    return this.queue(cls).round;
+  schedulerOf(cls: number): QpScheduler | null {
+    return this.queues[cls]?.scheduler ?? null;
   }
 
   get classes(): number {
@@ -68,23 +68,23 @@ export class StoppablePort extends Port {
   }
 
   join(sender: Sender): void {
-    this.round(this.classOf(sender.qp.sl)).join(sender);
+    this.queue(this.classOf(sender.qp.sl)).scheduler.join(sender);
   }
 
   remove(sender: Sender): void {
-    for (const queue of this.queues) queue?.round.remove(sender);
+    for (const queue of this.queues) queue?.scheduler.ended(sender);
   }
 
-  /** The sender whose packet is admitted next; null when this class has none. */
-  head(cls: number): Sender | null {
-    const queue = this.queues[cls];
-    return queue === null ? null : queue.round.head;
+  began(sender: Sender, level: number): void {
+    const cls = this.classOf(level);
+    this.classScheduler.began(sender, cls);
+    this.queue(cls).scheduler.began?.(sender);
   }
 
-  /** Whether the FIFO of a class has room for a packet. An empty FIFO accepts any packet. */
+  /** An empty FIFO accepts any packet. */
   fits(cls: number, bytes: number): boolean {
-    const { used } = this.queue(cls);
-    return used === 0 || used + bytes <= this.fifoBytes;
+    const { used, scheduler } = this.queue(cls);
+    return used === 0 || used + bytes <= (scheduler.fifoBytes ?? this.fifoBytes);
   }
 
   /**
@@ -121,13 +121,13 @@ export class StoppablePort extends Port {
     if (this.wireClass >= 0 || ready === 0) return -1;
     const here = this.payloadHere(ready, events);
     if (here === 0) return -1;
-    const cls = this.scheduler.pick(this, here, ready, this.paused);
+    const cls = this.classScheduler.pick(this, here, ready, this.paused);
     if (cls < 0) return -1;
     const queue = this.queue(cls);
     const bytes = queue.headBytes();
     const p = queue.take();
     if (queue.count === 0) this.filled &= ~(1 << cls);
-    this.scheduler.sent(cls, bytes, queue.count === 0);
+    this.classScheduler.sent(cls, bytes, queue.count === 0);
     this.wireClass = cls;
     this.wireBytes = bytes;
     this.times[BUSY_UNTIL] = this.clock[0] + bytes * this.nsPerByte;
@@ -209,15 +209,15 @@ export class StoppablePort extends Port {
   private queue(cls: number): ClassQueue {
     const queue = this.queues[cls];
     if (queue !== null) return queue;
-    const made = new ClassQueue(makeRound(this.params.rrOrder));
+    const made = new ClassQueue(this.makeScheduler());
     this.queues[cls] = made;
     return made;
   }
 }
 
-/** The packets of a class in order, and the round of its senders. */
+/** The packets of a class in order, and the scheduler of its senders. */
 class ClassQueue {
-  readonly round: ReadyRound;
+  readonly scheduler: QpScheduler;
   /** Packets not yet on the wire. */
   count = 0;
   /** Bytes that have not left, including the packet on the wire. */
@@ -229,8 +229,8 @@ class ClassQueue {
   /** Earliest departure of each. */
   private dues = new Float64Array(64);
 
-  constructor(round: ReadyRound) {
-    this.round = round;
+  constructor(scheduler: QpScheduler) {
+    this.scheduler = scheduler;
   }
 
   add(p: number, bytes: number, notBefore: Float64Array): void {

@@ -10,9 +10,9 @@ import type { World } from '../world.ts';
 // Indexes of Core.times.
 /** End of the current work; from here on the core polls without finding anything. */
 export const BUSY_UNTIL = 0;
-/** When the last post call began. */
+/** The time at which the last post call began. */
 export const POST_START = 1;
-/** When the next successful poll begins; Infinity when none is known. */
+/** The time at which the next successful poll begins; Infinity if none is known. */
 const POLL_AT = 2;
 
 /** Value of b in EV_ACTOR for the events of a core. */
@@ -26,7 +26,7 @@ export class Core {
   private readonly random: RandomStream;
   /** Cost of a stack's interceptors per request or completion. */
   private readonly interceptNs: number;
-  /** By queue: completions that became visible since its last poll. */
+  /** By queue: completions that became visible since the queue's last poll. */
   private found: Int32Array = new Int32Array(0);
   /** Queues with such completions. */
   private waiting = 0;
@@ -63,17 +63,17 @@ export class Core {
     if (times[POLL_AT] !== nowNs) return -1;
     times[POLL_AT] = Number.POSITIVE_INFINITY;
     if (times[BUSY_UNTIL] <= nowNs) return this.pollQueue;
-    // A post happened meanwhile.
+    // A post happened in the meantime.
     this.plan();
     return -1;
   }
 
-  /** The poll that began now returned `count` completions. `more`: the queue may have others. */
+  /** The poll that began now returned `count` completions. `more` tells whether the queue may have others. */
   polled(queue: number, count: number, more: boolean): void {
     const { times, world, found } = this;
     const { pollHitNs, pollMissNs } = world.params;
     const hitsNs = count * pollHitNs + found[queue] * this.interceptNs;
-    // A policy may have used this core meanwhile.
+    // A policy may have used this core in the meantime.
     const fromNs = Math.max(world.clock[0], times[BUSY_UNTIL]);
     times[BUSY_UNTIL] = fromNs + (count === 0 ? pollMissNs : 0) + hitsNs * this.jitter();
     found[queue] = more ? 1 : 0;
@@ -89,6 +89,11 @@ export class Core {
     const costNs = postCallNs + count * (postWrNs + this.interceptNs) + (doorbell ? doorbellNs : 0);
     times[POST_START] = startNs;
     times[BUSY_UNTIL] = startNs + costNs * this.jitter();
+  }
+
+  /** Stands still for this long from now on, and does the work that it had begun afterwards. */
+  stall(stallNs: number): void {
+    this.times[BUSY_UNTIL] = Math.max(this.times[BUSY_UNTIL], this.world.clock[0]) + stallNs;
   }
 
   /** Schedules the next successful poll. Called after the application handled a completion. */

@@ -1,4 +1,4 @@
-/** Kinds of events. Each comment says what a, b and c are. */
+/** Kinds of events. Each comment explains a, b and c. */
 
 /** WQEs became visible to the NIC. a: qp number, b: one past the last, c: epoch. */
 export const EV_DOORBELL = 1;
@@ -26,6 +26,8 @@ export const EV_FLUSH = 11;
 export const EV_ACTOR = 12;
 /** The delay of a call is over. a: token. */
 export const EV_CALL = 13;
+/** A deadline of an alarm has passed. a: number of the alarm. */
+export const EV_ALARM = 14;
 /** The period of a moderated CQ is over. a: cq, b: token. */
 export const EV_MODERATION = 20;
 /** The rate limit of a queue pair allows its next packet. a: qp number, b: ROLE_*, c: epoch. */
@@ -67,5 +69,5 @@ export const NAK_SEQUENCE = 1;
 export const NAK_INVALID_REQUEST = 2;
 export const NAK_REMOTE_ACCESS = 3;
 export const NAK_REMOTE_OPERATION = 4;
-/** Plus the timer code, 0 .. 31. */
+/** The timer code, 0 .. 31, is added. */
 export const NAK_RNR = 32;

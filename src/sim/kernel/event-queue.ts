@@ -21,7 +21,7 @@ export class EventQueue {
   /** Events in the queue, including stale timers. */
   size = 0;
   private capacity = 1024;
-  /** The root is empty; the other entries follow it. */
+  /** Whether the root is empty; the other entries follow it. */
   private hole = false;
   private keys = new Float64Array(this.capacity * KEY_WORDS);
   private records = new Int32Array(this.capacity);

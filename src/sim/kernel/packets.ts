@@ -13,7 +13,7 @@ export const PKT_FETCH_ADD = 4;
 export const PKT_RESPONSE = 5;
 /** A whole message of a UD queue pair. */
 export const PKT_DATAGRAM = 6;
-/** An acknowledgement: `imm` is its syndrome, `rkey` the epoch of the requester it is for. */
+/** An acknowledgement: `imm` is its syndrome, and `rkey` the epoch of the requester that it is for. */
 export const PKT_ACK = 7;
 
 // Flags of packets.
@@ -49,7 +49,7 @@ export class PacketPool {
   ah: (Ah | null)[] = [];
   /** Remote address of this packet's first byte. */
   addr = new Float64Array(0);
-  /** Bytes of the message from this packet's first byte on. */
+  /** Remaining bytes of the message, from this packet's first byte. */
   rest = new Float64Array(0);
   bytes = new Uint8Array(0);
   words = new Uint32Array(0);

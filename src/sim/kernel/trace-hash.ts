@@ -11,7 +11,7 @@ export const TRACE_COMPLETION = 4;
 export const TRACE_CNP = 5;
 
 export class Trace {
-  /** [0] entries so far; a double from the start. */
+  /** [0] entries so far; stored as a double from the start. */
   private readonly counts = new Float64Array(1);
   /** The clock as two words. Signed, because V8 allocates an unsigned word passed to a function. */
   private readonly timeWords: Int32Array;

@@ -1,7 +1,7 @@
 /**
  * Memory windows (InfiniBand 10.6.7): keys to a part of a region, bound and invalidated by the send queue. A
  * bound window is an entry in the table of keys. A window of type 2 belongs to the queue pair that bound it
- * (2B): instead of a protection domain, its entry has a domain of that queue pair, its negated number. The
+ * (2B): instead of a protection domain, its entry has a domain that stands for that queue pair: its negated number. The
  * path of plain regions therefore needs no case for windows.
  */
 import * as C from '../../verbs/constants.ts';
@@ -47,7 +47,7 @@ export function allocWindow(world: World, type: number, host: number, pd: number
   return window;
 }
 
-/** Frees a window, bound or not. Its key opens nothing any more. */
+/** Frees a window, bound or not. Its key gives no access afterwards. */
 export function freeWindow(world: World, window: Window): void {
   close(world, window);
   world.regions.releaseKey(window.keyNow);
@@ -77,7 +77,7 @@ export function reach(
   );
 }
 
-/** Why this BIND_MW or LOCAL_INV may not be posted, as a REASON_* number. */
+/** The REASON_* number for which this BIND_MW or LOCAL_INV may not be posted. */
 export function windowReason(world: World, qp: Qp, w: Uint32Array, at: number): number {
   const op = w[at + L.WR_OP];
   if (op >>> 16 !== 0) return L.REASON_SGE_COUNT;
@@ -153,7 +153,7 @@ function mayBeBound(region: Region, access: number): boolean {
 
 /**
  * Unbinds the window of type 2 with this key, for a LOCAL_INV or the peer's SEND_WITH_INV. Returns false when
- * this queue pair may not unbind such a window; keys of regions cannot be invalidated at all.
+ * this queue pair may not unbind such a window; keys of regions cannot be invalidated.
  */
 export function invalidate(world: World, qp: Qp, key: number): boolean {
   const window = world.regions.at(key)?.window ?? null;

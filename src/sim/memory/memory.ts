@@ -80,7 +80,7 @@ export class RegionTable {
     return region;
   }
 
-  /** Replaces a region in its table entry. New keys are issued; the old ones open nothing any more. */
+  /** Replaces a region in its table entry. New keys are issued; the old ones no longer give access. */
   replace(
     old: Region,
     pd: number,

@@ -10,7 +10,7 @@ export const MULTICAST = -2;
 /** Size of the header in front of each received datagram. */
 export const GRH_BYTES = 40;
 const IPV4_HEADER_BYTES = 20;
-/** UDP 8, BTH 12, DETH 8, invariant CRC 4. */
+/** Header bytes: UDP 8, BTH 12, DETH 8, invariant CRC 4. */
 const ROCE_BYTES = 32;
 const IMM_BYTES = 4;
 const PROTOCOL_UDP = 17;
@@ -89,7 +89,7 @@ function writeIpv4(to: Uint8Array, at: number, ah: Ah, udpBytes: number): void {
   to[at] = 0x45;
   to[at + 1] = ah.trafficClass;
   put16(to, at + 2, IPV4_HEADER_BYTES + udpBytes);
-  // Do not fragment.
+  // The flag "do not fragment".
   to[at + 6] = 0x40;
   to[at + 8] = ah.hopLimit;
   to[at + 9] = PROTOCOL_UDP;

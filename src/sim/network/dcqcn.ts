@@ -7,7 +7,12 @@
  * No timers run: their effects are caught up when the queue pair has a packet to send or is notified. A queue
  * pair without notifications, or back at line rate, costs nothing.
  */
+import type { RateLimiter } from '../egress/rate-limiter.ts';
+import { EV_CNP } from '../kernel/event-kinds.ts';
+import { TRACE_CNP } from '../kernel/trace-hash.ts';
 import type { NicParams } from '../profile/params.ts';
+import { CNP_NS, type Qp } from '../transport/qp.ts';
+import type { World } from '../world.ts';
 
 // Indexes of Dcqcn.numbers. Rates are in bits per nanosecond (Gbit/s).
 const RATE = 0;
@@ -15,15 +20,15 @@ const TARGET = 1;
 const ALPHA = 2;
 /** Start of the current alpha period. */
 const ALPHA_NS = 3;
-/** The last cut, a postponed cut, and the next increase. */
+/** The times of the last cut, a postponed cut, and the next increase. */
 const CUT_NS = 4;
 const NEXT_CUT_NS = 5;
 const INCREASE_NS = 6;
-/** When the next packet is due at the exact rate. */
+/** The time at which the next packet is due at the exact rate. */
 const DUE_NS = 7;
 
 /** DCQCN state of one queue pair at the sender's NIC. Times are simulation times. */
-export class Dcqcn {
+export class Dcqcn implements RateLimiter {
   /** Whether the rate is below line rate. */
   limiting = false;
   private readonly params: Readonly<NicParams>;
@@ -31,7 +36,7 @@ export class Dcqcn {
   private readonly numbers = new Float64Array(8);
   /** Increases since the last cut. */
   private stage = 0;
-  /** A notification arrived in the current alpha period. */
+  /** Whether a notification arrived in the current alpha period. */
   private notifiedSinceAlpha = false;
 
   constructor(params: Readonly<NicParams>) {
@@ -60,7 +65,6 @@ export class Dcqcn {
     this.notifiedSinceAlpha = true;
   }
 
-  /** Whether the next packet may go now. If not, sets `due[0]` to when it may. */
   allows(clock: Float64Array, due: Float64Array): boolean {
     this.catchUp(clock);
     if (!this.limiting || this.numbers[DUE_NS] <= clock[0]) return true;
@@ -68,8 +72,8 @@ export class Dcqcn {
     return false;
   }
 
-  /** Accounts for a packet sent to the port. */
   count(bytes: number, clock: Float64Array): void {
+    if (!this.limiting) return;
     const n = this.numbers;
     const from = n[DUE_NS] > clock[0] ? n[DUE_NS] : clock[0];
     n[DUE_NS] = from + (bytes * 8) / n[RATE];
@@ -131,4 +135,25 @@ export class Dcqcn {
     // Halving never reaches line rate: stop when the rest is below the smallest step.
     if (n[RATE] + dcqcnAiMbps / 1000 >= linkGbps) this.limiting = false;
   }
+}
+
+/** A RoCEv2 CNP: Ethernet 38 with gap and preamble, IPv4 20, UDP 8, BTH 12, 16 reserved, ICRC 4. */
+const CNP_BYTES = 98;
+
+/** A marked packet arrived at `qp`: the NIC of `qp` notifies the NIC of `source`, unless it did so recently. */
+export function congested(world: World, qp: Qp, source: Qp): void {
+  const { switchNetwork, clock, params } = world;
+  if (switchNetwork === null || clock[0] < qp.times[CNP_NS]) return;
+  qp.times[CNP_NS] = clock[0] + params.cnpIntervalNs;
+  world.cnpCount[0]++;
+  world.trace.add(TRACE_CNP, qp.qpn, 0);
+  if (world.isLost(world.hosts[qp.host], source.host)) return;
+  world.events.due[0] = clock[0] + switchNetwork.emptyPathNs(qp.host, source.host, CNP_BYTES);
+  world.events.push(EV_CNP, source.qpn, 0, source.epoch);
+}
+
+/** A notification arrived: this queue pair must slow down. */
+export function notified(world: World, qp: Qp): void {
+  qp.congestion ??= new Dcqcn(world.params);
+  qp.congestion.notified(world.clock);
 }

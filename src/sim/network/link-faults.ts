@@ -70,7 +70,7 @@ export class LinkFaults {
 
   private isDuplicated(from: number, to: number): boolean {
     if (from === to) return false;
-    // Both links always draw, so that the outcome of one does not shift the other's stream.
+    // Both links always draw, so that the outcome of one does not shift the other's random stream.
     const first = this.drawDuplicate(from);
     const second = to !== MULTICAST && this.drawDuplicate(to);
     if (!first && !second) return false;

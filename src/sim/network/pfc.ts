@@ -37,7 +37,7 @@ export function maxPacketBytes(params: Readonly<NicParams>): number {
 }
 
 /**
- * While the pause frame crosses one cable, the bytes sent meanwhile fill the cable and the pipeline: two
+ * While the pause frame crosses one cable, the bytes still being sent fill the cable and the pipeline: two
  * propagation delays and one switch delay at line rate. Three packets are counted in full: the one that
  * crossed the threshold, the one being sent, and the one halfway into the cable.
  */

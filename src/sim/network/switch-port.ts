@@ -1,11 +1,12 @@
 /**
- * A port of a switch in both directions: the egress queue with its cable, and the share of the switch's
- * buffer used by packets that came in here.
+ * A port of a switch in both directions: the egress queue with its cable, and the share of the switch's buffer used by
+ * packets that arrived here.
  */
 
 import { EV_HOP, EV_SWITCH_OUT } from '../kernel/event-kinds.ts';
 import type { EventQueue } from '../kernel/event-queue.ts';
-import type { EcnMarker } from './ecn.ts';
+import { RandomStream } from '../kernel/random.ts';
+import type { NicParams } from '../profile/params.ts';
 import { Flight } from './flight.ts';
 import type { PauseThresholds } from './pfc.ts';
 
@@ -28,7 +29,7 @@ export class Switch {
   /** Number of its first port. */
   readonly base: number;
   readonly bufferBytes: number;
-  /** null without PFC. */
+  /** Null without PFC. */
   readonly pause: PauseThresholds | null;
   used = 0;
   maxUsed = 0;
@@ -52,16 +53,16 @@ export class SwitchPort {
   /** Bytes in the egress queue, including the packet being sent. */
   queuedBytes = 0;
   maxQueuedBytes = 0;
-  /** A packet is being sent. */
+  /** Whether a packet is being sent. */
   busy = false;
-  /** The other end of the cable requested a pause. */
+  /** Whether the other end of the cable requested a pause. */
   paused = false;
-  /** Bytes in the switch that came in through this port. */
+  /** Bytes in the switch that arrived through this port. */
   heldBytes = 0;
   maxHeldBytes = 0;
-  /** This port requested a pause from the other end. */
+  /** Whether this port requested a pause from the other end. */
   pausing = false;
-  /** null without ECN marks. */
+  /** Null if packets are not ECN-marked. */
   readonly ecn: EcnMarker | null;
   readonly counts = new Float64Array(7);
   /** Wire time per byte, and delay from the last bit sent to the next station. */
@@ -131,5 +132,28 @@ export class SwitchPort {
     for (let i = 0; i < this.length; i++) larger[i] = ring[(first + i) & (ring.length - 1)];
     this.packets = larger;
     this.first = 0;
+  }
+}
+
+const TWO32 = 4294967296;
+
+export class EcnMarker {
+  private readonly kminBytes: number;
+  private readonly kmaxBytes: number;
+  /** Probability per byte above Kmin, times 2^32. */
+  private readonly slope: number;
+  private readonly random: RandomStream;
+
+  constructor(params: Readonly<NicParams>, seed: number, port: number) {
+    this.kminBytes = params.ecnKminBytes;
+    this.kmaxBytes = Math.max(params.ecnKmaxBytes, params.ecnKminBytes);
+    this.slope = (params.ecnPmax * TWO32) / (this.kmaxBytes - this.kminBytes);
+    this.random = new RandomStream(seed, 'ecn', port);
+  }
+
+  marks(queueBytes: number): boolean {
+    if (queueBytes <= this.kminBytes) return false;
+    if (queueBytes >= this.kmaxBytes) return true;
+    return this.random.u32() < (queueBytes - this.kminBytes) * this.slope;
   }
 }

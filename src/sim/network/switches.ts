@@ -9,11 +9,11 @@ import { EV_PAUSE } from '../kernel/event-kinds.ts';
 import type { EventQueue } from '../kernel/event-queue.ts';
 import { CONGESTED, type PacketPool } from '../kernel/packets.ts';
 import type { NicParams } from '../profile/params.ts';
-import { EcnMarker } from './ecn.ts';
 import { PauseThresholds } from './pfc.ts';
 import {
   DROPPED_BYTES,
   DROPS,
+  EcnMarker,
   IN_BYTES,
   MARKS,
   OUT_BYTES,
@@ -36,7 +36,7 @@ export interface SwitchEnvironment {
 export class SwitchNetwork {
   readonly layout: Layout;
   readonly switches: Switch[] = [];
-  /** Of all switches. */
+  /** The ports of all switches. */
   readonly ports: SwitchPort[] = [];
   /** By packet: size on the wire, sending host, receiving host, ingress port of its current switch. */
   private bytes = new Int32Array(0);
@@ -81,7 +81,7 @@ export class SwitchNetwork {
     return this.ports[this.switches[sw].base + port];
   }
 
-  /** The switch port that a host is connected to. */
+  /** The switch port to which a host is connected. */
   portOfHost(host: number): SwitchPort {
     const leaf = this.layout.leafOf(host);
     return this.portAt(leaf, this.layout.route(leaf, host, host));

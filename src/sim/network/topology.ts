@@ -12,9 +12,9 @@ export type TopologyName = 'cable' | 'direct' | 'star' | 'dumbbell' | 'leaf-spin
 /** A topology with its own sizes. */
 export interface TopologyOptions {
   kind: TopologyName;
-  /** `leaf-spine`. Default 4. */
+  /** Only for `leaf-spine`. Default 4. */
   hostsPerLeaf?: number;
-  /** `leaf-spine`. Default 2. */
+  /** Only for `leaf-spine`. Default 2. */
   spines?: number;
 }
 
@@ -22,7 +22,7 @@ export const TOPOLOGIES: readonly TopologyName[] = ['cable', 'direct', 'star', '
 
 /** The other end of a switch port's cable: a host or another switch. */
 export interface End {
-  /** -1 for a switch. */
+  /** The host, or -1 for a switch. */
   host: number;
   switch: number;
   port: number;
@@ -56,7 +56,7 @@ export class Layout {
     return (host / this.hostsPerLeaf) | 0;
   }
 
-  /** Hosts on a leaf; the last one may have fewer. */
+  /** Hosts on a leaf; the last leaf may have fewer. */
   private hostsOn(leaf: number): number {
     return Math.min(this.hostsPerLeaf, this.hosts - leaf * this.hostsPerLeaf);
   }

@@ -4,7 +4,7 @@
 import * as C from '../../verbs/constants.ts';
 import { CONGESTED, PKT_ACK, PKT_DATAGRAM, PKT_RESPONSE } from '../kernel/packets.ts';
 import { MULTICAST } from '../network/address.ts';
-import { congested } from '../network/cnp.ts';
+import { congested } from '../network/dcqcn.ts';
 import { enter } from '../network/multicast.ts';
 import { onAck, onResponse } from '../transport/acknowledgements.ts';
 import type { Qp } from '../transport/qp.ts';
@@ -55,14 +55,14 @@ function execute(world: World, p: number): void {
   world.packets.release(p);
 }
 
-/** The queue pair that a unicast datagram is for; undefined for multicast and unknown destinations. */
+/** The queue pair to which a unicast datagram is addressed; undefined for multicast and unknown destinations. */
 function datagramFor(world: World, p: number): Qp | undefined {
   const ah = world.packets.ah[p]!;
   const qp = ah.group === null ? world.qps[world.packets.dest[p]] : undefined;
   return qp?.type === C.IBV_QPT_UD && qp.host === ah.peerHost && !world.hosts[qp.host].dead ? qp : undefined;
 }
 
-/** The queue pair that a packet of a connection is for. */
+/** The queue pair to which a packet of a connection is addressed. */
 function connectedTo(world: World, p: number): Qp | undefined {
   const pool = world.packets;
   const qp = world.qps[pool.dest[p]];

@@ -24,16 +24,16 @@ const TWO32 = 4294967296;
 class NicCache {
   /** Objects on the host that compete for the cache. */
   live = 0;
-  /** [0] look-ups since not everything fits, [1] misses. */
+  /** [0] look-ups since the host's memory no longer fits, [1] misses. */
   readonly counts = new Float64Array(2);
-  /** [0] time until the entry of the last access is here. */
+  /** [0] time until the entry of the last access arrives. */
   readonly waitNs = new Float64Array(1);
   private readonly entries: number;
   private readonly entryBytes: number;
   private readonly pcie: Pcie;
   private readonly clock: Float64Array;
   private readonly lru: LruCache;
-  /** By index: when its entry arrives. */
+  /** By index: when the entry arrives. */
   private arrivals = new Float64Array(0);
 
   constructor(entries: number, entryBytes: number, pcie: Pcie, clock: Float64Array) {
@@ -48,7 +48,7 @@ class NicCache {
     return this.live <= this.entries;
   }
 
-  /** Accesses an entry and sets `waitNs` to the time until it is here. */
+  /** Accesses an entry and sets `waitNs` to the time until it arrives. */
   use(first: number, second: number): void {
     const { lru, counts } = this;
     counts[0]++;

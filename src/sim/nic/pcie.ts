@@ -1,8 +1,8 @@
 /**
- * The PCIe link of a host as its NIC sees it. Each direction is a server that is busy until a known time, so
- * a transfer needs no event of its own. Reads take a round trip. Payload arrives in order at the rate of the
- * link. Short reads (work requests, contexts, small messages) belong to other engines of the NIC: they do not
- * queue behind payload, but only a limited number is in flight.
+ * The PCIe link of a host as its NIC sees it. Each direction is a server that is busy until a known time, so a transfer
+ * needs no separate event. Reads take a round trip. Payload arrives in order at the rate of the link. Short reads (work
+ * requests, contexts, small messages) belong to other engines of the NIC: they do not queue behind payload, but only a
+ * limited number is in flight.
  */
 
 import type { RandomStream } from '../kernel/random.ts';
@@ -18,9 +18,9 @@ const WRITE_BUSY = 3;
 const SHORT_BYTES = 512;
 
 export class Pcie {
-  /** Whether transfers take no time at all. */
+  /** Whether transfers take no time. */
   readonly free: boolean;
-  /** [0] when the most recent transfer is done. */
+  /** [0] the time at which the most recent transfer is done. */
   readonly done = new Float64Array(1);
   private readonly nsPerByte: number;
   private readonly readNs: number;
@@ -47,7 +47,7 @@ export class Pcie {
     this.ends = new Float64Array(Number.isFinite(params.dmaReads) ? params.dmaReads : 0);
   }
 
-  /** Reads host memory now; `done` is when the last byte is in the NIC. */
+  /** Reads host memory now; `done` is the time at which the last byte is in the NIC. */
   read(bytes: number): void {
     const { times } = this;
     const busy = bytes * this.nsPerByte;
@@ -79,7 +79,7 @@ export class Pcie {
     this.next = this.next + 1 === ends.length ? 0 : (this.next + 1) | 0;
   }
 
-  /** Writes host memory now; `done` is when the CPU sees the last byte. */
+  /** Writes host memory now; `done` is the time at which the CPU sees the last byte. */
   write(bytes: number): void {
     const { times } = this;
     const busy = bytes * this.nsPerByte;
@@ -96,7 +96,7 @@ export class Pcie {
     return Math.max(this.times[READ_BUSY], this.times[WRITE_BUSY]);
   }
 
-  /** When all transfers so far are done. */
+  /** The time at which all transfers so far are done. */
   get idleFromNs(): number {
     return Math.max(this.times[READ_DONE], this.times[WRITE_DONE]);
   }

@@ -130,7 +130,7 @@ export class Units {
       unitUser.next = null;
       unitUser.waiting = false;
       const phase = unitUser.sender.phase();
-      // A sender that was reset or failed meanwhile needs no unit any more.
+      // A sender that was reset or failed in the meantime no longer needs a unit.
       if (phase !== READY && phase !== RESUME) continue;
       this.give(unit, unitUser);
       return;
@@ -163,7 +163,7 @@ export class Units {
     this.tokens[unit] = tokenOf(sender);
     this.runSteps[unit] = steps;
     this.runStarts[unit] = world.clock[0];
-    // Time beyond the steps is the wait for a context, which comes first.
+    // Time beyond the steps is the wait for a context, which precedes them.
     const waitNs = world.stepNs[0] - steps * world.params.waitStepNs;
     if (steps > 1 && waitNs > 0) this.runStarts[unit] += waitNs;
     sender.setPhase(STEP);

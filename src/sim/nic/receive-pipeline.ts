@@ -67,7 +67,7 @@ export class Receiver {
   }
 }
 
-/** Whether packets at this NIC can wait at all. */
+/** Whether packets can ever wait at this NIC. */
 export function receiverWaits(params: Readonly<NicParams>): boolean {
   const { rxGapNs, readGapNs, atomicGapNs, dmaReadNs, pcieGbps } = params;
   return rxGapNs + readGapNs + atomicGapNs + dmaReadNs > 0 || pcieGbps !== Number.POSITIVE_INFINITY;
@@ -142,7 +142,7 @@ function missesMemory(world: World, qp: Qp, p: number, kind: number): boolean {
     case P.PKT_WRITE:
       return missesRemote(world, qp.host, packets.rkey[p], packets.addr[p], length);
     case P.PKT_READ:
-      // Only the first page; the others are translated as they are read.
+      // Only the first page is translated here; the others are translated as they are read.
       return missesRemote(world, qp.host, packets.rkey[p], packets.addr[p], 1);
     case P.PKT_COMPARE_SWAP:
     case P.PKT_FETCH_ADD:
@@ -159,7 +159,7 @@ function missesMemory(world: World, qp: Qp, p: number, kind: number): boolean {
   }
 }
 
-/** Checks the receive available at arrival. A packet that waits behind others may use a different one. */
+/** Checks the receive that is available at arrival. A packet that waits behind others may use a different one. */
 function missesReceive(world: World, qp: Qp, p: number): boolean {
   const { packets } = world;
   const first = packets.kind[p] === P.PKT_DATAGRAM || (packets.flags[p] & P.FIRST) !== 0;
@@ -184,7 +184,7 @@ function fetchReceives(world: World, qp: Qp, p: number): void {
   const seq = qp.srq === null ? qp.rqTaken : queue.freed;
   const { wqeFetchBatch, wqeBytes } = world.params;
   const ahead = Math.min((queue.posted - seq) | 0, wqeFetchBatch);
-  // No receive to fetch: the sender gets an RNR NAK at once.
+  // There is no receive to fetch, so the sender gets an RNR NAK at once.
   if (ahead === 0) return;
   const missing = ((queue.fetched - seq) | 0) <= 0;
   queue.fetched = (seq + ahead) | 0;

@@ -60,7 +60,7 @@ function ownStep(world: World, sender: Sender, single: boolean): number {
   return steps;
 }
 
-/** One slot may stand for many 0_WAITs. Each is a step of its own and lets other queue pairs in. */
+/** One slot may stand for many 0_WAITs. Each is a separate step, after which other queue pairs may send. */
 function zeroWaits(qp: Qp, repeat: number, single: boolean): number {
   const left = qp.waitsLeft > 0 ? qp.waitsLeft : Math.max(1, repeat);
   const steps = single ? 1 : left;

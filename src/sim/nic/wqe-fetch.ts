@@ -1,7 +1,7 @@
 /**
- * From the doorbell to WQEs in the NIC. The doorbell of a single request may carry it (BlueFlame). Others are
- * fetched by DMA in batches, up to two batches ahead of the current one. Once WQEs have arrived, the first
- * payload of their messages is read as well.
+ * Fetches WQEs into the NIC after a doorbell. The doorbell of a single request may carry the WQE (BlueFlame). Others
+ * are fetched by DMA in batches, up to two batches ahead of the current one. Once WQEs have arrived, the first payload
+ * of their messages is read as well.
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';

@@ -28,7 +28,12 @@ export interface NicParams {
   pollMissNs: number;
   /** Cost of each interceptor per request and per completion. */
   interceptorWrNs: number;
-  /** Relative jitter of all costs above, in both directions. */
+  /**
+   * How late a host notices that a policy's timer has expired, unless a call of the application finds it first. 0 is the
+   * exact time, which flatters every pacer.
+   */
+  timerLateNs: number;
+  /** Relative jitter of the costs above, in both directions. */
   hostJitter: number;
 
   // PCIe.
@@ -52,7 +57,7 @@ export interface NicParams {
   readAheadBytes: number;
   /** Largest message that travels inside its WQE. */
   inlineMaxBytes: number;
-  /** From the finished request to the visible completion, in addition to dmaWriteNs. */
+  /** Time from the finished request to the visible completion, in addition to dmaWriteNs. */
   cqeWriteNs: number;
 
   // NIC caches: entries, and bytes of host memory per entry. A miss costs a DMA read.
@@ -67,7 +72,7 @@ export interface NicParams {
   processingUnits: number;
   /** Time for which one WQE occupies a unit, and with it its queue pair. */
   wqeGapNs: number;
-  /** The same for a WAIT or each single 0_WAIT, and for an ENABLE. */
+  /** The same time for a WAIT or each single 0_WAIT, and for an ENABLE. */
   waitStepNs: number;
   enableStepNs: number;
   /** Receiver time per packet: for requests, READs and atomics, over all queue pairs. */
@@ -78,14 +83,14 @@ export interface NicParams {
   // Egress.
   scheduler: SchedulerName;
   rrOrder: RrOrder;
-  /** `greedy`: a unit keeps its queue pair until this many bytes are sent. */
+  /** With `greedy`, a unit keeps its queue pair until this many bytes are sent. */
   puHoldBytes: number;
   /**
-   * FIFO shared by all QPs of a port (`sp`, `ets`: of a class). Bytes count with headers until the last bit
+   * FIFO shared by all QPs of a port (with `sp` and `ets`, of a class). Bytes count with headers until the last bit
    * has left.
    */
   egressFifoBytes: number;
-  /** `ets`: weight of each class; its quantum is weight x MTU bytes. */
+  /** With `ets`: weight of each class, whose quantum is weight x MTU bytes. */
   etsWeights: readonly number[];
   linkGbps: number;
   /** Rate of the loopback path, which has its own FIFO. */
@@ -98,7 +103,7 @@ export interface NicParams {
    */
   headerBytes: number;
   rethBytes: number;
-  /** An acknowledgement on the wire. 0: acknowledgements take ackReturnNs and no bandwidth. */
+  /** Bytes of an acknowledgement on the wire. With 0, acknowledgements take ackReturnNs and no bandwidth. */
   ackBytes: number;
   ackReturnNs: number;
   ackRequests: AckRequests;
@@ -129,7 +134,7 @@ export interface NicParams {
   ecnKmaxBytes: number;
   ecnPmax: number;
   congestionControl: CongestionControl;
-  /** At most one congestion notification per flow in this time. */
+  /** The minimum time between two congestion notifications of a flow. */
   cnpIntervalNs: number;
   dcqcnAlphaTimerNs: number;
   dcqcnDecreaseTimerNs: number;
@@ -153,7 +158,7 @@ export interface ShimCosts {
   /** Cost of a batch that a policy issues, and of each request in it. */
   shimPostNs: number;
   shimWrNs: number;
-  /** `worker`: time from the application's post until the worker's core finds it. */
+  /** With `worker`: time from the application's post until the worker's core finds it. */
   handoverNs: number;
 }
 
@@ -167,6 +172,15 @@ export const SHIM_COSTS: Readonly<ShimCosts> = Object.freeze({
   shimWrNs: 12,
   handoverNs: 600,
 });
+
+/** The coordinator of a device. Like ShimCosts, these are not part of a profile. */
+export interface CoordinatorCosts {
+  /** From the end of a member's process until its share goes to the others. */
+  livenessNs: number;
+}
+
+/** The period is short next to a run of milliseconds; the daemon takes a silent client for gone after 50 ms. */
+export const COORDINATOR_COSTS: Readonly<CoordinatorCosts> = Object.freeze({ livenessNs: 1e6 });
 
 /** Allowed values of the parameters that are words. */
 export const WORDS: Readonly<Record<string, readonly string[]>> = Object.freeze({

@@ -14,6 +14,7 @@ const IDEAL: Readonly<NicParams> = Object.freeze({
   pollHitNs: 0,
   pollMissNs: 25,
   interceptorWrNs: 0,
+  timerLateNs: 0,
   hostJitter: 0,
   mmioNs: 0,
   blueFlame: 1,

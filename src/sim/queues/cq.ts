@@ -7,7 +7,7 @@ export const ARM_NONE = 0;
 export const ARM_ANY = 1;
 export const ARM_SOLICITED = 2;
 
-/** In the WC_OP word: this completion counts as solicited. The application never sees it. */
+/** A flag in the WC_OP word: this completion counts as solicited. The application never sees it. */
 const SOLICITED_BIT = 1 << 30;
 /** WC_OP of a completion whose queue pair was reset or destroyed. It never becomes visible. */
 const PURGED = -1;
@@ -31,14 +31,14 @@ export class Cq {
   handle = 0;
   /** Completions written, including those not visible yet. */
   written = 0;
-  /** Completions visible to the application: the producer index that WAIT compares with. */
+  /** Completions visible to the application, which are the producer index that WAIT compares. */
   visible = 0;
   /** Completions polled. */
   polled = 0;
-  /** The producer index that the next WAIT on this queue counts from. */
+  /** The producer index from which the next WAIT on this queue counts. */
   waitIndex = 0;
   armed = ARM_NONE;
-  /** Set permanently when a completion finds no room. */
+  /** Whether a completion ever found no room. */
   overflowed = false;
   dropped = 0;
   /** Completions written and purged, but not visible yet. */
@@ -47,7 +47,7 @@ export class Cq {
   readonly qps = new Set<Qp>();
   /** Queue pairs parked at a WAIT on this queue. */
   readonly waiters: Qp[] = [];
-  /** The application inside the simulation to notify of each visible completion; -1: none. */
+  /** The application inside the simulation to notify of each visible completion; -1 if there is none. */
   actor = -1;
   /** Whether completions carry the time at which they were written. */
   readonly stamped: boolean;

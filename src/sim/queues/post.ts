@@ -35,7 +35,7 @@ export class WrRing {
   }
 }
 
-/** Why a request is rejected, as a REASON_* number. */
+/** The REASON_* number for which a request is rejected. */
 type Reason = number;
 
 const ERRNO_OF: readonly number[] = [
@@ -84,7 +84,7 @@ function bits(...opcodes: number[]): number {
   return opcodes.reduce((mask, opcode) => mask | (1 << opcode), 0);
 }
 
-/** Why a type other than RC may not post this opcode. */
+/** The REASON_* for which a type other than RC may not post this opcode. */
 function typeReason(world: World, qp: Qp, ring: WrRing, at: number, opcode: number): Reason {
   if (opcode >= C.ISO_WR_WAIT) return L.REASON_NONE;
   if (opcode > 31 || ((OPCODES[qp.type] >>> opcode) & 1) === 0) return L.REASON_OPCODE;
@@ -122,7 +122,7 @@ function sgeBytes(world: World, ring: WrRing, index: number, count: number): num
 /** [0] message bytes of the request that sendReason checked last. */
 const message = new Float64Array(1);
 
-/** Why this send request may not be posted, not counting a full queue. */
+/** The REASON_* for which this send request may not be posted, apart from a full queue. */
 function sendReason(world: World, qp: Qp, ring: WrRing, index: number, waits: boolean): Reason {
   const w = ring.words;
   const at = L.slotAt(index);
@@ -264,7 +264,7 @@ export function postSend(
   w[L.HDR_ERRNO] = reason === 0 ? 0 : errnoOf(reason, w[L.slotAt(start + n) + L.WR_OP] & 0xff);
   w[L.HDR_REASON] = reason;
   if (n > 0) ringDoorbell(world, qp);
-  // Memory moved away under the queue pair, so nothing it would still do can be trusted.
+  // Memory in use was detached, so no further result of the queue pair can be trusted.
   if (reason === L.REASON_DETACHED) failQp(world, qp);
   return n;
 }
@@ -310,7 +310,7 @@ function refuse(ring: WrRing, reason: Reason): void {
   ring.words[L.HDR_REASON] = reason;
 }
 
-/** Why a queue pair accepts no receives at all. */
+/** The REASON_* for which a queue pair accepts no receives. */
 function recvQueueReason(qp: Qp): Reason {
   if (qp.type === C.IBV_QPT_XRC_SEND) return L.REASON_OPCODE;
   if (qp.srq !== null || qp.type === C.IBV_QPT_XRC_RECV) return L.REASON_SRQ;
@@ -318,7 +318,7 @@ function recvQueueReason(qp: Qp): Reason {
 }
 
 /**
- * Copies receives into a queue. Returns how many, and sets the reason for a short count in the ring's header.
+ * Copies receives into a queue. Returns their number, and sets the reason for a short count in the ring's header.
  */
 function queueReceives(
   world: World,

@@ -23,15 +23,15 @@ export class Srq {
   readonly host: number;
   readonly pd: number;
   readonly maxSge: number;
-  /** XRC: the queue where its receives complete. */
+  /** XRC: the queue on which its receives complete. */
   readonly cq: Cq | null;
   /** The provider's handle. */
   handle = 0;
   /** `freed` counts the receives taken. */
   queue: WorkQueue;
-  /** An event is raised when fewer receives than this are left; 0: not armed. */
+  /** An event is raised when fewer receives than this are left; 0 if not armed. */
   limit = 0;
-  /** [0] when the receives requested by the NIC arrive. */
+  /** [0] the time at which the receives requested by the NIC arrive. */
   readonly fetchedNs = new Float64Array(1);
   // Counters for the invariants: receives completed, and receives discarded by a reset or destroyed queue
   // pair.

@@ -16,7 +16,7 @@ export class WorkQueue {
   readonly mask: number;
   /** The protection domain whose memory its requests may name. */
   pd: number;
-  /** Empty until the first request: of many queues, most are never used at once. */
+  /** Empty until the first request, because of many queues most are never used at the same time. */
   words = NO_WORDS;
   ext = NO_WORDS;
   extBytes = NO_BYTES;
@@ -26,7 +26,7 @@ export class WorkQueue {
   /** Requests since creation, mod 2^32: posted so far, and freed by a polled completion. */
   posted = 0;
   freed = 0;
-  /** Receives: one past the last that the NIC has requested. */
+  /** For receives: one past the last that the NIC has requested. */
   fetched = 0;
 
   constructor(size: number, sges: number, inlineBytes: number, pd: number) {

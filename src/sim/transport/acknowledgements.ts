@@ -1,5 +1,5 @@
 /**
- * What comes back to a requester: acknowledgements, NAKs, response data, or nothing until the retry timer fires.
+ * Handles what a requester receives: acknowledgements, NAKs, response data, or nothing until the retry timer fires.
  * Finished requests complete in order; everything that was lost is sent again from the oldest missing packet.
  */
 import * as C from '../../verbs/constants.ts';
@@ -11,8 +11,7 @@ import { completeOldest } from './completions.ts';
 import { failQp, failSends } from './failure.ts';
 import { DEADLINE, DELIVERED, IDLE, psnAdd, psnDiff, type Qp, TIMEOUT } from './qp.ts';
 import { isLive, isLocalOp, isReadOrAtomic, opcodeOf } from './request-info.ts';
-import { tryStart } from './request-start.ts';
-import { notifyDrained } from './sqd.ts';
+import { notifyDrained, tryStart } from './request-start.ts';
 
 /** min_rnr_timer codes in nanoseconds (InfiniBand 9.7.5.2.8). */
 const RNR_TIMER_US = [
@@ -124,7 +123,7 @@ export function onAck(world: World, qp: Qp, psn: number, syndrome: number): void
   }
 }
 
-/** Completes what is finished up to this PSN. Returns true when a READ response proves to be lost. */
+/** Completes the requests that are finished up to this PSN. Returns true when a READ response proves to be lost. */
 function acknowledgeUpTo(world: World, qp: Qp, acked: number): boolean {
   const before = qp.unaPsn;
   retire(world, qp, acked);
@@ -153,7 +152,7 @@ function acknowledgeUpTo(world: World, qp: Qp, acked: number): boolean {
   return lost;
 }
 
-/** Moves the cursor past packets that an earlier transmission delivered meanwhile. */
+/** Moves the cursor past packets that an earlier transmission has delivered in the meantime. */
 function skipAcknowledged(qp: Qp): void {
   if (((qp.cur - qp.una) | 0) < 0) {
     qp.cur = qp.una;
@@ -262,7 +261,7 @@ export function failOldest(world: World, qp: Qp, status: number): void {
   else failQp(world, qp);
 }
 
-/** The queue pair moved to SQD. `notify`: raise an event when it is drained. */
+/** The queue pair moved to SQD. `notify` requests an event when it is drained. */
 export function beginDrain(world: World, qp: Qp, notify: boolean): void {
   qp.drainNotify = notify;
   notifyDrained(world, qp);

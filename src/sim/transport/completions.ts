@@ -1,7 +1,7 @@
 /** Takes finished requests off the queues of a queue pair, in order, and writes their completions. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import { wcOpcode } from '../../verbs/wc-opcode.ts';
+import { wcOpcode } from '../../verbs/wc-batch.ts';
 import { bindFailed } from '../memory/memory-windows.ts';
 import type { World } from '../world.ts';
 import type { Qp } from './qp.ts';

@@ -1,8 +1,10 @@
 /** A queue pair: its rings, and the state of its requester and responder. */
+
 import * as C from '../../verbs/constants.ts';
 import type { QpAttr, QpCap } from '../../verbs/types.ts';
+import type { DepartureLog } from '../egress/departure-log.ts';
+import type { RateLimiter } from '../egress/rate-limiter.ts';
 import type { Limiter } from '../egress/rate-limiters.ts';
-import type { RatePacer } from '../egress/rate-pacing.ts';
 import type { Ah } from '../network/address.ts';
 import type { Dcqcn } from '../network/dcqcn.ts';
 import type { Cq } from '../queues/cq.ts';
@@ -17,7 +19,7 @@ export const IDLE = 0;
 export const STEP = 1;
 /** Its packets wait for the egress FIFO. */
 export const SENDING = 2;
-/** At a WAIT that is not satisfied. */
+/** Stopped at a WAIT that is not satisfied. */
 export const PARKED = 3;
 /** The step is done, but the first payload has not arrived from host memory. */
 export const PAYLOAD = 4;
@@ -30,12 +32,12 @@ export const ROLE_REQUEST = 0;
 export const ROLE_RESPONSE = 1;
 
 // Indexes of Qp.times.
-/** When the retry timer fires; Infinity while it is off. */
+/** The time at which the retry timer fires; Infinity while it is off. */
 export const DEADLINE = 0;
-/** When the last READ response has left. */
+/** The time at which the last READ response has left. */
 export const RESPONSE_END = 1;
 export const TIMEOUT = 2;
-/** Bytes of the current message so far. Not a time, but a double that needs no array of its own here. */
+/** Bytes of the current message so far. Not a time, but a double, which shares this array. */
 export const RECV_OFFSET = 3;
 /**
  * Payload bytes delivered since creation: of requests at the responder, of READs at the requester. Not a time
@@ -78,7 +80,7 @@ export class Sender {
 /** A sender as a user of its NIC's processing units, and the payload it reads ahead. */
 export class UnitUser {
   readonly sender: Sender;
-  /** In the queue for units. */
+  /** Whether it is in the queue for units. */
   next: UnitUser | null = null;
   waiting = false;
   /** The unit it keeps ("greedy") or -1, and the bytes sent since it got that unit. */
@@ -110,7 +112,7 @@ export interface QpOptions {
   qpn: number;
   type: number;
   srq: Srq | null;
-  /** XRC_RECV: its domain; otherwise 0. */
+  /** The domain of an XRC_RECV, otherwise 0. */
   xrcd: number;
   host: number;
   pd: number;
@@ -127,10 +129,10 @@ export class Qp {
   readonly type: number;
   /** Type of the queue pairs it receives from; 0 for datagrams. */
   readonly peerType: number;
-  /** Its packets are not acknowledged. */
+  /** Whether its packets are not acknowledged. */
   readonly unreliable: boolean;
   readonly xrcd: number;
-  /** XRC_RECV: taken from the shared receive queue that the current message names. */
+  /** In an XRC_RECV, `pd` and `recvCq` are those of the shared receive queue that the current message names. */
   pd: number;
   recvCq: Cq;
   srq: Srq | null;
@@ -141,7 +143,7 @@ export class Qp {
   /** The provider's handle. */
   handle = 0;
   state = C.IBV_QPS_RESET;
-  /** As set by modifyQp. */
+  /** The attributes as set by modifyQp. */
   attr: QpAttr = {};
   /** Connection: host of the peer (-1: none), and number of its queue pair. */
   peerHost = -1;
@@ -150,7 +152,7 @@ export class Qp {
   sl = 0;
   /** Bytes per packet. */
   mtu = 4096;
-  /** Grows with each RESET, so that whatever was in flight before is ignored. */
+  /** Incremented at each RESET, so that everything in flight before it is ignored. */
   epoch = 0;
 
   readonly sq: WorkQueue;
@@ -176,7 +178,8 @@ export class Qp {
   /** Changes with each rewind or error, which invalidates earlier step and payload events. */
   token = 0;
   /**
-   * Requests that the NIC may fetch (by doorbell, or ENABLE on a managed queue pair), has requested, and has.
+   * Numbers of requests that the NIC may fetch (by doorbell, or ENABLE on a managed queue pair), has requested, and has
+   * received.
    */
   fetchLimit = 0;
   fetched = 0;
@@ -207,19 +210,21 @@ export class Qp {
   /** Unfinished READs and atomics; response packets received for the oldest of them. */
   rdOutstanding = 0;
   rdGot = 0;
-  /** An event is to be raised when the send queue is drained in SQD. */
+  /** Whether to raise an event when the send queue is drained in SQD. */
   drainNotify = false;
   /** Its rate limiter and the pacing that results. */
   limiter: Limiter | null = null;
-  pacer: RatePacer | null = null;
+  pacer: RateLimiter | null = null;
   /** State of congestion control since the first notification. */
   congestion: Dcqcn | null = null;
+  /** Records its packets; null: they are not recorded. */
+  departures: DepartureLog | null = null;
   /**
    * Bit ROLE_*: a packet of this role is held back by a rate limit or congestion control, and an event is
    * scheduled to release it.
    */
   heldRoles = 0;
-  /** The requester went back for a lost response. Responses still in flight do not trigger that again. */
+  /** Whether the requester went back for a lost response. Responses still in flight do not trigger that again. */
   rdLost = false;
   rnrWait = false;
   retriesLeft = 0;
@@ -238,13 +243,13 @@ export class Qp {
   // Responder.
   ePsn = 0;
   nakSent = false;
-  /** IBV_EVENT_COMM_EST was raised for this connection. */
+  /** Whether IBV_EVENT_COMM_EST was raised for this connection. */
   establishedRaised = false;
   /** One past the receive taken by the current SEND. */
   rqTaken = 0;
   rqDone = 0;
   receiving = false;
-  /** UC: the rest of the current message is ignored. */
+  /** UC: whether the rest of the current message is ignored. */
   dropping = false;
   /** Number, in the shared queue, of the receive taken last. */
   sharedSeq = 0;
@@ -258,10 +263,12 @@ export class Qp {
   respPkt = 0;
   /** Response packets waiting in a port for the wire. */
   repliesInPort = 0;
-  /** An acknowledgement held back until the responses before it are out: syndrome (-1: none) and PSN. */
+  /**
+   * The syndrome (-1 if none) and PSN of an acknowledgement that is held back until the responses before it have left.
+   */
   ackHeld = -1;
   ackHeldPsn = 0;
-  /** Syndrome of the fatal NAK to send once the responses are out; -1 when none. */
+  /** Syndrome of the fatal NAK to send once the responses have left; -1 if none. */
   fatalSyndrome = -1;
   /** Status of the receive that fails with it; 0 when none. */
   fatalRecvStatus = 0;
@@ -355,7 +362,7 @@ export class Qp {
     this.halt();
   }
 
-  /** Stops requester and responder. Their pending events take no effect any more. */
+  /** Stops requester and responder. Their pending events no longer have any effect. */
   halt(): void {
     this.haltRequester();
     this.receiving = false;

@@ -112,7 +112,8 @@ function requestsAck(world: World, qp: Qp, seq: number, last: boolean): boolean 
 }
 
 /**
- * Whether no acknowledgement request is sure to follow soon: the next request is missing or may have to wait.
+ * Whether it is uncertain that an acknowledgement request follows soon, because the next request is missing or may have
+ * to wait.
  */
 function endsRun(qp: Qp, next: number): boolean {
   if (next === qp.available || qp.state === C.IBV_QPS_SQD) return true;

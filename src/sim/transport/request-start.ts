@@ -5,7 +5,6 @@ import { fetchMore } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
 import { IDLE, psnDiff, type Qp } from './qp.ts';
 import { flagsOf, isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } from './request-info.ts';
-import { notifyDrained } from './sqd.ts';
 
 /** Half the PSN space: beyond it, new packets are indistinguishable from old ones. */
 const WINDOW_PACKETS = 1 << 23;
@@ -18,7 +17,7 @@ export function tryStart(world: World, qp: Qp): void {
   if (qp.state !== C.IBV_QPS_RTS && !draining) return;
   // In SQD, started requests finish and no new ones start.
   const limit = draining ? qp.started : qp.available;
-  // Local operations are not executed again after going back.
+  // Local operations are not executed again after a retransmission.
   while (qp.cur !== limit && qp.sqDone[qp.cur & qp.sq.mask] !== 0) qp.cur = (qp.cur + 1) | 0;
   if (qp.cur === limit) {
     if (draining) notifyDrained(world, qp);
@@ -38,4 +37,16 @@ function mustWait(qp: Qp): boolean {
     return true;
   const inFlight = psnDiff(qp.sndPsn, qp.unaPsn) & 0xffffff;
   return inFlight + packetsOf(qp, qp.cur) >= WINDOW_PACKETS;
+}
+
+/** Whether all started requests are finished. */
+export function isDrained(qp: Qp): boolean {
+  return qp.una === qp.started && qp.phase === IDLE;
+}
+
+/** Raises IBV_EVENT_SQ_DRAINED once, if requested and drained. */
+export function notifyDrained(world: World, qp: Qp): void {
+  if (!qp.drainNotify || !isDrained(qp)) return;
+  qp.drainNotify = false;
+  world.raise(C.IBV_EVENT_SQ_DRAINED, qp);
 }

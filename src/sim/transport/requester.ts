@@ -1,5 +1,5 @@
 /**
- * The sending half of a queue pair: what happens when a processing unit finishes a step of a request.
+ * The sending half of a queue pair: the end of a step of a request in a processing unit.
  *
  * A request goes from IDLE to STEP (it has the processing unit) to SENDING (the port takes its packets round
  * robin with others), and the next request starts. It completes when it is the oldest and its acknowledgement

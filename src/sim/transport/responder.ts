@@ -84,7 +84,7 @@ function accept(world: World, qp: Qp, p: number): void {
   if ((world.packets.flags[p] & P.ACK_REQUEST) !== 0) sendAck(world, qp, psn, ACK);
 }
 
-/** Whether neither an own nor a shared receive is available. */
+/** Whether no receive is available, neither in its own queue nor in a shared one. */
 function isEmpty(world: World, qp: Qp): boolean {
   return qp.rqTaken === qp.rq.posted && !takeShared(world, qp);
 }
@@ -174,7 +174,7 @@ function onWrite(world: World, qp: Qp, p: number): void {
 
 /**
  * Whether one more READ or atomic fits. When the oldest is a repetition, it is dropped to make room: a
- * requester within its limit no longer waits for it. Its request arrived twice or was repeated too early.
+ * requester within its limit no longer waits for that one, whose request arrived twice or was repeated too early.
  */
 function hasRoom(world: World, qp: Qp): boolean {
   if (qp.canRespond()) return true;
@@ -294,7 +294,7 @@ function onDuplicate(world: World, qp: Qp, p: number): void {
   if (slot >= 0) queueResponse(world, qp, p, 1, r.doneValue[slot * 2], r.doneValue[slot * 2 + 1], true);
 }
 
-/** The requester went back and will request the responses from here on again. */
+/** The requester went back and will request the responses from here again. */
 function dropResponsesFrom(qp: Qp, psn: number): void {
   const r = qp.responses;
   while (r.count > 0) {
@@ -436,7 +436,7 @@ export function responseSent(world: World, qp: Qp, port: Port): void {
   }
 }
 
-/** Sends an acknowledgement, or holds it back until the responses before it are out. */
+/** Sends an acknowledgement, or holds it back until the responses before it have left. */
 function sendAck(world: World, qp: Qp, psn: number, syndrome: number): void {
   if (qp.responses.count > 0) {
     if (syndrome === ACK && qp.ackHeld > ACK) return;
@@ -448,7 +448,7 @@ function sendAck(world: World, qp: Qp, psn: number, syndrome: number): void {
   if (peer !== undefined) world.acknowledge(qp, psn, syndrome, peer.epoch);
 }
 
-/** Ends the connection with a NAK, once the responses before it are out. */
+/** Ends the connection with a NAK once the responses before it have left. */
 function fatal(world: World, qp: Qp, syndrome: number, recvStatus: number): void {
   if (qp.responses.count > 0) {
     qp.fatalSyndrome = syndrome;

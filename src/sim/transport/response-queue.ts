@@ -9,7 +9,7 @@ export class ResponseQueue {
   readonly rkey: Int32Array;
   readonly addr: Float64Array;
   readonly length: Float64Array;
-  /** When the first payload arrives in the NIC; 0 for at once. */
+  /** The time at which the first payload arrives in the NIC; 0 if at once. */
   readonly payloadNs: Float64Array;
   /** Protection domain of the memory. */
   readonly pd: Int32Array;

@@ -1,8 +1,7 @@
 /**
- * Unreliable queue pairs. Without acknowledgements, a request completes when its last packet is out. A packet
- * that is lost, or finds nothing ready at its destination, is gone. UC messages have many packets, and a
- * receive whose message lost one is reused for the next message. A UD message is a single packet to any queue
- * pair.
+ * Unreliable queue pairs. Without acknowledgements, a request completes when its last packet has left. A packet that is
+ * lost, or whose destination is not ready, is not sent again. UC messages have many packets, and a receive whose
+ * message lost one is reused for the next message. A UD message is a single packet to any queue pair.
  */
 import * as C from '../../verbs/constants.ts';
 import type { Port } from '../egress/port.ts';
@@ -18,7 +17,7 @@ import { failQp } from './failure.ts';
 import { DELIVERED, psnAdd, type Qp, RECV_OFFSET } from './qp.ts';
 import { isLocalOp, opcodeOf } from './request-info.ts';
 
-/** A request packet is out. The last packet of a message completes the request as it leaves. */
+/** A request packet has left. The last packet of a message completes the request as it leaves. */
 export function requestSent(world: World, qp: Qp, port: Port): void {
   if (qp.pkt === 0) completeAt(world, qp, lastPsn(qp, (qp.cur - 1) | 0), port.busyUntil);
 }
@@ -30,7 +29,7 @@ export function completeAt(world: World, qp: Qp, psn: number, atNs: number): voi
 }
 
 /**
- * A datagram leaves a port (null: it is never sent), perhaps before an earlier one of another class.
+ * A datagram leaves a port (null if it is never sent), perhaps before an earlier one of another class.
  * Completions keep their order, so they wait for earlier datagrams.
  */
 export function datagramOut(world: World, qp: Qp, psn: number, port: Port | null): void {
@@ -77,7 +76,7 @@ export function onUnreliable(world: World, qp: Qp, p: number): void {
   const pool = world.packets;
   const psn = pool.psn[p];
   if ((pool.flags[p] & P.FIRST) !== 0) {
-    // Missing packets of the previous message will not come any more.
+    // Missing packets of the previous message will no longer arrive.
     abandon(qp);
     qp.dropping = false;
   } else if (qp.dropping || psn !== qp.ePsn) {
@@ -101,7 +100,7 @@ function drop(qp: Qp): void {
   qp.dropping = true;
 }
 
-/** Whether an own or shared receive is available. */
+/** Whether a receive is available, in its own queue or in a shared one. */
 function isReady(world: World, qp: Qp): boolean {
   return qp.rqTaken !== qp.rq.posted || takeShared(world, qp);
 }
@@ -201,7 +200,7 @@ export function onDatagram(world: World, p: number, only: number): void {
     if (qp !== undefined && qp.host === ah.peerHost && !world.hosts[qp.host].dead) deliver(world, qp, p);
     return;
   }
-  // When a copy to a host is lost, it is lost for all group members there.
+  // If a copy to a host is lost, it is lost for all group members there.
   let host = MULTICAST;
   let lost = false;
   for (const qp of [...ah.group.queuePairs]) {

@@ -157,7 +157,7 @@ const rest: Case[] = [
       a: ['1 SUCCESS RDMA_WRITE', '2 REM_ACCESS_ERR'],
       events: ['b0 QP_ACCESS_ERR', ...AT_A],
     },
-    rxe: { why: 'an error wakes nobody who armed for solicited completions' },
+    rxe: { why: 'an error raises no event on a queue armed for solicited completions' },
   },
   {
     name: 'event: a flushed receive raises an event on a queue armed for solicited completions',
@@ -200,7 +200,7 @@ const rest: Case[] = [
     expect: { a: ['1 SUCCESS SEND'], 'b recv': ['101 SUCCESS RECV 3000'], events: [...AT_A, ...AT_B] },
   },
   {
-    name: 'event: long messages go on without a poll or a listener',
+    name: 'event: long messages continue without a poll or a listener',
     setup: SETUP,
     async run(scene) {
       for (let i = 0; i < 6; i++) scene.post('a', O.write({ flags: i === 5 ? O.SIGNALED : 0 }));

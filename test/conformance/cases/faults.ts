@@ -28,7 +28,7 @@ function second(make: (extra?: O.Extra) => O.Op, extra: O.Extra): Run {
 const failed = (status: string) => ['1 SUCCESS RDMA_WRITE', `2 ${status}`, '3 WR_FLUSH_ERR'];
 const ONE: Setup = { recvs: 1 };
 const FLUSHED = ['101 WR_FLUSH_ERR'];
-const LOCAL_KEY = 'a local key that does not fit is LOC_QP_OP_ERR, but of what comes back';
+const LOCAL_KEY = 'an invalid local key causes LOC_QP_OP_ERR, except for response data';
 
 const localKey = OPS.map(
   ([opcode, make]): Case => ({
@@ -99,7 +99,7 @@ const tooShort = SENDS.map(
     },
     expect: { a: failed('REM_INV_REQ_ERR'), 'b recv': ['101 LOC_LEN_ERR', '102 WR_FLUSH_ERR'] },
     rxe: {
-      why: 'too long a message is an error of operation at both ends',
+      why: 'a message that is too long causes an operation error at both ends',
       expect: { a: failed('REM_OP_ERR'), 'b recv': ['101 LOC_QP_OP_ERR', '102 WR_FLUSH_ERR'] },
     },
   }),
@@ -133,7 +133,7 @@ const notReady = TAKES_RECEIVE.map(
 
 const ready = TAKES_RECEIVE.map(
   ([opcode, make]): Case => ({
-    name: `RC ${opcode} before its receive, which comes in time`,
+    name: `RC ${opcode} before its receive, which is posted in time`,
     setup: { recvs: 0, rnrRetry: 7 },
     async run(scene) {
       scene.post('a', make());
@@ -263,7 +263,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'RC the responder fails while it has sends of its own',
+    name: 'RC the responder fails while it has outstanding sends',
     setup: { recvs: 1 },
     async run(scene) {
       await posts(O.write({ rkey: NO_KEY, isFaulty: true }))(scene);

@@ -8,7 +8,7 @@ import { OPS } from './reliable.ts';
 
 const EINVAL = V.EINVAL;
 const ENOMEM = V.ENOMEM;
-const BAD_STATE = 'the queue pair is in a state that takes no such request';
+const BAD_STATE = 'the queue pair is in a state that does not allow this request';
 const FULL = 'the queue is full';
 const NOT_ALLOWED = 'this opcode is not allowed on this type of queue pair';
 
@@ -68,7 +68,7 @@ const many = (n: number, make: () => O.Op) => Array.from({ length: n }, make);
 const ids = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 const writes = (from: number, to: number) => ids(from, to).map((id) => `${id} SUCCESS RDMA_WRITE`);
 
-const LAX = { why: 'queues hold more than was granted, and unsignaled sends are no burden' };
+const LAX = { why: 'queues accept more than was granted, and unsignaled sends take no room' };
 const strict: Case[] = [
   {
     name: 'RC one request more than the send queue has slots',

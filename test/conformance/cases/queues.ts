@@ -1,4 +1,4 @@
-/** Completion queues: shared, resized, extended, polled in parts; wr_id in all its 64 bits; rdma_cm. */
+/** Completion queues: shared, resized, extended, polled in parts; 64-bit wr_id; rdma_cm. */
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
@@ -10,7 +10,7 @@ const IDS: [string, bigint][] = [
   ['2^64 - 1', 2n ** 64n - 1n],
 ];
 
-/** Values without common bits. */
+/** Flags without common bits. */
 const other = (id: bigint) => id ^ (2n ** 64n - 1n);
 
 const ids = IDS.flatMap(([what, id]): Case[] => [
@@ -50,7 +50,7 @@ const rest: Case[] = [
     setup: {},
     async run(scene) {
       scene.post('a', O.write(), O.read(), O.write());
-      // How long each takes depends on the device.
+      // The device determines how long each transfer takes.
       for (let left = 3, tries = 0; left > 0 && tries < 1000; tries++) {
         const got = scene.poll('a', 1);
         if (got === 0) await scene.pass();

@@ -16,13 +16,13 @@ export const OPS: [string, (extra?: O.Extra) => O.Op][] = [
 
 const total = (op: O.Op) => op.sges.reduce((sum, bytes) => sum + bytes, 0);
 
-/** Completion of a request with this id, when it is signaled. */
+/** The completion of a request with this id, if it is signaled. */
 export function done(id: number, op: O.Op): string {
   const length = O.comesBack(op.kind) ? ` ${total(op)}` : '';
   return `${id} SUCCESS ${O.WC_NAMES[op.kind]}${length}`;
 }
 
-/** Completion of the peer's `nth` receive, by request `id`. */
+/** The completion of the peer's `nth` receive, caused by request `id`. */
 export function arrives(id: number, op: O.Op, nth = 1, more = ''): string[] {
   const imm = op.kind === 'writeImm' || op.kind === 'sendImm' ? ` imm ${id + 1000}` : '';
   if (op.kind === 'writeImm') return [`${100 + nth} SUCCESS RECV_RDMA_WITH_IMM ${total(op)}${imm}`];
@@ -63,7 +63,7 @@ const gathered = OPS.slice(0, 5).flatMap(([opcode, make]) => [
   plain(`RC ${opcode}, one element of length 0`, make({ sges: [0] })),
 ]);
 
-/** Polled continuously: when a completion can be polled, its message must have arrived. */
+/** The queue is polled continuously: as soon as a completion can be polled, its message must have arrived. */
 const watched = OPS.slice(0, 3).map(
   ([opcode, make]): Case => ({
     name: `RC ${opcode} completes when the whole message has arrived`,
@@ -80,7 +80,7 @@ const watched = OPS.slice(0, 3).map(
   }),
 );
 
-/** Each opcode behind an unsignaled message that is cut, and before a signaled short one. */
+/** Each opcode behind an unsignaled message that is cut, and before a short signaled message. */
 const ordered = OPS.map(([opcode, make]): Case => {
   const ops = [O.write({ flags: 0 }), make(), O.write({ bytes: 8 })];
   return {
@@ -120,7 +120,7 @@ const extendedInline = INLINE.map(([opcode, make]) =>
 
 const rest: Case[] = [
   {
-    name: 'RC unsignaled requests alone make no completions',
+    name: 'RC unsignaled requests alone generate no completions',
     setup: {},
     run: posts(O.write({ flags: 0 }), O.read({ flags: 0 }), O.write({ flags: 0 })),
     expect: {},
@@ -176,7 +176,7 @@ const rest: Case[] = [
     expect: { a: ['1 SUCCESS COMP_SWAP 8', '2 SUCCESS FETCH_ADD 8'] },
   },
   {
-    name: 'RC a fenced RDMA_WRITE of what an RDMA_READ before it brings',
+    name: 'RC a fenced RDMA_WRITE of the data that an RDMA_READ before it fetches',
     setup: {},
     async run(scene) {
       const from = scene.sides.a.memory.take(O.LONG);

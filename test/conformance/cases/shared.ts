@@ -123,12 +123,12 @@ const rest: Case[] = [
     },
     expect: { a: ['1 REM_INV_REQ_ERR'], 'b recv': ['srq LOC_LEN_ERR'], events: ['b0 QP_LAST_WQE_REACHED'] },
     rxe: {
-      why: 'too long a message is an error of operation at both ends',
+      why: 'a message that is too long causes an operation error at both ends',
       expect: { a: ['1 REM_OP_ERR'], 'b recv': ['srq LOC_QP_OP_ERR'] },
     },
   },
   {
-    name: 'shared receive queue: its receiver sends, too',
+    name: 'shared receive queue: its receiver also sends',
     setup: SRQ,
     async run(scene) {
       scene.recv('a');

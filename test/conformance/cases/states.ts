@@ -20,11 +20,13 @@ const drained = OPS.map(
       await scene.settle();
     },
     expect: { a: [done(1, make()), '2 SUCCESS RDMA_WRITE'], 'b recv': arrives(1, make()), calls: ['SQD'] },
-    rxe: { why: 'what is posted in SQD waits for the next post after RTS, or for another reason to look' },
+    rxe: {
+      why: 'requests posted in SQD wait for the next post after RTS, or for another event that starts the queue',
+    },
   }),
 );
 
-/** How much was done by then depends on time; the completions afterwards do not. */
+/** How many requests have completed by then depends on timing; the completions afterwards do not. */
 const restarted = OPS.map(
   ([opcode, make]): Case => ({
     name: `RESET with RC ${opcode} in flight, then connected again`,
@@ -82,7 +84,7 @@ const flushed: Case[] = [
       await scene.settle();
     },
     expect: { 'b recv': ['101 WR_FLUSH_ERR', '102 WR_FLUSH_ERR'] },
-    rxe: { why: 'it stays where it is until the next move to ERR', expect: {} },
+    rxe: { why: 'it stays in the queue until the next move to ERR', expect: {} },
   },
   {
     name: 'ERR with sends of every kind posted in SQD',

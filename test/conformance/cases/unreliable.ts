@@ -6,8 +6,8 @@ import type { Scene } from '../suite/scene.ts';
 import type { Setup } from '../suite/setup.ts';
 
 const NO_KEY = 0xdead01;
-const LOCAL_KEY = 'a local key that does not fit is LOC_QP_OP_ERR';
-const TOO_LONG = 'too long a message is LOC_QP_OP_ERR, and the queue pair goes to ERR';
+const LOCAL_KEY = 'an invalid local key causes LOC_QP_OP_ERR';
+const TOO_LONG = 'a message that is too long causes LOC_QP_OP_ERR, and the queue pair goes to ERR';
 const UC: Setup = { transport: 'UC' };
 const UD: Setup = { transport: 'UD' };
 const DATAGRAM = 900;
@@ -107,7 +107,7 @@ const lossesOf = (name: string, transport: typeof UC | typeof UD): Case[] => [
       'b recv': [received(transport, 101), received(transport, 102)],
       calls: ['SQE'],
     },
-    rxe: { why: 'a failed send takes it to ERR' },
+    rxe: { why: 'a failed send moves the queue pair to ERR' },
   },
   {
     name: `${name} an unsignaled send that fails completes`,
@@ -117,7 +117,7 @@ const lossesOf = (name: string, transport: typeof UC | typeof UD): Case[] => [
     rxe: { why: LOCAL_KEY, expect: { a: ['2 LOC_QP_OP_ERR'], 'b recv': [received(transport, 101)] } },
   },
   {
-    name: `${name} a message without a receive is lost without notice to its sender`,
+    name: `${name} a message without a receive is lost, and its sender is not notified`,
     setup: { ...transport, recvs: 0 },
     async run(scene) {
       await posts(short(transport, { isLost: true }))(scene);

@@ -16,9 +16,9 @@ const REMOTE = V.IBV_ACCESS_REMOTE_WRITE | V.IBV_ACCESS_REMOTE_READ | V.IBV_ACCE
 const BYTES = 6000;
 const TYPES = [V.IBV_MW_TYPE_1, V.IBV_MW_TYPE_2];
 const SETUP: Setup = { mrAccess: ALL, recvs: 2 };
-const WHOLE_REGION: Departure = { why: 'a window opens the whole region that it is bound to' };
+const WHOLE_REGION: Departure = { why: 'a window gives access to the whole region to which it is bound' };
 const INVALIDATION: Departure = {
-  why: 'of what is no bound window it makes something else, or ends the kernel',
+  why: "for a key other than a bound window's, it does something else, or crashes the kernel",
 };
 
 interface Window {
@@ -33,7 +33,7 @@ function makeWindow(scene: Scene, type: number): Window {
   return { mw, at: scene.sides.b.memory.take(BYTES), rkey: mw.rkey };
 }
 
-/** Posts the bind at b0; its key is in `rkey` afterwards. */
+/** Posts the bind at b0; afterwards `rkey` contains the new key. */
 function bind(
   scene: Scene,
   window: Window,
@@ -176,7 +176,7 @@ const rest: Case[] = [
     },
   ),
   closed(
-    'window of type 1: bound again it has another key, the old one opens nothing',
+    'window of type 1: binding it again gives another key, and the old one gives no access',
     V.IBV_MW_TYPE_1,
     (scene, window) => bind(scene, { ...window }),
     {
@@ -248,7 +248,7 @@ const rest: Case[] = [
     expect: { a: ['4 SUCCESS RDMA_WRITE'], b: [BOUND, '3 SUCCESS BIND_MW'] },
   },
   {
-    name: 'LOCAL_INV of a key of no window, LOC_QP_OP_ERR',
+    name: "LOCAL_INV of a key that is not a window's, LOC_QP_OP_ERR",
     setup: SETUP,
     async run(scene) {
       scene.post('b', O.write(), O.localInv(0xbeef01), O.write({ isFaulty: true }));
@@ -261,7 +261,7 @@ const rest: Case[] = [
     rxe: INVALIDATION,
   },
   {
-    name: 'SEND_WITH_INV of a key of no window, REM_ACCESS_ERR',
+    name: "SEND_WITH_INV of a key that is not a window's, REM_ACCESS_ERR",
     setup: SETUP,
     run: posts(O.write(), O.sendInv(0xbeef01, { isFaulty: true }), O.write({ isFaulty: true })),
     expect: {

@@ -1,5 +1,5 @@
 // @ts-nocheck
-/** Cuts, holds and waits at random, from a generator of its own: does everything that a policy may do at some time. */
+/** Cuts, holds and waits at random, with its own generator; in time it does everything that a policy may do. */
 class Arbitrary {
   name = 'arbitrary';
   needs = { wait: 'none' };

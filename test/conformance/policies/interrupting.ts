@@ -1,4 +1,4 @@
-/** A policy that uses timers, WAIT, ENABLE and queue pairs of its own, at random. */
+/** A policy that uses timers, WAIT, ENABLE and internal queue pairs, at random. */
 import { type Actions, NO_TOKEN, type Policy, type QpView } from '../../../src/shim/policy.ts';
 import type { ResourceRequest, Resources, ResourceView } from '../../../src/shim/resources.ts';
 import { IBV_WR_RDMA_WRITE, ISO_WR_ENABLE } from '../../../src/verbs/constants.ts';
@@ -20,7 +20,7 @@ export class Interrupting implements Policy {
   private state: number;
   private readonly machines: { resources: Resources; pcq: ResourceView; ordinary: ResourceView }[] = [];
   private readonly qps: (QpView | undefined)[] = [];
-  /** By context: WAITs that are not released yet, and pulses that may be released. */
+  /** By context: WAITs that have not been released yet, and pulses that may release them. */
   private readonly paused: number[] = [];
   private readonly pulses: number[] = [];
   private readonly zeroWrite: ResourceRequest = {
@@ -50,7 +50,7 @@ export class Interrupting implements Policy {
     for (let i = 0; i < PCQ_DEPTH / 2; i++) this.pulse(context.index, out);
     out.timer(context, out.nowNs(context) + 1000, context.index * 8 + CLOCK);
   }
-  /** One more request of the managed queue pair, whose completion will release one WAIT. */
+  /** One more request on the managed queue pair, whose completion will release one WAIT. */
   private pulse(context: number, out: Actions): void {
     const token = context * 8 + PULSE;
     if (out.post(this.machines[context].pcq, { ...this.zeroWrite, token })) this.pulses[context]++;
@@ -74,7 +74,7 @@ export class Interrupting implements Policy {
     }
   }
   onCompleted(qp: QpView, _count: number, out: Actions): void {
-    if (this.next(4) === 0) out.report(qp.context, 1, out.outstanding(qp));
+    if (this.next(4) === 0) out.signalNow(qp);
   }
   onTimer(token: number, out: Actions): void {
     const context = token >> 3;

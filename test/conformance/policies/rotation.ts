@@ -2,11 +2,13 @@
 import { Coordinator } from '../../../src/coordinator/coordinator.ts';
 import * as M from '../../../src/coordinator/member-table.ts';
 import { CoordinatorRegistry } from '../../../src/coordinator/registry.ts';
+import { BANDWIDTH, HELD_DEMAND } from '../../../src/policies/perf/columns.ts';
 import { perfOptions } from '../../../src/policies/perf/options.ts';
 import { Perf } from '../../../src/policies/perf/perf.ts';
 import type { Interceptor } from '../../../src/shim/compose.ts';
 import { createShim } from '../../../src/shim/shim.ts';
 import { withWait } from '../../../src/shim/wait/wait-support.ts';
+import { report } from '../../support/columns.ts';
 
 const CAPACITY = 64;
 
@@ -14,11 +16,9 @@ function besideRival(): Coordinator {
   const coordinator = new Coordinator(
     new M.MemberTable(new ArrayBuffer(M.memberTableBytes(CAPACITY)), CAPACITY),
   );
-  const { counters } = coordinator.join('rival')!;
-  counters[M.CLASS] = M.BANDWIDTH;
-  counters[M.ACTIVE_QPS] = 1;
-  counters[M.LARGE_QPS] = 1;
-  counters[M.SLOT_DEMAND] = M.HELD_DEMAND;
+  const rival = coordinator.join('rival')!;
+  report(rival, { class: BANDWIDTH, activeQps: 1, largeQps: 1 });
+  report(rival, { slotDemand: HELD_DEMAND });
   return coordinator;
 }
 

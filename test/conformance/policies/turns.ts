@@ -12,11 +12,11 @@ export interface TurnsOptions extends Partial<MqseOptions> {
   pieceBytes?: number;
   /** 0_WAITs behind each piece. */
   waits?: number;
-  /** Only contexts of tenants whose name begins with this; '': all. */
+  /** Applies only to contexts of tenants whose name begins with this; '' means all. */
   tenant?: string;
 }
 
-/** Token of the timer for changes, which the engine does not use. */
+/** The timer token for changes, one that the engine does not use. */
 const CHANGE = 8;
 
 export class Turns implements Policy, MessageEngine {
@@ -105,7 +105,7 @@ export class Turns implements Policy, MessageEngine {
         quota.bytes -= Math.min(bytes, n * pieceBytes);
         quota.slots -= n * each;
       } else {
-        // Also if there is no room for a piece with its 0_WAITs, and nothing in flight that would make room.
+        // Also true if there is no room for a piece with its 0_WAITs, and no request in flight that would make room.
         out.pass(qp);
         quota.bytes -= bytes;
         quota.slots--;
@@ -128,6 +128,6 @@ export class Turns implements Policy, MessageEngine {
   }
 }
 
-/** From a command line all options are strings. */
+/** On a command line all options are strings. */
 export default (options: Record<string, string>) =>
   new Turns(Object.fromEntries(Object.entries(options).map(([k, v]) => [k, k === 'tenant' ? v : Number(v)])));

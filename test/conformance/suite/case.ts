@@ -9,14 +9,14 @@ import type { Setup } from './setup.ts';
  */
 export type Expectation = Partial<Trace>;
 
-/** How soft-RoCE differs (docs/testing.md): the reason, and its results; no results: it has no such feature. */
+/** How soft-RoCE differs (docs/testing.md): the reason, and its results, which are missing if it lacks the feature. */
 export interface Departure {
   readonly why: string;
   readonly expect?: Expectation;
 }
 
 export interface Case {
-  /** The verb, flag, state and fault of the case, which is unique. */
+  /** The unique name of the case: its verb, flag, state and fault. */
   readonly name: string;
   readonly setup: Setup;
   run(scene: Scene): void | Promise<void>;

@@ -1,4 +1,4 @@
-/** Connects the first pair of a scene by rdma_cm, by all the steps. */
+/** Connects the first pair of a scene by rdma_cm, step by step. */
 import * as V from '../../../src/verbs/index.ts';
 import { ears, heard, INIT, listener, move, param, RTR, RTS, routed } from '../../verbs/cm-rig.ts';
 import type { Scene } from './scene.ts';

@@ -74,7 +74,7 @@ export class Ledger {
     if (isMessage(last.op.kind)) this.doubtReceives();
   }
 
-  /** A receive completed: its contents must be those that the peer sent. */
+  /** A receive completed; it must contain what the peer sent. */
   received(queue: Queue, wcs: V.WcBatch, i: number): void {
     const ranges = this.receives.get(`${queue.side}${wcs.wrId(i)}`) ?? [];
     this.receives.delete(`${queue.side}${wcs.wrId(i)}`);
@@ -91,7 +91,7 @@ export class Ledger {
       ({ op, data }) => (op.kind === 'writeImm') === isWrite && data.length === bytes && !op.isLost,
     );
     if (at < 0) {
-      this.note(`${queue.name} received what nobody sent`);
+      this.note(`${queue.name} received data that was not sent`);
       return;
     }
     const [mail] = sender.mail.splice(at, 1);

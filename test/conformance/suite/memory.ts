@@ -39,7 +39,7 @@ export class Memory {
     return whole;
   }
 
-  /** `data` was written to these ranges, as far as it reaches. */
+  /** `data` was written to these ranges, up to its length. */
   write(ranges: readonly Range[], data: Uint8Array): void {
     let from = 0;
     for (const [at, bytes] of ranges) {
@@ -65,7 +65,7 @@ export class Memory {
     this.unsure.push(...ranges);
   }
 
-  /** The application writes here itself. */
+  /** The application itself writes to this range. */
   set(at: number, data: Uint8Array): void {
     this.bytes.set(data, at);
     this.want.set(data, at);
@@ -79,7 +79,7 @@ export class Memory {
     new DataView(this.want.buffer).setBigUint64(at, value, true);
   }
 
-  /** The first wrong byte; '' when there is none. */
+  /** The first wrong byte; '' if there is none. */
   fault(): string {
     const { bytes, want } = this;
     for (const [at, length] of this.unsure) want.set(bytes.subarray(at, at + length), at);

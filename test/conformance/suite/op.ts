@@ -17,37 +17,37 @@ export type Kind =
 
 export interface Op {
   kind: Kind;
-  /** Lengths of the elements, which are not adjacent. None: a request without elements. */
+  /** Lengths of the elements, which are not adjacent. Empty for a request without elements. */
   sges: readonly number[];
   /** IBV_SEND_* */
   flags: number;
   inline: boolean;
   /** wr_id; by default 1, 2, 3 ... in the order of posting. */
   id?: bigint;
-  /** Address at the peer, by default in a range of its own. */
+  /** Address at the peer, by default in a separate range. */
   at?: number;
-  /** Local address, by default in a range of its own. */
+  /** Local address, by default in a separate range. */
   from?: number;
-  /** Remote key, by default that of the peer's region. SEND_WITH_INV, LOCAL_INV: the key to invalidate. */
+  /** Remote key, by default that of the peer's region. For SEND_WITH_INV and LOCAL_INV: the key to invalidate. */
   rkey?: number;
   lkey?: number;
-  /** It is lost silently. */
+  /** Whether the request is lost silently. */
   isLost: boolean;
-  /** It fails after its first byte: the memory that it writes is not compared. */
+  /** Whether the request fails after its first byte, so that the memory that it writes is not compared. */
   isFaulty: boolean;
   bind?: { mw: V.MwInfo; at: number; bytes: number; access: number; rkey: number; mr?: number };
-  /** WAIT: a CQ; ENABLE: a queue pair. */
+  /** The CQ of a WAIT, or the queue pair of an ENABLE. */
   target?: number;
   count?: number;
   repeat?: number;
-  /** UD. */
+  /** The destination, for UD. */
   ah?: number;
   qkey?: number;
   /** An opcode that no constructor makes. */
   opcode?: number;
 }
 
-/** Longer than a packet, so that every policy that cuts requests cuts it. */
+/** A length beyond one packet, so that every policy that cuts requests cuts the message. */
 export const LONG = 3000;
 export const { IBV_SEND_SIGNALED: SIGNALED, IBV_SEND_FENCE: FENCE, IBV_SEND_SOLICITED: SOLICITED } = V;
 
@@ -89,7 +89,7 @@ export const OPCODES: Record<Kind, number> = {
   enable: V.ISO_WR_ENABLE,
 };
 
-/** Opcodes of their completions, as in ibv_poll_cq(3). */
+/** Completion opcodes by request, as in ibv_poll_cq(3). */
 export const WC_NAMES: Record<Kind, string> = {
   write: 'RDMA_WRITE',
   writeImm: 'RDMA_WRITE',
@@ -111,6 +111,6 @@ export const SWAP = 9n;
 
 export const isAtomic = (kind: Kind) => kind === 'fetchAdd' || kind === 'compareSwap';
 export const isMessage = (kind: Kind) => kind === 'send' || kind === 'sendImm' || kind === 'sendInv';
-/** Whether it writes to local memory. */
+/** Whether the request writes to local memory. */
 export const comesBack = (kind: Kind) => kind === 'read' || isAtomic(kind);
 export const hasRemote = (kind: Kind) => kind === 'write' || kind === 'writeImm' || comesBack(kind);

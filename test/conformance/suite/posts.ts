@@ -15,7 +15,7 @@ export interface Posted {
   readonly op: Op;
   readonly id: bigint;
   readonly imm: number;
-  /** Its message. */
+  /** The message of the request. */
   readonly data: Uint8Array;
   readonly local: readonly Range[];
   readonly remote: readonly Range[];

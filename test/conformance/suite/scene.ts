@@ -30,10 +30,10 @@ export const MEMORY_BYTES = 1 << 17;
 export const RECV_BYTES = 4096;
 const FIRST_RECV = 101;
 const PATIENCE_MS = 10_000;
-/** Milliseconds in which a real device could deliver a completion that must not come. */
+/** Milliseconds in which a real device could deliver a completion that must not arrive. */
 const QUIET_TURNS = 3;
 const PLANNED_QUIET_TURNS = 1;
-/** Without polls, a shim needs more time. */
+/** Without polls, a shim requires more time. */
 const PASS_TURNS = 10;
 const SHIMMED_PASS_TURNS = 150;
 
@@ -45,7 +45,7 @@ export class Scene {
   readonly setup: Setup;
   readonly srq: number = 0;
   readonly channels: Partial<Record<SideName, number>> = {};
-  /** Completions of each settle(): a later run waits for as many. */
+  /** The number of completions of each settle(), for which a later run waits. */
   readonly counts: number[] = [];
   private readonly planned: readonly number[] | null;
   private readonly queues = new Map<string, Queue>();
@@ -158,7 +158,7 @@ export class Scene {
     // An emulated machine may stall for longer than a device's timeout.
     const isSimulated = this.ground.fabric !== null;
     const { qpAccess = ACCESS, retryCnt = isSimulated ? 3 : 6, mtu } = this.setup;
-    // In virtual time, retries without end would never end.
+    // In virtual time, unlimited retries would never end.
     const rnrRetry = Math.min(this.setup.rnrRetry ?? 2, isSimulated ? 6 : 7);
     const { timeout = isSimulated ? 12 : 16 } = this.setup;
     const [a, b] = [this.queue(`a${i}`), this.queue(`b${i}`)];
@@ -297,7 +297,7 @@ export class Scene {
     this.undo.push(action);
   }
 
-  /** Windows are freed before the queue pairs that they are bound to. */
+  /** Windows are freed before the queue pairs to which they are bound. */
   windowsFirst(action: () => void): void {
     this.windows.push(action);
   }
@@ -307,7 +307,7 @@ export class Scene {
     this.trace.events.sort();
   }
 
-  /** One more pair, whose queue pairs are not managed; returns the name of the one at a. */
+  /** Adds a pair of unmanaged queue pairs; returns the name of the one at a. */
   plainPair(): string {
     const i = this.queues.size >> 1;
     this.addPair(i, false);
@@ -347,7 +347,9 @@ export class Scene {
     else await this.ground.turn();
   }
 
-  /** Polls one side continuously, in steps shorter than a packet's transit, until this many completions have come. */
+  /**
+   * Polls one side continuously, in steps shorter than a packet's transit, until this many completions have arrived.
+   */
   async watch(side: SideName, count: number): Promise<void> {
     for (let n = 0, tries = 0; n < count && tries < 2000; tries++) {
       n += this.poll(side, 1);
@@ -356,7 +358,7 @@ export class Scene {
     }
   }
 
-  /** Polls all queues until no more completions come. */
+  /** Polls all queues until no more completions arrive. */
   async settle(): Promise<void> {
     const { fabric } = this.ground;
     const wanted = this.planned?.[this.counts.length];

@@ -11,16 +11,16 @@ export interface Setup extends Pick<ConnectOptions, 'retryCnt' | 'rnrRetry' | 't
   sigAll?: boolean;
   cap?: Partial<V.QpCap>;
   extended?: boolean;
-  /** b receives from a shared queue of this depth. */
+  /** End b receives from a shared queue of this depth. */
   srq?: number;
   /** Receives posted at b, at each queue pair or in the shared queue. Default 8. */
   recvs?: number;
   /** Access flags of the region and the queue pairs at end b. */
   mrAccess?: number;
   qpAccess?: number;
-  /** Queue pairs are created and left in RESET. */
+  /** Whether queue pairs are created and left in RESET. */
   unconnected?: boolean;
-  /** Completion queues have channels. */
+  /** Whether completion queues have channels. */
   channels?: boolean;
   cqe?: number;
   cqOptions?: V.CqOptions;

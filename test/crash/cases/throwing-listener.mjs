@@ -19,7 +19,7 @@ for (const policy of [null, { name: 'perf', options: { isolation: 'always' } }])
     provider.reqNotifyCq(cq.handle, false);
     qp.post({ opcode: 'RDMA_WRITE', sgList, remote: { addr: mr.addr + (1 << 19), rkey: mr.rkey } });
   }
-  // All three events wait for a listener.
+  // All three events are pending until a listener is added.
   await new Promise((resolve) => setTimeout(resolve, 300));
   errors.length = 0;
   let calls = 0;

@@ -13,7 +13,7 @@ const ends = {
       throw new Error('meant');
     }),
   rejection: () => void Promise.reject(new Error('meant')),
-  /** Another process or thread ends it. */
+  /** Another process or thread ends this one. */
   wait: () => {},
 };
 

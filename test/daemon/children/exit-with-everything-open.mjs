@@ -9,7 +9,7 @@ new Uint8Array(memory.buffer).fill(1);
 near.watch(() => {});
 left.watch(() => {
   console.log('pass');
-  // Within a listener, with everything open.
+  // Exits within a listener, with everything open.
   process.exit(0);
 });
 listener.watch(() => {

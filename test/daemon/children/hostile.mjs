@@ -1,10 +1,17 @@
 // @ts-nocheck
 // A hostile program: connects to the daemon and does what the mode says, until the stream ends or its work is
 // done. hostile.mjs MODE SOCKET SEED COUNT
+
+import { positionIn } from '../../../dist/coordinator/layout.js';
+import { HEARTBEAT } from '../../../dist/coordinator/member-table.js';
 import { connect } from '../../../dist/daemon/client/connection.js';
 import { connectUnix, createWake } from '../../../dist/daemon/ipc/index.js';
 import { frame, VERSION } from '../../../dist/daemon/protocol.js';
+import { shares } from '../../../dist/policies/token-bucket/shares.js';
 import { Random } from '../../fuzz/random.mjs';
+
+/** The first column that the ruler of shares reads. */
+const ratedQpsOf = ({ welcome }) => positionIn(welcome.layout, shares).reportsAt;
 
 const [mode, path, seed, count] = [
   process.argv[2],
@@ -17,7 +24,7 @@ const hello = { type: 'hello', version: VERSION, role: 'tool' };
 const turn = () => new Promise((done) => setImmediate(done));
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** A socket that accepts no answers; null if the daemon has no time. */
+/** A socket that reads no answers; null if the daemon is too busy to accept it. */
 function open() {
   try {
     return connectUnix(path);
@@ -26,7 +33,7 @@ function open() {
   }
 }
 
-/** How many bytes were sent; -1 if the daemon closed the connection. */
+/** Returns the number of bytes sent, or -1 if the daemon closed the connection. */
 function send(socket, bytes) {
   try {
     return socket.send(bytes);
@@ -53,7 +60,7 @@ const bytesOf = (length) => Uint8Array.from({ length }, () => random.below(256))
 function garbage() {
   const kind = random.below(6);
   if (kind === 0) return bytesOf(1 + random.below(300));
-  if (kind === 1) return frame({ ...hello, version: random.below(1000) + 2 });
+  if (kind === 1) return frame({ ...hello, version: random.below(1000) + VERSION + 1 });
   const whole = frame({ ...hello, tenant: 'x'.repeat(random.below(100)) });
   if (kind === 2) return whole.subarray(0, 1 + random.below(whole.length - 1));
   if (kind === 3) whole.writeUInt32LE(random.below(2 ** 32));
@@ -74,7 +81,7 @@ const modes = {
       await turn();
     }
   },
-  /** As many messages as possible. */
+  /** Sends as many messages as possible. */
   async messages() {
     const many = Buffer.concat(
       Array.from({ length: 500 }, () => frame({ type: 'leave', slot: random.below(200) })),
@@ -96,21 +103,21 @@ const modes = {
     }
     console.log(Math.round(sent));
   },
-  /** Signals, with changed counters each time. */
+  /** Sends signals, with changed counters each time. */
   async rings() {
     const connection = await shim();
     connection.send({ type: 'join', slot: 0, device: 'sim0', tenant: '' });
     const end = performance.now() + count;
     for (let i = 0; performance.now() < end; i++) {
       for (let k = 0; k < 100; k++) {
-        connection.pages.counters[10] = (i + k) % 2 === 0 ? 1 : 3;
+        connection.pages.counters[ratedQpsOf(connection)] = (i + k) % 2 === 0 ? 1 : 3;
         connection.signal();
       }
       await turn();
     }
     process.exit();
   },
-  /** One byte at a time, of a message that never ends. */
+  /** Sends a message that never ends, one byte at a time. */
   async loris() {
     const sockets = Array.from({ length: count }, open).filter((one) => one !== null);
     const text = frame({ ...hello, tenant: 'slow' });
@@ -119,7 +126,7 @@ const modes = {
       await pause(20);
     }
   },
-  /** Connections that send a hello and stay; in waves, and all at once in the end. */
+  /** Opens connections that send a hello and stay, in waves, and closes all of them at once at the end. */
   async crowd() {
     const sockets = [];
     for (let i = 0; i < count; i++) {
@@ -134,14 +141,14 @@ const modes = {
     console.log('full');
     await pause(60_000);
   },
-  /** Random bytes in its own page. */
+  /** Writes random bytes into its own page. */
   async page() {
-    const connection = await shim({ tenant: 'storage', weight: 1e6, class: 'delay' });
+    const connection = await shim({ tenant: 'storage', weight: 1e6, traffic: 'latency' });
     for (let slot = 0; slot < 4; slot++) connection.send({ type: 'join', slot, device: 'sim0', tenant: '' });
     await pause(100);
     const bytes = new Uint8Array(connection.pages.counters.buffer);
     for (let i = 0; i < count; i++) {
-      // Mostly in its own seats.
+      // Most writes go to its own seats.
       const from = random.below(10) === 0 ? random.below(bytes.length) : random.below(4 * 128);
       const to = Math.min(bytes.length, from + 1 + random.below(64));
       for (let at = from; at < to; at++) bytes[at] = random.below(256);
@@ -152,14 +159,14 @@ const modes = {
     console.log('written');
     process.exit();
   },
-  /** Declares to be another tenant, and stays. */
+  /** Claims to be another tenant, and stays connected. */
   async claim() {
-    const connection = await shim({ tenant: 'storage', weight: 1000, class: 'delay' });
+    const connection = await shim({ tenant: 'storage', weight: 1000, traffic: 'latency' });
     connection.send({ type: 'join', slot: 0, device: 'sim0', tenant: 'storage' });
-    connection.pages.counters[10] = 1;
+    connection.pages.counters[ratedQpsOf(connection)] = 1;
     connection.signal();
-    // Gives signs of life, because otherwise it would soon count no more.
-    setInterval(() => connection.pages.counters[11]++, 10);
+    // Sends signs of life, because otherwise the daemon would soon stop counting it.
+    setInterval(() => connection.pages.counters[HEARTBEAT]++, 10);
     console.log(connection.welcome.tenant);
     connection.send({ type: 'set', tenant: 'honest', weight: 0.001 });
     await pause(60_000);

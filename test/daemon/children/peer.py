@@ -1,4 +1,4 @@
-# A hostile peer: connects to a path and sends what the mode says.
+# A hostile peer: connects to a path and sends the messages of its mode.
 import fcntl, os, socket, sys, time
 
 MODE, PATH = sys.argv[1:3]
@@ -48,11 +48,11 @@ elif MODE == 'directory':
 elif MODE == 'sealed':
     send([memory(SHRINK | GROW)])
 elif MODE == 'trickle':
-    # Two messages with descriptors that one recv may not run together, then the end in the middle of a third.
+    # Two messages with descriptors, which one recv must not merge, then the end of the stream in the middle of a third.
     send([memory(SHRINK | GROW)], b'first')
     send([memory(SHRINK | GROW)], b'second')
     peer.sendall(b'thi')
 sys.stdout.flush()
-# What was sent must not depend on who still has it open.
+# The receiver must not depend on the sender's keeping its descriptor open.
 if MODE != 'trickle':
     time.sleep(20)

@@ -17,7 +17,7 @@ const { near: left, far: right } = native.createWake();
 // Sealed by one of the calls.
 const { fd: unsealed } = native.createMemory('fuzz', 4096, 4096);
 const opened = [listening, near, far, memory, left, right];
-/** Only our own descriptors: others belong to Node.js, or are the standard streams. */
+/** Uses only our own descriptors, because others belong to Node.js or are the standard streams. */
 const fd = () =>
   random.chance(0.9)
     ? random.pick(opened)
@@ -79,7 +79,7 @@ const missing = Object.keys(native).filter((name) => typeof native[name] === 'fu
 if (missing.length > 0) throw new Error(`not called: ${missing}`);
 const passed = Object.fromEntries(Object.keys(CALLS).map((name) => [name, 0]));
 
-/** What a call opened is closed at once. */
+/** Closes at once whatever a call opened. */
 function tidy(name, result) {
   if (name === 'createMemory') native.closeFd(result.fd);
   if (name === 'createWake') [result.near, result.far].forEach(native.closeFd);
@@ -89,7 +89,7 @@ function tidy(name, result) {
 
 function call(name) {
   const args = CALLS[name]().map((arg) => (random.chance(0.05) ? junk(random) : arg));
-  // It closes whatever number it is given.
+  // This function closes any descriptor number that it is given.
   if (name === 'closeFd' && typeof args[0] === 'number' && args[0] < 99_999) return;
   try {
     tidy(name, native[name](...args));
@@ -98,13 +98,13 @@ function call(name) {
     if (!/^ISO_ERR_/.test(error?.code))
       throw new Error(`${name} threw what is no typed error`, { cause: error });
   } finally {
-    // It accepts any function, even one that creates no error.
+    // This function accepts any function, even one that does not create an error.
     if (name === 'init') native.init(makeError);
   }
 }
 
 process.on('uncaughtException', (error) => {
-  // Of a listener.
+  // Options of a listener.
   if (/^ISO_ERR_/.test(error.code) || /\bfds\b/.test(error.message)) return;
   console.error(error);
   process.exit(1);

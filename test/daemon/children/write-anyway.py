@@ -1,4 +1,5 @@
-# Tries everything that would write to, or take away, the shared memory at descriptor 3. Prints what came of each try.
+# Tries everything that would write to, or take away, the shared memory at descriptor 3. Prints the outcome of each
+# attempt.
 import ctypes, errno, fcntl, mmap, os, sys
 
 SIZE = int(sys.argv[1])

@@ -13,7 +13,7 @@ const mr = pd.allocate(8192, { access: { remoteWrite: true } });
 const batch = context.sendBatch({ capacity: 1 });
 batch.write(1, IBV_SEND_SIGNALED, mr.addr, 4096, mr.lkey, mr.addr + 4096, mr.rkey);
 console.log('going');
-// Its parent may have been killed; then it must not continue alone.
+// The parent may have been killed, and then this process must not continue alone.
 const parent = process.ppid;
 while (process.ppid === parent) {
   qp.postSend(batch);

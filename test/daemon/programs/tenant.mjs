@@ -8,8 +8,8 @@ import { existsSync, openSync, readSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 import { IBV_SEND_SIGNALED, openDevice } from 'isoverbs';
-import { RATE_GBPS } from '../../../dist/coordinator/member-table.js';
 import { registryFor } from '../../../dist/coordinator/registry.js';
+import { RATE_GBPS, shares } from '../../../dist/policies/token-bucket/shares.js';
 import { defaultSimProvider } from '../../../dist/providers/sim/index.js';
 
 const PAUSE_MS = Number(process.env.PAUSE_MS ?? 2);
@@ -20,7 +20,7 @@ const POLLS_PER_TURN = 2000;
 const SPIN_NS = 1e6;
 
 const nowNs = () => Number(process.hrtime.bigint());
-// How long this thread has waited for a CPU in its life: on a busy machine that is most of any delay. During
+// How long this thread has waited for a CPU since it started, which on a busy machine is most of any delay. During
 // garbage collection it sleeps until V8's other threads are done, and their waiting for a CPU is not
 // included.
 const statFd = openSync('/proc/self/schedstat', 'r');
@@ -33,7 +33,7 @@ function fail(why) {
   process.exit(3);
 }
 
-/** A queue pair that sends to another one of this process. */
+/** A queue pair that sends to another queue pair of this process. */
 class Flow {
   constructor(context, pd, cq) {
     this.qp = pd.createQp({ sendCq: cq, cap: { maxSendWr: 64 } });
@@ -76,7 +76,7 @@ class Flow {
   }
 }
 
-// A process that must be present at once when needed is started before, and waits for `go`.
+// A process that must be available without delay is started in advance and waits for `go`.
 if (process.env.GATE === '1') {
   print({ ready: true });
   await new Promise((go) => process.stdin.once('data', go));
@@ -92,7 +92,7 @@ let rate = 0;
 function reportRate() {
   const member = coordinator.members?.[0];
   if (member === undefined) return;
-  const gbps = member.grants[RATE_GBPS];
+  const gbps = member.columns(shares).grants[RATE_GBPS];
   const joined = member.seatNumber >= 0 && member.grants.length !== member.grants.buffer.byteLength / 8;
   if (gbps === rate && joined === reportRate.joined) return;
   rate = gbps;

@@ -1,5 +1,5 @@
 // @ts-nocheck: runs against dist, which a type check must not need.
-/** What the child processes with a connection manager share. */
+/** Helpers that the child processes with a connection manager share. */
 import { p, V } from './rig.mjs';
 
 export const { cm } = p;

@@ -1,5 +1,5 @@
 // @ts-nocheck: runs against dist, which a type check must not need.
-/** Shared by the child processes: the built package, and a queue pair connected to itself. */
+/** Helpers that the child processes share: the built package, and a queue pair connected to itself. */
 import { createRdmaCoreProvider } from '../../../dist/providers/rdma-core/index.js';
 import * as V from '../../../dist/verbs/index.js';
 

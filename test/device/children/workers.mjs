@@ -64,7 +64,7 @@ const jobs = {
     p.reqNotifyCq(all.cq, false);
     return all;
   },
-  /** The same, then loops forever. */
+  /** Does the same, then loops forever. */
   openAndRun() {
     const all = jobs.openAll(null);
     parentPort?.postMessage(all);

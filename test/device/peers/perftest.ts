@@ -14,7 +14,7 @@ export interface Ends {
 /** Tests whose server prints no result, as the target of READs and atomics is passive. */
 const CLIENT_ONLY = ['read_lat', 'atomic_lat'];
 
-/** Runs a test with one end of each. Ours is on the first device, theirs on the second. */
+/** Runs a test between our end on the first device and theirs on the second. */
 export async function againstPerftest(
   test: string,
   we: 'client' | 'server',

@@ -14,15 +14,15 @@ export interface PingpongOptions {
   gidIndex: number;
   sizeBytes: number;
   iters: number;
-  /** Number of queue pairs, for ibv_srq_pingpong; the other programs have one. */
+  /** Number of queue pairs for ibv_srq_pingpong; the other programs have one. */
   qps: number;
-  /** Sleep until completions come, rather than poll. */
+  /** Whether to sleep until completions arrive, rather than poll. */
   events: boolean;
-  /** Sets the first bytes of pages to other values, so that the C program complains. */
+  /** Whether to set the first bytes of pages to other values, so that the C program complains. */
   spoiled?: boolean;
   /** Address of the C server to connect to as its client; absent: be the server of a C client. */
   host?: string;
-  /** TCP port of the handshake; 0: any. */
+  /** TCP port of the handshake; 0 for any. */
   port: number;
   listening?: (port: number) => void;
 }
@@ -41,7 +41,7 @@ interface Peer {
   out: number;
   remote: I.Endpoint;
   ah: I.AddressHandle | null;
-  /** Round of the last message sent; -1: none yet. */
+  /** Round of the last message sent; -1 if none was sent. */
   round: number;
   /** Completions that must arrive before the next send: one receive, one send. */
   pending: number;
@@ -125,7 +125,7 @@ class Pingpong {
     peer.qp.connectTo(remote, { gidIndex, mtu, maxRdAtomic: 1, maxDestRdAtomic: 1, retryCnt: 7 });
   }
 
-  /** With several queue pairs all messages are alike: the C program has one buffer for all of them. */
+  /** With several queue pairs all messages are identical, because the C program has one buffer for all of them. */
   private byteAt(i: number, round: number): number {
     if (i % PAGE_BYTES === 0) return this.options.spoiled ? 0x55 : 0;
     const shift = this.options.qps > 1 ? 0 : round;

@@ -13,7 +13,7 @@ export const THEIRS = process.env.RXE_IP2 ?? '';
 /** Whether the tests can run: they need two devices with addresses, and the programs. */
 export const here = ground !== null && OURS !== '' && THEIRS !== '' && isInstalled('rping');
 
-/** Reasons that mean that nothing listens yet: of a REJECTED, and of a datagram's UNREACHABLE. */
+/** The reasons in a REJECTED, and in a datagram's UNREACHABLE, which mean that no program listens yet. */
 const INVALID_SERVICE_ID = 8;
 const SIDR_UNSUPPORTED = 1;
 const RESOLVE_MS = 2000;

@@ -1,4 +1,5 @@
-// Prints what native/mlx5-wqe.h makes of each line of the input; test/process/mlx5-wqe.test.ts knows what it should be.
+// Prints the request that native/mlx5-wqe.h builds from each input line; test/process/mlx5-wqe.test.ts has the expected
+// bytes.
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>

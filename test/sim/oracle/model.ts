@@ -1,7 +1,7 @@
 /**
- * A second model of the minimal NIC, written from its description alone and on purpose as plainly as can be: a
- * sorted list of events, objects, no code of src/sim. It knows WRITEs of closed-loop applications on one wire, and
- * nothing else.
+ * A second model of the minimal NIC, written from its description alone and deliberately as plain as possible: a sorted
+ * list of events, objects, no code from src/sim. It models WRITEs of closed-loop applications on one wire, and nothing
+ * else.
  *
  * The description: every WQE occupies its queue pair's processing unit for one step; then its packets take turns,
  * one at a time, round robin over the queue pairs that have one (a queue pair with more joins the tail), for admission
@@ -38,10 +38,10 @@ export interface OracleApp {
 }
 
 export interface OracleResult {
-  /** Messages per microsecond between the first and the last completion behind the warm-up. */
+  /** Messages per microsecond between the first and the last completion after the warm-up. */
   mmps: number;
   gbps: number;
-  /** Of applications of depth 1. */
+  /** The latency, only for applications of depth 1. */
   meanLatencyNs: number;
 }
 
@@ -54,7 +54,7 @@ interface Message {
 interface QueuePair {
   app: OracleApp;
   posted: Message[];
-  /** Whether it is in the processing unit, or sending. */
+  /** Whether the queue pair is in the processing unit, or sending. */
   current: Message | null;
   completions: number[];
   latenciesNs: number[];
@@ -65,7 +65,7 @@ class Oracle {
   private readonly events: { at: number; run: () => void }[] = [];
   /** Queue pairs with a packet, in the order of their turns. */
   private readonly ready: QueuePair[] = [];
-  /** Packets that are not out yet, and their bytes. */
+  /** Packets that have not been sent yet, and their bytes. */
   private readonly fifo: { bytes: number; outNs: number }[] = [];
   private used = 0;
   private wireFreeNs = 0;
@@ -123,7 +123,7 @@ class Oracle {
       const message = qp.current as Message;
       const payload = Math.min(message.leftBytes, this.nic.mtuBytes);
       const bytes = payload + this.nic.headerBytes;
-      // Events for every packet that leaves bring us back here.
+      // Every departing packet causes an event that continues here.
       if (this.used + bytes > this.nic.fifoBytes) return;
       this.used += bytes;
       this.ready.shift();

@@ -1,4 +1,4 @@
-/** Closed forms of a NIC whose turn is one packet, and of nothing else (PeRF section 2, Palos section II.B). */
+/** Closed forms of a NIC whose turn is one packet and that has no other limit (PeRF section 2, Palos section II.B). */
 
 /** Share of the payload for `large` queue pairs of long messages next to `small` ones of messages up to the MTU. */
 export function largeShare(large: number, mtuBytes: number, small: number, sizeBytes: number): number {

@@ -27,7 +27,7 @@ function ifThere(make) {
   }
 }
 
-/** A reliable connection with itself, over a shared receive queue: sends, binds a window and drains. */
+/** A queue pair reliably connected to itself, with a shared receive queue: sends, binds a window and drains. */
 async function connection({ context, pd, cq, mr }) {
   const srq = pd.createSrq({ maxWr: 4, maxSge: 1 });
   const qp = pd.createQp({ sendCq: cq, srq });
@@ -48,7 +48,7 @@ async function connection({ context, pd, cq, mr }) {
   return [srq, qp, window, context.sendBatch({ capacity: 2 })];
 }
 
-/** A datagram to itself and the reply to its sender; a multicast group. */
+/** A datagram from a queue pair to itself, the reply to its sender, and a multicast group. */
 async function datagram({ pd, cq, mr }) {
   const qp = pd.createQp({ sendCq: cq, type: 'UD' });
   qp.start();

@@ -81,7 +81,7 @@ export class SimCm {
         channel.listener = listener;
         if (channel.pending.length > 0) this.pump.notify(() => objects.deliver(channel));
       },
-      // Pending events keep the process alive anyway (time-pump.ts), and without any, none could arrive.
+      // Pending events keep the process alive anyway (time-pump.ts), and if none are pending, none can arrive.
       refEventChannel: (handle) => void channels.require(handle, 'refEventChannel'),
       createId: (handle, portSpace) => {
         const channel = channels.require(handle, 'createId');
@@ -172,7 +172,7 @@ export class SimCm {
         const { qkey = C.RDMA_UDP_QKEY } = param;
         requireInteger('accept', 'qkey', qkey, 0, 0xffffffff);
         if (qkey !== C.RDMA_UDP_QKEY) {
-          // As with librdmacm, whose parameters have no field for another one.
+          // This matches librdmacm, whose parameters have no field for another value.
           throw new UnsupportedError('accept: qkey must be RDMA_UDP_QKEY (0x01234567)', {
             verb: 'accept',
           });
@@ -243,8 +243,7 @@ export class SimCm {
   }
 
   /**
-   * The host to connect to. 'localhost' is any listening host, preferably the own one. null: the address is
-   * unknown.
+   * The host to connect to. 'localhost' is any listening host, preferably the caller's. Null if the address is unknown.
    */
   private targetOf(id: CmId, remote: CmAddress, port: number): number | null {
     const address = addressText('resolveAddr', 'remote', remote);

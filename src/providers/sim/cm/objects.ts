@@ -47,9 +47,9 @@ export interface CmId {
   state: CmIdState;
   link: CmLinkState;
   alive: boolean;
-  /** Created by a CONNECT_REQUEST. */
+  /** Whether a CONNECT_REQUEST created the identifier. */
   incoming: boolean;
-  /** Created by a CONNECT_REQUEST, and not used by any verb yet. */
+  /** Whether a CONNECT_REQUEST created the identifier and no verb has used it yet. */
   unclaimed: boolean;
   /** The local end; ANY_HOST when not bound to a device. */
   host: number;
@@ -103,7 +103,7 @@ export class CmObjects {
       peer: null,
       localParam: null,
       remoteParam: null,
-      // Any numbers will do that differ between identifiers.
+      // Any numbers that differ between identifiers will do.
       psn: (this.serial * 0x9e3779) & 0xffffff,
       groups: [],
     };

@@ -24,7 +24,7 @@ export const PRIVATE_DATA = {
 
 /** Retries of a REQ that a full backlog dropped. */
 const RETRIES = 15;
-/** In message delays: time before a REQ is sent again, and time spent in TIMEWAIT. */
+/** Durations in message delays: before a REQ is sent again, and spent in TIMEWAIT. */
 const RETRY_MESSAGES = 8;
 const TIMEWAIT_MESSAGES = 4;
 
@@ -125,7 +125,7 @@ export class CmProtocol {
     this.sendReject(id, REJ_CONSUMER_DEFINED, SIDR_REJECT, data);
   }
 
-  /** Sends a DREQ, or the reply to the peer's. In any other state nothing happens, as with librdmacm. */
+  /** Sends a DREQ, or the reply to the peer's. In any other state it does nothing, like librdmacm. */
   disconnect(id: CmId): void {
     if (id.link === 'ESTABLISHED') {
       id.link = 'DREQ_SENT';

@@ -168,7 +168,7 @@ export class SimRendezvous {
     const { hosts } = this.pump.sim.world;
     const open = this.listeners.filter((l) => l.port === port && !hosts[l.host].dead);
     if (target >= 0) return open.find((l) => l.host === target);
-    // All hosts of a fabric are in this process: localhost is any listening host, preferably the own one.
+    // All hosts of a fabric are in this process: localhost is any listening host, preferably the caller's.
     return open.find((l) => l.host === from) ?? open[0];
   }
 }

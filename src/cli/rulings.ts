@@ -1,0 +1,39 @@
+/** The rulers of a daemon: those of the built-in policies, and of modules that its policy names. */
+import { resolve } from 'node:path';
+import { parsePolicies } from '../config.ts';
+import { parseRules } from '../coordinator/device-rules.ts';
+import type { Ruling } from '../daemon/host.ts';
+import { isModuleName, policyInterceptors, rulersOfModule } from '../drivers/index.ts';
+import { policies } from '../policies/index.ts';
+import { convertQuantities, currentOptions } from '../policies/parse-options.ts';
+
+/**
+ * The rulers of all policies that programs may have, with their rules. Those of policies that `policy` names have its
+ * options, and all others their defaults.
+ * @param policy in the form of ISOVERBS_POLICY; '' for none
+ * @throws ConfigError
+ */
+export function rulingsOf(policy: string): Ruling[] {
+  const list = policy === '' ? [] : parsePolicies(policy, 'policy');
+  // Creating them checks their options.
+  policyInterceptors('inline', list);
+  const optionsOf = (name: string) => list.find((entry) => entry.name === name)?.options ?? {};
+  const builtIn = Object.entries(policies).flatMap(([name, { rulers, options: schema }]) => {
+    const options = convertQuantities(name, currentOptions(name, schema, optionsOf(name)));
+    return rulers.map((ruler) => ({ ruler, rules: parseRules(ruler, options) }));
+  });
+  const modules = list.filter(({ name }) => isModuleName(name));
+  const others = modules.flatMap(({ name, options }) =>
+    rulersOfModule(name).map((ruler) => ({ ruler, rules: parseRules(ruler, options) })),
+  );
+  return [...builtIn, ...others];
+}
+
+/** A list of policies whose modules are named by absolute paths, so that programs elsewhere find them. */
+export function withAbsolutePaths(policy: string, folder: string): string {
+  const absolute = (name: string) => (isModuleName(name) ? resolve(folder, name) : name);
+  return policy
+    .split(';')
+    .map((part) => part.replace(/^\s*[^:\s]+/, (name) => absolute(name.trim())))
+    .join(';');
+}

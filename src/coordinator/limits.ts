@@ -1,0 +1,128 @@
+/**
+ * The limits of tenants as a ruler: divides those of each tenant among its members, in queue pairs and in requests per
+ * second. The shim enforces them under every policy, so all members have columns for them.
+ */
+import { MEMBER, TENANT } from './member-table.ts';
+import type { Decider, MembersView, Ruler } from './ruler.ts';
+
+/**
+ * A member that has sent nothing for this long, and holds nothing, leaves its part of the requests to
+ * others.
+ */
+const IDLE_NS = 200e6;
+/** Granted instead of 0, which means no limit. */
+const NONE_ALLOWED = -1;
+const MAX_QPS = 2 ** 24;
+
+const columnsOf = (members: MembersView) => ({
+  limitQps: members.report('maxQps', TENANT),
+  limitRequestsPerS: members.report('maxRequestsPerS', TENANT),
+  sentRequests: members.report('sentRequests', MEMBER),
+  heldRequests: members.report('heldRequests', MEMBER),
+  qps: members.report('qps', MEMBER),
+  maxQps: members.grant('maxQps', MEMBER),
+  maxRequestsPerS: members.grant('maxRequestsPerS', MEMBER),
+});
+
+class TenantLimits implements Decider<null> {
+  private readonly members: MembersView;
+  private readonly columns: ReturnType<typeof columnsOf>;
+  /** By member: the requests sent as of the last decision (NaN: unknown), and when that number last changed. */
+  private lastSentRequests = new Float64Array(0);
+  private lastSentNs = new Float64Array(0);
+  /** By member, 1: it sends. */
+  private sends = new Uint8Array(0);
+  private version = -1;
+  /** Whether any tenant had limits at the last decision. */
+  private hadLimits = false;
+
+  constructor(members: MembersView) {
+    this.members = members;
+    this.columns = columnsOf(members);
+  }
+
+  /**
+   * Of the queue pairs, a member may have those it has and all that are unused. The requests are divided equally among
+   * the members that send. A member that does not send gets the part it would have if all members with queue pairs sent;
+   * this holds until the first decision after it starts to send.
+   */
+  decide(_rules: null, nowNs: number, changed: (member: number) => void): void {
+    const { tenants } = this.members;
+    const { limitQps, limitRequestsPerS } = this.columns;
+    tenants.group();
+    this.forgetLeft();
+    const { hadLimits } = this;
+    this.hadLimits = false;
+    for (let tenant = 0; tenant < tenants.length; tenant++) {
+      const first = tenants.memberAt(tenants.firstOf(tenant));
+      const isLimited = limitQps.of(first) > 0 || limitRequestsPerS.of(first) > 0;
+      if (isLimited) this.hadLimits = true;
+      if (isLimited || hadLimits) this.divide(tenant, nowNs, changed);
+    }
+  }
+
+  /** Another member may take the row of one that left. */
+  private forgetLeft(): void {
+    const { tenants } = this.members;
+    if (this.version === tenants.version) return;
+    this.version = tenants.version;
+    const size = tenants.memberLimit;
+    if (this.sends.length < size) {
+      const { lastSentRequests, lastSentNs } = this;
+      this.lastSentRequests = new Float64Array(2 * size).fill(Number.NaN);
+      this.lastSentRequests.set(lastSentRequests);
+      this.lastSentNs = new Float64Array(2 * size);
+      this.lastSentNs.set(lastSentNs);
+      this.sends = new Uint8Array(2 * size);
+    }
+    for (let member = 0; member < size; member++)
+      if (tenants.tenantOf(member) < 0) this.lastSentRequests[member] = Number.NaN;
+  }
+
+  private isSending(member: number, nowNs: number): boolean {
+    const { sentRequests, heldRequests } = this.columns;
+    const sent = sentRequests.of(member);
+    const known = this.lastSentRequests[member];
+    this.lastSentRequests[member] = sent;
+    if (Number.isNaN(known)) this.lastSentNs[member] = Number.NEGATIVE_INFINITY;
+    else if (sent !== known) this.lastSentNs[member] = nowNs;
+    return heldRequests.of(member) > 0 || nowNs - this.lastSentNs[member] < IDLE_NS;
+  }
+
+  private qpsOf(member: number): number {
+    return Math.min(Math.floor(this.columns.qps.of(member)), MAX_QPS);
+  }
+
+  private divide(tenant: number, nowNs: number, changed: (member: number) => void): void {
+    const { columns, sends } = this;
+    const { tenants } = this.members;
+    const [first, end] = [tenants.firstOf(tenant), tenants.firstOf(tenant + 1)];
+    let [qps, sending, present] = [0, 0, 0];
+    for (let k = first; k < end; k++) {
+      const member = tenants.memberAt(k);
+      qps += this.qpsOf(member);
+      if (this.qpsOf(member) > 0) present++;
+      sends[member] = this.isSending(member, nowNs) ? 1 : 0;
+      sending += sends[member];
+    }
+    const limitQps = columns.limitQps.of(tenants.memberAt(first));
+    const limitRequestsPerS = columns.limitRequestsPerS.of(tenants.memberAt(first));
+    const unused = Math.max(0, limitQps - qps);
+    for (let k = first; k < end; k++) {
+      const member = tenants.memberAt(k);
+      const maxQps = limitQps === 0 ? 0 : this.qpsOf(member) + unused || NONE_ALLOWED;
+      const perS = limitRequestsPerS / (sends[member] === 1 ? sending : Math.max(1, present));
+      const isNewQps = columns.maxQps.set(member, maxQps);
+      if (columns.maxRequestsPerS.set(member, perS) || isNewQps) changed(member);
+    }
+  }
+}
+
+/** The ruler of the limits, which are those of each member's tenant (TENANT): it has no other rules. */
+export const limits: Ruler<null> = {
+  name: 'limits',
+  reports: [],
+  grants: [],
+  rules: { safeParse: () => ({ success: true, data: null }) },
+  begin: (members) => new TenantLimits(members),
+};

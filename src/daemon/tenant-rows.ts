@@ -1,0 +1,84 @@
+/** The tenants of a device, as people see them. */
+import * as M from '../coordinator/member-table.ts';
+import { NO_LABELS, type TenantLabels } from './rules.ts';
+import { addSent, type Counted, type Total } from './totals.ts';
+
+/** More than any page can truthfully report. */
+const MAX_SHOWN = 2 ** 53;
+
+/** What is declared of a tenant (TENANT in src/coordinator/member-table.ts). */
+export interface TenantSettings {
+  readonly weight: number;
+  /** Null: a share by weight. */
+  readonly gbps: number | null;
+  readonly labels: TenantLabels;
+  /** 0: no limit. */
+  readonly maxQps: number;
+  readonly maxRequestsPerS: number;
+}
+
+/** As if nothing were declared. */
+export const UNSET: TenantSettings = {
+  weight: 1,
+  gbps: null,
+  labels: NO_LABELS,
+  maxQps: 0,
+  maxRequestsPerS: 0,
+};
+
+/** What is shown of a context of a client. */
+export interface ShownSeat {
+  readonly client: { readonly pid: number };
+  readonly tenant: { readonly total: Total };
+  /** The counters as the client writes them. */
+  readonly clientCounters: Float64Array;
+  /** The part of the sent requests and bytes that the tenant's total already includes. */
+  readonly counted: Counted;
+}
+
+/** Where no ruler says anything of a tenant. */
+export const NOTHING_SAID = { class: 'idle', why: '', wireGbps: 0, rateGbps: 0, split: false, qNumAllow: 0 };
+
+interface ShownTenant {
+  readonly name: string;
+  readonly seats: ReadonlySet<ShownSeat>;
+  readonly total: Total;
+  readonly settings: TenantSettings;
+}
+
+/** Adds what a seat has sent since the last call to its tenant's total. */
+export function updateTotal({ tenant, clientCounters, counted }: ShownSeat): void {
+  addSent(tenant.total, counted, clientCounters);
+}
+
+const clamped = (value: number) => (value > 0 ? Math.min(value, MAX_SHOWN) : 0);
+
+/** A tenant as `isoverbs tenants` shows it, without what rulers say of it. */
+export function rowOf(device: string, { name, seats, total, settings }: ShownTenant) {
+  let [qps, heldRequests, latencyNs] = [0, 0, 0];
+  const pids = new Set<number>();
+  for (const seat of seats) {
+    updateTotal(seat);
+    const { client, clientCounters } = seat;
+    pids.add(client.pid);
+    qps += clamped(clientCounters[M.QPS]);
+    heldRequests += clamped(clientCounters[M.HELD_REQUESTS]);
+    latencyNs = Math.max(latencyNs, clamped(clientCounters[M.LATENCY_NS]));
+  }
+  return {
+    device,
+    tenant: name,
+    weight: settings.weight,
+    gbps: settings.gbps,
+    ...settings.labels,
+    contexts: seats.size,
+    processes: pids.size,
+    qps,
+    sentRequests: total.sentRequests,
+    sentBytes: total.sentBytes,
+    heldRequests,
+    latencyNs,
+    maxQps: settings.maxQps || null,
+    maxRequestsPerS: settings.maxRequestsPerS || null,
+  };
+}

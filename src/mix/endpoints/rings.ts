@@ -1,0 +1,80 @@
+/** The requests and receives of an application, which are written once and reposted. */
+import * as V from '../../verbs/index.ts';
+import { OPCODES } from '../operations.ts';
+import type { App } from '../resolve.ts';
+import { RECEIVE_BATCH } from './receiver.ts';
+
+/** Largest ring, in slots. The queue pairs of an application share rings. */
+const RING_SLOTS = 1 << 16;
+
+/** The memory that one queue pair uses at its two ends. */
+export interface BufferPair {
+  readonly from: number;
+  readonly lkey: number;
+  readonly to: number;
+  readonly toLkey: number;
+  readonly rkey: number;
+  readonly bufferBytes: number;
+}
+
+/** What of an application determines its requests. */
+export type RingApp = Pick<App, 'op' | 'qps' | 'batch' | 'maxBytes' | 'inline'>;
+
+/** Rings for the requests of one end and the receives of the other, which several queue pairs share. */
+export class Rings {
+  private readonly here: V.Provider;
+  private readonly there: V.Provider;
+  private readonly app: RingApp;
+  private send: V.SendBatch | null = null;
+  private recv: V.RecvBatch | null = null;
+
+  constructor(here: V.Provider, there: V.Provider, app: RingApp) {
+    this.here = here;
+    this.there = there;
+    this.app = app;
+  }
+
+  /** Writes the batch of queue pair `index`; only its last request is signaled. */
+  requests(index: number, { from, lkey, to, rkey }: BufferPair): { batch: V.SendBatch; start: number } {
+    const { app, here } = this;
+    const inlineBytes = app.inline ? app.maxBytes : 0;
+    if (this.send === null || this.send.length === this.send.capacity) {
+      const capacity = app.batch * this.sharers(index, app.batch);
+      this.send = new V.SendBatch(here, { capacity, sges: 1, inlineBytes });
+    }
+    const batch = this.send;
+    const start = batch.length;
+    const message = new Uint8Array(inlineBytes);
+    for (let i = 0; i < app.batch; i++) {
+      const flags = i === app.batch - 1 ? V.IBV_SEND_SIGNALED : 0;
+      if (app.inline) batch.inline(i, OPCODES[app.op], flags, message);
+      else if (app.op === 'send') batch.send(i, flags, from, app.maxBytes, lkey);
+      else if (app.op === 'write') batch.write(i, flags, from, app.maxBytes, lkey, to, rkey);
+      else if (app.op === 'read') batch.read(i, flags, from, app.maxBytes, lkey, to, rkey);
+      else batch.fetchAdd(i, flags, from, lkey, to, rkey, 1n);
+      if (app.inline && app.op === 'write') batch.remoteTo(start + i, to, rkey);
+    }
+    return { batch, start };
+  }
+
+  /** Writes and posts all receives of queue pair `index`. */
+  receives(index: number, { to, toLkey, bufferBytes }: BufferPair, qp: number, depth: number) {
+    const { there } = this;
+    if (this.recv === null || this.recv.length === this.recv.capacity) {
+      const capacity = RECEIVE_BATCH * this.sharers(index, RECEIVE_BATCH);
+      this.recv = new V.RecvBatch(there, { capacity });
+    }
+    const batch = this.recv;
+    const start = batch.length;
+    for (let i = 0; i < RECEIVE_BATCH; i++) batch.recv(i, to, bufferBytes, toLkey);
+    for (let left = depth; left > 0; left -= RECEIVE_BATCH) {
+      there.postRecv(qp, batch.ring, start, Math.min(left, RECEIVE_BATCH));
+    }
+    return { ring: batch.ring, start };
+  }
+
+  /** How many queue pairs, starting with `index`, share a ring when each takes `slots` of it. */
+  private sharers(index: number, slots: number): number {
+    return Math.max(1, Math.min(this.app.qps - index, Math.floor(RING_SLOTS / slots)));
+  }
+}

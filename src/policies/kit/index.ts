@@ -1,0 +1,17 @@
+/** Parts that policies are built from: typed columns, O(1), and nothing allocated per request (docs/policies.md). */
+export { Bucket, type BucketOptions } from '../../shim/limits/bucket.ts';
+export { plainRun } from '../../shim/plain-requests.ts';
+export { byContext, byQueuePair, byTenant, Entities, type EntityRules } from './entities.ts';
+export { type Order, Puller, type PullerOptions, STALL_NS } from './puller.ts';
+export { NONE, RunQueue } from './run-queue.ts';
+export { BLOCKED, step } from './step.ts';
+export {
+  egressBytes,
+  ingressBytes,
+  packetBytes,
+  RETH_BYTES,
+  ROCE,
+  type WireFacts,
+  wireBytes,
+  wireFactsOf,
+} from './wire.ts';

@@ -1,0 +1,231 @@
+/**
+ * Serves queue pairs in the order of a policy, under a limit on what the device has been given. A NIC serves its queue
+ * pairs round robin, so the order of a policy survives only while the device's own backlog is short: a window of about
+ * one round trip of the link and two pieces.
+ *
+ * One puller serves one device. The policy calls `onQp`, `enlist` (from `feed`), `onCompleted` and `onTimer`, and gives it
+ * an Order. Nothing is allocated per request, and everything is O(1) but for what the Order does.
+ */
+import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
+import { fitColumn } from '../../shim/tables.ts';
+import { IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
+import { NONE, RunQueue } from './run-queue.ts';
+import { BLOCKED, step } from './step.ts';
+import { egressBytes, type WireFacts, wireBytes } from './wire.ts';
+
+/** Decides which queue pair is served next. Queue pairs are named by their indices. */
+export interface Order {
+  /** A queue pair has something to send. */
+  join(qp: number): void;
+  /** A queue pair that had joined has nothing to send, or cannot send now. It may join again. */
+  leave(qp: number): void;
+  /** The queue pair to serve next, out of those that have joined; NONE: none of them before `wakeNs`. */
+  next(nowNs: number): number;
+  /** A queue pair was served this much, in bytes on the wire in the direction that the request loads more. */
+  charge(qp: number, wireBytes: number): void;
+  /** After `next` returned NONE: when to ask again; Infinity: when a queue pair joins. */
+  readonly wakeNs: number;
+}
+
+/** What a puller is made of. */
+export interface PullerOptions {
+  readonly order: Order;
+  readonly wire: WireFacts;
+  /** Serving stops while this much is in flight on the link out of the device, in bytes on the wire; above 0. */
+  readonly windowBytes: number;
+  /** Longer messages are cut into pieces of this size. */
+  readonly pieceBytes: number;
+  /** Message bytes that one queue pair may have in flight when it READs; default: `windowBytes`. */
+  readonly readAheadBytes?: number;
+  /** The token of the puller's timer. */
+  readonly token: number;
+}
+
+/**
+ * A queue pair with no completion for this long, while the window is full, waits for its peer (RNR, rd_atomic) or for its
+ * application to poll. Others are not held up: what it has in flight does not count until it completes.
+ */
+export const STALL_NS = 100_000;
+
+/** Serves the queue pairs of one device. */
+export class Puller {
+  /** May be changed; it applies from the next piece on. */
+  windowBytes: number;
+  pieceBytes: number;
+  private readonly options: PullerOptions;
+  private readonly qps: (QpView | undefined)[] = [];
+  /** Queue pairs that have joined the order. */
+  private readonly enlisted = new RunQueue();
+  /** Queue pairs with something in flight that counts, the one without progress for the longest time first. */
+  private readonly flying = new RunQueue();
+  // By queue pair.
+  private isStalled: Uint8Array = new Uint8Array(64);
+  /** Bytes on the wire in flight, and the message bytes and slots that they belong to. */
+  private loadBytes: Float64Array = new Float64Array(64);
+  private inflight: Float64Array = new Float64Array(64);
+  /** The last time that something of it was issued to an idle device, or completed. */
+  private progressNs: Float64Array = new Float64Array(64);
+  /** [0] Bytes on the wire in flight, those of stalled queue pairs excepted. */
+  private readonly used = new Float64Array(1);
+
+  constructor(options: PullerOptions) {
+    this.options = options;
+    this.windowBytes = options.windowBytes;
+    this.pieceBytes = options.pieceBytes;
+  }
+
+  /** Bytes on the wire that are in flight as far as is known, and count towards the window. */
+  get usedBytes(): number {
+    return this.used[0];
+  }
+
+  /** A queue pair was created, modified or destroyed. */
+  onQp(qp: QpView, change: QpChange, out: Actions): void {
+    const { index } = qp;
+    if (change === 'created') {
+      this.isStalled = fitColumn(this.isStalled, index);
+      this.loadBytes = fitColumn(this.loadBytes, index);
+      this.inflight = fitColumn(this.inflight, index);
+      this.progressNs = fitColumn(this.progressNs, index);
+      this.isStalled[index] = 0;
+      this.qps[index] = qp;
+      return;
+    }
+    if (this.qps[index] === undefined) return;
+    if (change === 'destroyed') {
+      this.delist(index);
+      this.setLoad(index, 0);
+      this.qps[index] = undefined;
+    } else {
+      // After a RESET, nothing of it is in flight, and no completion says so.
+      this.settle(qp, out);
+    }
+    this.pull(out);
+  }
+
+  /** The queue pair holds requests that may be issued. */
+  enlist(qp: QpView, out: Actions): void {
+    this.join(qp.index);
+    this.pull(out);
+  }
+
+  private join(index: number): void {
+    if (this.isStalled[index] === 1 || this.enlisted.has(index)) return;
+    this.enlisted.push(index);
+    this.options.order.join(index);
+  }
+
+  /** Completions of the queue pair have arrived. */
+  onCompleted(qp: QpView, out: Actions): void {
+    if (this.qps[qp.index] === undefined) return;
+    this.progressNs[qp.index] = out.nowNs(qp.context);
+    // It goes to the end of those that make progress.
+    this.flying.remove(qp.index);
+    this.settle(qp, out);
+    if (out.backlog(qp) > 0) this.join(qp.index);
+    this.pull(out);
+  }
+
+  /** The timer with the puller's token has expired. */
+  onTimer(out: Actions): void {
+    this.pull(out);
+  }
+
+  /** Serves queue pairs until the window is full or the order has none, and sets a timer for what comes next. */
+  private pull(out: Actions): void {
+    const { order, token } = this.options;
+    let first = this.enlisted.first();
+    if (first === NONE) return;
+    const nowNs = out.nowNs(this.qps[first]!.context);
+    for (; first !== NONE; first = this.enlisted.first()) {
+      const { context } = this.qps[first]!;
+      const slowest = this.flying.first();
+      if (this.used[0] >= this.windowBytes && slowest !== NONE) {
+        const stallNs = this.progressNs[slowest] + STALL_NS;
+        if (stallNs > nowNs) {
+          out.timer(context, stallNs, token);
+          return;
+        }
+        this.stall(slowest);
+        continue;
+      }
+      const index = order.next(nowNs);
+      if (index === NONE) {
+        out.timer(context, order.wakeNs, token);
+        return;
+      }
+      const qp = this.qps[index]!;
+      if (!this.serve(qp, nowNs, out)) this.delist(index);
+    }
+  }
+
+  /** Issues a request or a piece of one. Returns false if nothing more can be issued for now. */
+  private serve(qp: QpView, nowNs: number, out: Actions): boolean {
+    const { index } = qp;
+    const { order, wire } = this.options;
+    if (out.backlog(qp) === 0 || this.awaitsReads(qp, out)) return false;
+    const opcode = out.nextOpcode(qp);
+    const bytes = step(qp, out, this.pieceBytes);
+    if (bytes === BLOCKED) return false;
+    order.charge(index, wireBytes(wire, opcode, bytes));
+    if (!this.flying.has(index)) this.progressNs[index] = nowNs;
+    this.inflight[index] = out.inflightBytes(qp) + out.inflight(qp);
+    this.setLoad(index, this.loadBytes[index] + egressBytes(wire, opcode, bytes));
+    if (out.backlog(qp) > 0) return true;
+    // Otherwise nothing might tell that these bytes have gone: the shim has completions reported only while it holds more.
+    out.signalNow(qp);
+    return false;
+  }
+
+  /** Whether enough READs are in flight. A device that has no room for more (rd_atomic) would hold up what follows. */
+  private awaitsReads(qp: QpView, out: Actions): boolean {
+    const flying = out.inflightBytes(qp);
+    if (flying === 0 || out.nextOpcode(qp) !== IBV_WR_RDMA_READ) return false;
+    const most = this.options.readAheadBytes ?? this.windowBytes;
+    return flying + Math.min(out.nextBytes(qp), this.pieceBytes) > most;
+  }
+
+  /** Takes a queue pair out of the order until `enlist` is called for it. */
+  private delist(index: number): void {
+    if (!this.enlisted.has(index)) return;
+    this.enlisted.remove(index);
+    this.options.order.leave(index);
+  }
+
+  /** Leaves a queue pair out of the window until it completes something. */
+  private stall(index: number): void {
+    this.delist(index);
+    this.isStalled[index] = 1;
+    this.used[0] -= this.loadBytes[index];
+    this.land(index);
+  }
+
+  /**
+   * Counts what is left in flight. Requests of one queue pair complete in order, so the part of its bytes and slots that
+   * is left stands for the same part of its load.
+   */
+  private settle(qp: QpView, out: Actions): void {
+    const { index } = qp;
+    const before = this.inflight[index];
+    const left = out.inflightBytes(qp) + out.inflight(qp);
+    this.inflight[index] = left;
+    this.setLoad(index, before > 0 ? this.loadBytes[index] * Math.min(1, left / before) : 0);
+  }
+
+  /** Sets what a queue pair has in flight, which ends its stall. */
+  private setLoad(index: number, bytes: number): void {
+    const counted = this.isStalled[index] === 1 ? 0 : this.loadBytes[index];
+    this.isStalled[index] = 0;
+    this.loadBytes[index] = bytes;
+    this.used[0] += bytes - counted;
+    if (bytes > 0) this.flying.push(index);
+    else this.land(index);
+  }
+
+  /** Nothing of the queue pair is in flight that counts. */
+  private land(index: number): void {
+    this.flying.remove(index);
+    // Sums of doubles drift.
+    if (this.flying.first() === NONE) this.used[0] = 0;
+  }
+}

@@ -1,0 +1,197 @@
+/**
+ * Static rates: a tenant has a rate of its own, or a share of the link by its weight among the tenants that have queue
+ * pairs there. Its members (contexts in any thread or process) have equal parts of it.
+ */
+import { TENANT } from '../../coordinator/member-table.ts';
+import {
+  type Column,
+  columnIndex,
+  type Decider,
+  type Description,
+  type GrantColumn,
+  type MembersView,
+  type ReportColumn,
+  type Ruler,
+} from '../../coordinator/ruler.ts';
+import { type Tenants, tenantId } from '../../coordinator/tenants.ts';
+import { type TokenBucketOptions, tokenBucketOptions } from './options.ts';
+
+const SHARE_REPORTS: readonly Column[] = [
+  { name: 'ratedQps', unit: 'queue pairs that require a rate', min: 0, max: 2 ** 20, default: 0 },
+];
+const SHARE_GRANTS: readonly Column[] = [
+  { name: 'rateGbps', unit: 'Gbit/s on the wire', min: 0, max: 1e9, default: 0, alone: 1e5 },
+];
+
+/** Indices of the columns in a member's page. */
+export const RATED_QPS = columnIndex(SHARE_REPORTS, 'ratedQps');
+export const RATE_GBPS = columnIndex(SHARE_GRANTS, 'rateGbps');
+
+/** The rates that tenants are entitled to. Tenants are numbers here (tenantId in src/coordinator/tenants.ts). */
+export interface ShareRules {
+  /** Instead of the rate that the device reports. */
+  readonly linkGbps?: number;
+  /** By tenant; default: the weight that is declared of the tenant. */
+  readonly weights: ReadonlyMap<number, number>;
+  /** By tenant: a fixed rate instead of a share; default: the rate that is declared of the tenant, if there is one. */
+  readonly ratesGbps: ReadonlyMap<number, number>;
+  /** A member that has not written for this long counts as absent. Absent: silence has no effect. */
+  readonly silentNs?: number;
+}
+
+/** The minimum part of the link that fixed rates leave to the other tenants. */
+const MIN_SHARE = 0.01;
+
+/** Assumed for a link of unknown rate, so high that a share of it limits no tenant. */
+const UNKNOWN_LINK_GBPS = 1e5;
+
+/** The tenants' entitlements. Those by name are cached, because looking them up takes longer than everything else here. */
+class Entitlements {
+  /** By tenant: its weight, or its fixed rate in Gbit/s as a negative number. */
+  values = new Float64Array(0);
+  /** By tenant: the value that the rules have for its name; NaN: none. */
+  private named = new Float64Array(0);
+  private readonly weight: ReportColumn;
+  private readonly gbps: ReportColumn;
+  private rules: ShareRules | null = null;
+  private version = -1;
+
+  constructor(members: MembersView) {
+    this.weight = members.report('weight', TENANT);
+    this.gbps = members.report('gbps', TENANT);
+  }
+
+  update(tenants: Tenants, rules: ShareRules): void {
+    if (rules !== this.rules || this.version !== tenants.version) this.lookUp(tenants, rules);
+    const { values, named, weight, gbps } = this;
+    for (let tenant = 0; tenant < tenants.length; tenant++) {
+      const first = tenants.memberAt(tenants.firstOf(tenant));
+      const ownGbps = gbps.of(first);
+      const declared = ownGbps > 0 ? -ownGbps : weight.of(first);
+      values[tenant] = Number.isNaN(named[tenant]) ? declared : named[tenant];
+    }
+  }
+
+  private lookUp(tenants: Tenants, rules: ShareRules): void {
+    const { weights, ratesGbps } = rules;
+    [this.rules, this.version] = [rules, tenants.version];
+    if (this.values.length < tenants.length) {
+      this.values = new Float64Array(2 * tenants.length);
+      this.named = new Float64Array(2 * tenants.length);
+    }
+    this.named.fill(Number.NaN);
+    if (weights.size + ratesGbps.size === 0) return;
+    for (let tenant = 0; tenant < tenants.length; tenant++) {
+      const id = tenants.idOf(tenant);
+      const ownGbps = ratesGbps.get(id);
+      this.named[tenant] = ownGbps !== undefined ? -ownGbps : (weights.get(id) ?? Number.NaN);
+    }
+  }
+}
+
+/** The tenants that have queue pairs, and the rate of each. */
+class PresentTenants {
+  /** By tenant: the number of its members that are present, and its rate, or the rate it would have if one were. */
+  readonly members: Int32Array;
+  readonly gbps: Float64Array;
+
+  constructor(tenants: Tenants, entitled: Float64Array, linkGbps: number, isThere: Uint8Array) {
+    this.members = new Int32Array(tenants.length);
+    this.gbps = new Float64Array(tenants.length);
+    let ownedGbps = 0;
+    let total = 0;
+    for (let tenant = 0; tenant < tenants.length; tenant++) {
+      let there = 0;
+      for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++)
+        there += isThere[tenants.memberAt(at)];
+      this.members[tenant] = there;
+      if (there === 0) continue;
+      if (entitled[tenant] < 0) ownedGbps -= entitled[tenant];
+      else total += entitled[tenant];
+    }
+    const leftGbps = Math.max(linkGbps - ownedGbps, linkGbps * MIN_SHARE);
+    for (let tenant = 0; tenant < tenants.length; tenant++) {
+      const weight = entitled[tenant];
+      const all = this.members[tenant] > 0 ? total : total + weight;
+      this.gbps[tenant] = weight < 0 ? -weight : (leftGbps * weight) / all;
+    }
+  }
+}
+
+class Shares implements Decider<ShareRules> {
+  private readonly members: MembersView;
+  private readonly ratedQps: ReportColumn;
+  private readonly rateGbps: GrantColumn;
+  private readonly entitlements: Entitlements;
+
+  constructor(members: MembersView) {
+    this.members = members;
+    this.entitlements = new Entitlements(members);
+    this.ratedQps = members.report('ratedQps');
+    this.rateGbps = members.grant('rateGbps');
+  }
+
+  /**
+   * Writes the rates of all members, and calls `changed` with each that has queue pairs and a new rate. A member that is
+   * silent or has no queue pairs is granted the rate that it would have if it became active, but takes nothing from the
+   * others until then: if the coordinator stops answering, every member must be left with a share.
+   */
+  decide(rules: ShareRules, nowNs: number, changed: (member: number) => void): void {
+    const { members, entitlements, ratedQps, rateGbps } = this;
+    const { tenants } = members;
+    const { linkGbps = members.linkGbps || UNKNOWN_LINK_GBPS, silentNs } = rules;
+    tenants.group();
+    entitlements.update(tenants, rules);
+    const isThere = new Uint8Array(tenants.memberLimit);
+    for (let member = 0; member < isThere.length; member++) {
+      isThere[member] = ratedQps.of(member) >= 1 && !members.isSilent(member, nowNs, silentNs) ? 1 : 0;
+    }
+    const present = new PresentTenants(tenants, entitlements.values, linkGbps, isThere);
+    for (let tenant = 0; tenant < tenants.length; tenant++) {
+      for (let k = tenants.firstOf(tenant); k < tenants.firstOf(tenant + 1); k++) {
+        const member = tenants.memberAt(k);
+        const gbps = present.gbps[tenant] / (present.members[tenant] + 1 - isThere[member]);
+        if (rateGbps.set(member, gbps) && ratedQps.of(member) >= 1) changed(member);
+      }
+    }
+  }
+
+  describe(tenant: number): Description {
+    const { ratedQps, rateGbps } = this;
+    const { tenants } = this.members;
+    let [ratedGbps, otherGbps] = [0, 0];
+    for (let k = tenants.firstOf(tenant); k < tenants.firstOf(tenant + 1); k++) {
+      const member = tenants.memberAt(k);
+      const gbps = rateGbps.of(member);
+      if (ratedQps.of(member) >= 1) ratedGbps += gbps;
+      else otherGbps = Math.max(otherGbps, gbps);
+    }
+    // A member that takes no part of the rate only shows what it could get: that is another claim to the same link, not
+    // more of it.
+    return { rateGbps: ratedGbps > 0 ? ratedGbps : otherGbps };
+  }
+}
+
+const byNumber = (byName: Readonly<Record<string, number>>): Map<number, number> =>
+  new Map(Object.entries(byName).map(([tenant, value]) => [tenantId(tenant), value]));
+
+/** The options of token-bucket as rules. */
+export function shareRulesOf({
+  weights,
+  ratesGbps,
+  linkGbps,
+}: Pick<TokenBucketOptions, 'weights' | 'ratesGbps' | 'linkGbps'>): ShareRules {
+  return { linkGbps, weights: byNumber(weights), ratesGbps: byNumber(ratesGbps) };
+}
+
+/** The ruler of token-bucket: grants each member its rate. */
+export const shares: Ruler<ShareRules> = {
+  name: 'shares',
+  reports: SHARE_REPORTS,
+  grants: SHARE_GRANTS,
+  // A daemon has rules and settings of its own for each tenant, which take the place of weights and rates by name.
+  rules: tokenBucketOptions.transform(({ linkGbps }) =>
+    shareRulesOf({ linkGbps, weights: {}, ratesGbps: {} }),
+  ),
+  begin: (members) => new Shares(members),
+};

@@ -1,0 +1,79 @@
+// A policy of a module outside src joins the daemon with a ruler of its own: real processes over simulated devices.
+import { execFile } from 'node:child_process';
+import { join, resolve } from 'node:path';
+import { isDeepStrictEqual, promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import type { TenantRow } from '../../src/daemon/protocol.ts';
+import { reason } from './rig.ts';
+import { cleanEnv, PROGRAMS, World } from './world.ts';
+
+const run = promisify(execFile);
+const TENANT = join(PROGRAMS, 'tenant.mjs');
+const ROOT = resolve(import.meta.dirname, '../..');
+const MAIN = join(ROOT, 'dist/cli/main.js');
+const MODULE = join(ROOT, 'examples/policies/demand-shares.mjs');
+const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 120_000;
+
+/** So little that both tenants demand more most of the time. */
+const CONFIG = `
+devices: { sim0: { linkGbps: 4 } }
+policy: ${MODULE}
+rules: [{ match: { declared: three }, weight: 3 }]
+`;
+
+/** What a tenant that demands all it can get is granted. */
+const granted = (rateGbps: number) => ({ rateGbps, demandGbps: 1e5, processes: 1, qps: 4 });
+
+/**
+ * Waits until the daemon shows exactly these tenants at one moment. The columns must match together: an idle tenant's
+ * share is the same number, and a busy machine may keep a tenant from demanding more.
+ */
+async function untilTenantsAre(world: World, expected: Readonly<Record<string, object>>) {
+  const endMs = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const all: TenantRow[] = await world.tenantRows();
+    const seen = Object.fromEntries(
+      all.map((row) => {
+        const { tenant, rateGbps, demandGbps, processes, qps } = row as TenantRow & { demandGbps: number };
+        return [tenant, { rateGbps, demandGbps, processes, qps }];
+      }),
+    );
+    if (isDeepStrictEqual(seen, expected)) return;
+    if (performance.now() > endMs) return expect(seen, world.log).toEqual(expected);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+test.skipIf(reason !== '').each(['inline', 'worker'])(
+  'processes with the driver %s share by weight; the share of one that is killed goes to the other',
+  async (driver) => {
+    await using world = new World(CONFIG);
+    await world.startDaemon();
+    const env = { ISOVERBS_POLICY: MODULE, ISOVERBS_DRIVER: driver };
+    const [one, three] = ['one', 'three'].map((name) => world.start(name, [TENANT], env));
+    await untilTenantsAre(world, { one: granted(1), three: granted(3) });
+    three.kill();
+    await untilTenantsAre(world, { one: granted(4) });
+    for (const tenant of [one, three]) expect([tenant.errors, tenant.stderr]).toEqual([[], '']);
+  },
+  TIMEOUT_MS,
+);
+
+test.skipIf(reason !== '')(
+  'isoverbs run takes the module from the daemon, wherever the program runs',
+  async () => {
+    await using world = new World(CONFIG);
+    await world.startDaemon();
+    const words = [MAIN, 'run', '--socket', world.socket, '--', process.execPath];
+    const program = [join(ROOT, 'examples/file-transfer.mjs'), '--size', '2M'];
+    const { stdout, stderr } = await run(process.execPath, [...words, ...program], {
+      cwd: world.folder,
+      env: { ...cleanEnv(), ISOVERBS_LOG: 'info' },
+    });
+    expect(stdout).not.toBe('');
+    expect(stderr).toMatch(/joined the daemon/);
+    expect(stderr).toMatch(/policy \S*demand-shares\.mjs .*[1-9]\d* held/);
+  },
+  TIMEOUT_MS,
+);

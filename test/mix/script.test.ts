@@ -1,0 +1,277 @@
+// Scripts of a mix: rates that change, applications that close, tenants that die, hosts that stand still.
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { jobOf } from '../../src/mix/jobs.ts';
+import { mixApp } from '../../src/mix/mixture.ts';
+import type { MixResult, Timeline } from '../../src/mix/result.ts';
+import { runMix } from '../../src/mix/run.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
+import { command } from './command.ts';
+
+interface Options {
+  readonly profile?: string;
+  readonly policy?: string;
+  readonly duration?: string;
+  readonly seed?: number;
+}
+
+const POINTS = 20;
+
+/** Runs a script with a timeline of 20 points, and requires that nothing fails or is lost. */
+async function run(at: readonly string[], apps: readonly string[], o: Options = {}): Promise<MixResult> {
+  const { profile = 'minimal', policy = 'none', duration = '10ms', seed = 1 } = o;
+  const mix = { profile, policy, duration, warmup: '500us', at, apps: apps.map(mixApp) };
+  const { spec, command } = jobOf(mix, seed);
+  const result = await runMix({ ...spec, timelinePoints: POINTS });
+  expect(result.invariants, command).toEqual([]);
+  for (const { name, errors } of result.apps) expect(errors, `${command}: ${name}`).toBe(0);
+  return result;
+}
+
+function lineOf(result: MixResult, name: string): Timeline['apps'][number] {
+  const found = result.timeline!.apps.find((one) => one.name === name);
+  if (found === undefined) throw new Error(`no app ${name}`);
+  return found;
+}
+
+const mean = (values: readonly number[]) => values.reduce((sum, one) => sum + one, 0) / values.length;
+
+/** Payload rate of a full wire. */
+const WIRE_GBPS = (100 * 4096) / (4096 + 78);
+
+test('set rate= limits every queue pair of an app and its copies, and 0 lifts the limit', async () => {
+  const { timeline } = await run(
+    ['2ms:set B rate=10Gbps', '6ms:set B rate=0'],
+    ['B:count=2,qps=2,size=64KiB'],
+  );
+  for (const { throughputGbps } of timeline!.apps) {
+    expect(mean(throughputGbps.slice(1, 4))).toBeCloseTo(WIRE_GBPS / 2, 0);
+    // Two queue pairs of 10 Gbit/s each, headers included.
+    expect(mean(throughputGbps.slice(5, 12))).toBeCloseTo((20 * 4096) / (4096 + 78), 0);
+    expect(mean(throughputGbps.slice(14))).toBeCloseTo(WIRE_GBPS / 2, 0);
+  }
+});
+
+test('set changes labels of an application, and of the contexts of its tenant', async () => {
+  const policy = join(import.meta.dirname, 'label-log.mjs');
+  const { policyStates } = await run(
+    ['2ms:set B qpWeight=2', '3ms:set B weight=5', '4ms:set B group=', '5ms:set B kind=latency'],
+    ['B:qpWeight=0.5,weight=3,group=g,kind=bandwidth', 'D'],
+    { policy },
+  );
+  const labels = policyStates?.filter(({ tenant }) => tenant === 'B').map(({ kind }) => kind);
+  expect(labels).toEqual(Array(2).fill('3 g 0.5 3, 3 g 2 3, 5 g 2 3, 5  2 3, 5  2 1'));
+});
+
+test('perf takes the declared kind for the class', async () => {
+  const apps = ['B:kind=latency', 'D:kind=throughput', 'M'];
+  const { policyStates } = await run([], apps, { policy: 'perf' });
+  const of = (name: string) => policyStates?.find(({ tenant }) => tenant === name)?.kind;
+  expect([of('B'), of('D'), of('M')]).toEqual(['D_single', 'M_single', 'M_single']);
+});
+
+test.each(['none', 'token-bucket', 'perf', 'token-bucket;perf'])(
+  'close under %s: what is outstanding completes',
+  async (policy) => {
+    const apps = [
+      'B:name=a',
+      'B:name=late,qps=2',
+      'M:name=m,op=send,qps=2',
+      'M:name=u,op=send,transport=ud',
+      'D',
+    ];
+    const result = await run(['3ms:close late', '4ms:close m', '5ms:close u', '6ms:close a'], apps, {
+      policy,
+    });
+    for (const [name, from] of [
+      ['late', 12],
+      ['m', 9],
+      ['u', 11],
+      ['a', 14],
+    ] as const) {
+      expect(
+        lineOf(result, name)
+          .throughputGbps.slice(from)
+          .every((gbps) => gbps === 0),
+        name,
+      ).toBe(true);
+    }
+    // D alone, without queues.
+    expect(lineOf(result, 'D').latencyUs.at(-1)).toBeLessThan(1.3);
+  },
+);
+
+test('a closed app gives back what stop= keeps: its context and its share of the link', async () => {
+  const b = async (at: string[], late: string) =>
+    lineOf(await run(at, ['B', late], { policy: 'token-bucket' }), 'B').throughputGbps.at(-1);
+  expect(await b([], 'B:name=late,stop=5ms')).toBeCloseTo(WIRE_GBPS / 2, 0);
+  expect(await b(['5ms:close late'], 'B:name=late')).toBeCloseTo(WIRE_GBPS, 0);
+});
+
+describe('kill', () => {
+  test('without a policy, what the tenant had posted stops at once', async () => {
+    const result = await run(['5ms:kill b'], ['B', 'B:name=x,tenant=b', 'M:tenant=b']);
+    expect(
+      lineOf(result, 'B')
+        .throughputGbps.slice(11)
+        .every((gbps) => Math.abs(gbps - WIRE_GBPS) < 1),
+    ).toBe(true);
+    for (const name of ['x', 'M']) {
+      expect(lineOf(result, name).throughputGbps.slice(10), name).toEqual(Array(10).fill(0));
+    }
+  });
+
+  test('under token-bucket, the others have its share one period later', async () => {
+    const { throughputGbps } = lineOf(
+      await run(['5ms:kill x'], ['B', 'B:name=x'], { policy: 'token-bucket' }),
+      'B',
+    );
+    // The period is 1 ms, two points.
+    expect(mean(throughputGbps.slice(1, 11))).toBeCloseTo(WIRE_GBPS / 2, 0);
+    expect(mean(throughputGbps.slice(13))).toBeCloseTo(WIRE_GBPS, 0);
+  });
+
+  test('under perf, the others have its share after the period and the next sample', async () => {
+    const o = { policy: 'perf', profile: 'cx6-100g', duration: '30ms' };
+    const { throughputGbps } = lineOf(await run(['5ms:kill x'], ['B', 'B:name=x', 'D'], o), 'B');
+    expect(mean(throughputGbps.slice(1, 3))).toBeCloseTo(48, 0);
+    // 1 ms, and at most two samples of 5 ms.
+    expect(mean(throughputGbps.slice(11))).toBeGreaterThan(94);
+  });
+
+  test('under perf, the slot of a tenant that dies ends, and the others rotate on', async () => {
+    const apps = ['B:name=a,qps=40', 'B:name=b,qps=40', 'B:name=c,qps=40', 'D'];
+    const o = { policy: 'perf', profile: 'cx5-100g' };
+    const result = await run(['4ms:kill b', '4100us:kill a'], apps, o);
+    expect(mean(lineOf(result, 'c').throughputGbps.slice(-4))).toBeGreaterThan(40);
+    expect(lineOf(result, 'D').throughputGbps.every((gbps) => gbps > 0)).toBe(true);
+  });
+});
+
+test('a host that stalls neither posts nor polls, and then goes on', async () => {
+  const result = await run(['5ms:stall 0 1ms'], ['B:size=64KiB', 'M:op=send', 'D:host=1,to=0']);
+  for (const name of ['B', 'M']) {
+    const { messageRateMmps } = lineOf(result, name);
+    expect(messageRateMmps.slice(10, 12), name).toEqual([0, 0]);
+    expect(mean(messageRateMmps.slice(13)) / mean(messageRateMmps.slice(1, 9)), name).toBeCloseTo(1, 1);
+  }
+  // One-sided requests to a host do not need its cores.
+  expect(Math.min(...lineOf(result, 'D').messageRateMmps)).toBeGreaterThan(0.5);
+});
+
+test('on a host that stalls, the timers of policies wait', async () => {
+  // A rate of 5 Gbit/s spaces the messages by timers.
+  const o = { policy: 'token-bucket:ratesGbps=B:5' };
+  const { throughputGbps } = lineOf(
+    await run(['5ms:stall 0 1ms'], ['B:size=16KiB', 'D:host=1,to=0'], o),
+    'B',
+  );
+  expect(throughputGbps.slice(10, 12)).toEqual([expect.closeTo(0, 0), 0]);
+  expect(throughputGbps.at(-1)).toBeCloseTo(4.9, 0);
+});
+
+/** A random script for four tenants with random applications. */
+function randomScript(seed: number): { apps: string[]; at: string[] } {
+  const random = new RandomStream(seed, 'script');
+  const pick = <T>(of: readonly T[]): T => of[Math.floor(random.next() * of.length)];
+  const us = () => Math.floor(600 + random.next() * 1000);
+  const apps = ['a', 'b', 'c', 'd'].map((tenant) => {
+    const [kind, size] = pick([
+      ['B', '256KiB'],
+      ['M', '16'],
+      ['D', '16'],
+      ['B', '1-100000'],
+    ] as const);
+    const op = pick(['write', 'send', 'read', 'write', kind === 'D' ? 'atomic' : 'send']);
+    const bytes = op === 'atomic' ? 8 : size;
+    return `${kind}:name=${tenant},size=${bytes},op=${op},qps=${pick([1, 2, 5])},host=${pick([0, 1])}`;
+  });
+  // Tenant d survives.
+  const ends = ['a', 'b', 'c'].map((tenant) => `${us()}us:${pick(['close', 'kill'])} ${tenant}`);
+  const stalls = [0, 1].map((host) => `${us()}us:stall ${host} ${Math.ceil(random.next() * 100)}us`);
+  return { apps, at: [...ends, ...stalls, '300us:set d rate=20Gbps', `${us()}us:set d rate=0`] };
+}
+
+const SEEDS = Array.from({ length: 5 }, (_, i) => 1 + i);
+
+describe.each(['none', 'perf', 'token-bucket', 'perf;token-bucket'])('random scripts under %s', (policy) => {
+  test.each(SEEDS)('seed %i: the survivors lose nothing, and the run can be repeated', async (seed) => {
+    const { apps, at } = randomScript(seed);
+    const o = { policy, profile: 'cx5-100g', duration: '2ms', seed };
+    const first = await run(at, apps, o);
+    expect(
+      lineOf(first, 'd')
+        .messageRateMmps.slice(-2)
+        .some((mmps) => mmps > 0),
+      apps.join(' '),
+    ).toBe(true);
+    expect((await run(at, apps, o)).traceHash).toBe(first.traceHash);
+  });
+});
+
+test('steps that come to nothing leave the run unchanged; the command repeats the script', async () => {
+  const apps = ['B', 'D'];
+  const plain = await run([], apps);
+  // A limit of the whole link.
+  const scripted = await run(['9999us:close D'], apps);
+  expect(scripted.timeline!.apps[0].throughputGbps.slice(0, -1)).toEqual(
+    plain.timeline!.apps[0].throughputGbps.slice(0, -1),
+  );
+  const mix = {
+    profile: 'minimal',
+    duration: '1ms',
+    warmup: '0ms',
+    at: ['1us:stall 0 1us'],
+    apps: [mixApp('D')],
+  };
+  expect(jobOf(mix, 1).command).toMatch(/ --at '1us:stall 0 1us' --app D$/);
+  expect(jobOf(mix, 1).key).not.toBe(jobOf({ ...mix, at: [] }, 1).key);
+});
+
+test('isoverbs mix --at', async () => {
+  const args = ['mix', '--duration', '2ms', '--warmup', '100us', '--app', 'B', '--app', 'D'];
+  const { code, err } = await command(...args, '--at', '1ms:close B', '--at', '1500us:kill D');
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+});
+
+test.each<[string[], RegExp]>([
+  [['x'], /at 'x' is not of the form TIME:ACTION, such as '5ms:close B'/],
+  [['-5ms:close B'], /'-5ms' is not a number with one of the units/],
+  [['5ms:explode B'], /unknown action 'explode'; use one of set, close, kill, stall/],
+  [['5ms:toString B'], /unknown action 'toString'/],
+  [['5ms:close'], /is not of the form TIME:close APP/],
+  [['5ms:close B D'], /is not of the form TIME:close APP/],
+  [['5ms:set B'], /is not of the form TIME:set APP KEY=VALUE/],
+  [['5ms:set B depth=3'], /unknown key 'depth'; use rate, weight, qpWeight, group, kind/],
+  [['5ms:set B weight=0'], /weight must be a number from 1e-6 to 1e6, got 0/],
+  [['5ms:set B qpWeight=1e9'], /qpWeight must be a number from 1e-6 to 1e6, got 1000000000/],
+  [['5ms:set B weight=NaN'], /weight: 'NaN' is not a number/],
+  [['5ms:set B kind=D'], /kind: 'D' is not one of undeclared, latency, throughput, bandwidth/],
+  [[`5ms:set B group=${'g'.repeat(65)}`], /group must be a name of at most 64 printable characters/],
+  [['5ms:set B rate=1'], /rate: '1' requires a unit/],
+  [['5ms:set B rate=1000Gbps'], /a rate of 1000 Gbps is not between 0 and the link's 100 Gbps/],
+  [['5ms:stall x 1us'], /host: 'x' is not a whole number/],
+  [['5ms:stall 2 1us'], /unknown host 2; hosts are 0 to 1/],
+  [['5ms:stall 0 0us'], /the host must stall for more than 0 ns/],
+  [['20ms:close B'], /close at 20000000 ns: the time is not within the run, from 0 to 20000000 ns/],
+  [['5ms:close X'], /unknown app 'X'; there is B, D/],
+  [['5ms:kill X'], /unknown tenant 'X'; there is B, shared/],
+  [['6ms:close B', '5ms:close B'], /close at 6000000 ns: app B was closed at 5000000 ns already/],
+  [['5ms:kill B', '6ms:set B rate=0'], /app B was killed at 5000000 ns already/],
+  [['5ms:close B', '6ms:kill B'], /all apps of tenant B have ended; the last was closed/],
+  [['3ms:set D rate=0'], /app D starts at 4000000 ns, so the step comes too early/],
+  [['4ms:kill shared'], /app D starts at 4000000 ns, so the step comes too early/],
+  [['1ms:close B'], /app B: it runs from 0 ns to 1000000 ns and gives no samples/],
+])('a script of %j is rejected in one sentence', async (steps, sentence) => {
+  const args = ['mix', '--app', 'B', '--app', 'D:start=4ms,tenant=shared'];
+  const { code, out, err } = await command(...args, ...steps.flatMap((step) => ['--at', step]));
+  expect({ code, out }).toEqual({ code: 2, out: '' });
+  expect(err).toMatch(sentence);
+  expect(err).toMatch(/^isoverbs: [^\n]+ \(ISO_ERR_CONFIG\)\n$/);
+});
+
+test('real devices have no script', async () => {
+  const { code, err } = await command('mix', '--provider', 'rdma-core', '--app', 'D', '--at', '5ms:close D');
+  expect(code).toBe(2);
+  expect(err).toMatch(/--at is for simulated devices/);
+});
