@@ -1,7 +1,8 @@
 /**
  * Measures how late timers of a policy fire in the worker driver, on the null device: a policy issues 5 KB of a held
- * request every 800 us. For each spin time, prints quantiles and the CPU share of the process, as JSON; next to it, how
- * late a bare thread is that spins until the same times. The worker requires a separate core, and a quiet machine.
+ * request every 800 us. For each spin time, prints quantiles and the CPU share of the process as JSON. For comparison,
+ * also prints how late a bare thread is when it spins until the same times. The worker requires a separate core, and a
+ * quiet machine.
  */
 import { fileURLToPath } from 'node:url';
 import { workerDriver } from '#src/drivers/worker/front.ts';
@@ -57,7 +58,7 @@ async function pace(spinNs: number): Promise<Measured> {
   return { lateUs: quantiles([...lateNs.subarray(1, lateNs[0] + 1)]), cpuShare };
 }
 
-/** The same times for a thread that only reads the clock: what the machine allows. */
+/** The same measurement for a thread that only reads the clock, which is the best that the machine allows. */
 function spinning(): Measured {
   const late: number[] = [];
   let dueNs = nowNs();

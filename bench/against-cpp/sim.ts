@@ -71,7 +71,7 @@ const MIXES: Record<string, MixSpec> = {
   'mix 1000 apps of 8 QPs and one M, 20 ms': {
     ...DEFAULTS,
     payload: false,
-    // Messages of one packet: with 8,000 queue pairs a round takes 2.7 ms, and a mix needs completions.
+    // Messages of one packet, so that a round over 8,000 queue pairs takes 2.7 ms and the mix has completions.
     apps: [parseApp('B:size=4KiB,qps=8,count=1000'), parseApp('M:size=16')],
   },
 };

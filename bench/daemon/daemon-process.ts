@@ -15,7 +15,7 @@ const USERS = 4;
 export const DEVICE = 'sim0';
 const LINK_GBPS = 1e5;
 
-/** The users that can run clients: only the current one (undefined) unless it is root. */
+/** User IDs under which clients can run; without root, only undefined, which stands for the current user. */
 export function clientUids(): (number | undefined)[] {
   if (process.getuid?.() !== 0) return [undefined];
   return Array.from({ length: USERS }, (_, i) => FIRST_UID + i);

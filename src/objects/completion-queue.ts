@@ -219,7 +219,7 @@ export class CompletionQueue
     return this.startClaim(() => inbox.unclaimQp(qp));
   }
 
-  /** @internal Does the same for the one completion of a queue pair whose wr_id is `tag` (newTag()). */
+  /** @internal As claimQp(), but gives this claim only the completion whose wr_id is `tag` (newTag()). */
   claimTag(tag: bigint, qp: number, claim: Claim): () => void {
     const inbox = this.openInbox();
     inbox.claimTag(tag, qp, claim);

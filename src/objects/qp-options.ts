@@ -15,7 +15,7 @@ export interface QueuePairLabels {
   qpWeight?: number;
   /** Name of its group, of at most 64 printable characters; '': none. */
   group?: string;
-  /** What it is used for: single requests that are waited for, many small ones, or large ones. */
+  /** Kind of traffic: single requests whose answers are awaited, many small requests, or large messages. */
   traffic?: TrafficName;
 }
 

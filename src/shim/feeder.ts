@@ -29,7 +29,7 @@ export interface FeederParts {
   deviceEvents: DeviceEvents;
   /** The completion channel of a context that the shim listens to. */
   channel(context: ShimContext): number;
-  /** The limiter of a context may have tokens. */
+  /** Called when the limiter of a context (by index) may have tokens. */
   serve(context: number): void;
   /** Counts of requests that belong to no queue pair of the application. */
   counts: Float64Array;

@@ -204,8 +204,8 @@ export class Polling {
   }
 
   /**
-   * Counts the leading completions that need nothing else, by runs of one queue pair: successful sends of queue pairs
-   * without rows. Returns how many; settle() handles the rest.
+   * Counts the leading completions that need no other handling: successful sends of queue pairs without rows. Handles
+   * consecutive completions of one queue pair together. Returns how many; settle() handles the rest.
    */
   private settlePlain(cq: CqLedger, words: Uint32Array, start: number, raw: number): number {
     const { qps } = this.tables;

@@ -50,7 +50,7 @@ export interface CmIdInfo {
   /** Name for openDevice; '' until an address is resolved or bound to a device. */
   deviceName: string;
   portNum: number;
-  /** Both are '' and 0 while not bound. */
+  /** While an address is unknown: port 0 and the address '' (simulated devices: '0.0.0.0'). */
   local: CmAddress;
   remote: CmAddress;
 }

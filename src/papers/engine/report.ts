@@ -82,7 +82,7 @@ function paperTable(paper: string, claims: readonly PaperClaim[]): string {
   return table.toString();
 }
 
-/** The verdict with the number of lines behind it, and of lines that are only reported. */
+/** The verdict, with the number of lines that it rests on and the number of lines that are only reported. */
 function verdictText({ verdict, lines }: PaperClaim): string {
   if (verdict === 'never') return 'cannot be shown';
   if (verdict !== 'holds' && verdict !== 'fails') return verdict;

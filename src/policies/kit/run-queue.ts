@@ -10,7 +10,7 @@ export const NONE = -1;
 
 /** FIFO queues over one set of indices. */
 export class RunQueue {
-  // Columns hold an index or a level plus one, so that 0 stands for none and new entries need no filling.
+  // Columns hold an index plus one, or a level plus one, so that 0 stands for none and new entries need not be filled.
   private firstOf: Int32Array;
   private lastOf: Int32Array;
   private nextOf: Int32Array = new Int32Array(64);

@@ -92,7 +92,7 @@ export const SLOT_REPORTS: readonly Column[] = [
 /** The columns of tenant slots that the ruler writes; the master decides which tenants rotate. */
 export const SLOT_GRANTS: readonly Column[] = [
   column('slotState', 'NO_ROTATION, OWN_SLOT or OTHERS_SLOT', OTHERS_SLOT),
-  // Of its tenant's slot; of the device: the latest.
+  // The slot of the member's tenant; for the device, the latest slot.
   column('slotNumber', 'slots since the first; 0: none', MAX_SLOT),
   column('slotEndNs', 'ns', MAX_NS),
   // Of the device only: a member whose tenant had the latest slot, plus one.

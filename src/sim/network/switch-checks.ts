@@ -3,7 +3,7 @@
 import { DROPPED_BYTES, DROPS, IN_BYTES, MARKS, OUT_BYTES, OUT_PACKETS, PAUSES } from './switch-port.ts';
 import type { SwitchNetwork } from './switches.ts';
 
-/** Describes every violated invariant. `idle` tells whether no events are left. */
+/** Describes every violated invariant. `idle` means that no events are left. */
 export function brokenSwitches(switchNetwork: SwitchNetwork, idle: boolean): string[] {
   const broken: string[] = [];
   for (const sw of switchNetwork.switches) {

@@ -25,7 +25,7 @@ export class Receiver {
   private readonly rxGapNs: number;
   private readonly readGapNs: number;
   private readonly atomicGapNs: number;
-  /** BUSY_UNTIL, ATOMIC_UNTIL; BUSY_NS, ATOMIC_NS: busy time of both so far. */
+  /** When the pipeline and the atomics unit become free (*_UNTIL), and their busy time so far (*_NS). */
   private readonly times = new Float64Array(4);
   private readonly clock: Float64Array;
 

@@ -31,7 +31,7 @@ export class Cq {
   handle = 0;
   /** Completions written, including those not visible yet. */
   written = 0;
-  /** Completions visible to the application, which are the producer index that WAIT compares. */
+  /** Completions visible to the application: the producer index that a WAIT compares. */
   visible = 0;
   /** Completions polled. */
   polled = 0;
