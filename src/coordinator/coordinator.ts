@@ -3,7 +3,7 @@
  */
 import { DEFAULT_CAPACITY, type MemberPage, MemberTable, memberTableBytes } from './member-table.ts';
 import { Members, type Silence } from './members.ts';
-import type { Decider, Description, Ruler } from './ruler.ts';
+import type { Decider, Description, MembersView, Ruler } from './ruler.ts';
 import { Tenants, tenantId } from './tenants.ts';
 
 /**
@@ -14,6 +14,7 @@ const MIN_PASS_NS_PER_MEMBER = 1000;
 
 /** A ruler at this device. */
 interface Ruling {
+  readonly view: MembersView;
   readonly decider: Decider<unknown>;
   /** Its last decision. */
   lastNs: number;
@@ -23,8 +24,8 @@ interface Ruling {
 export interface DeviceCoordinator {
   /** The maximum number of members. */
   readonly capacity: number;
-  /** Adds a context of a tenant ('': a tenant of its own). Returns null if the table is full. */
-  join(tenant: string): MemberPage | null;
+  /** Adds a context of a tenant ('': a tenant of its own; or its number). Returns null if the table is full. */
+  join(tenant: string | number): MemberPage | null;
   /** Removes a context. A second call does nothing. */
   leave(page: MemberPage): void;
   /** The rate of the device's link, as its contexts report it. A coordinator elsewhere knows it itself. */
@@ -37,6 +38,10 @@ export interface DeviceCoordinator {
   decide<Rules>(ruler: Ruler<Rules>, rules: Rules, nowNs: number, isNews?: boolean): boolean;
   /** Asks a coordinator elsewhere to read the members' counters at once. */
   notify?(): void;
+  /** The members as a ruler sees them. A coordinator elsewhere does not show them. */
+  membersOf?(ruler: Ruler): MembersView;
+  /** Notifies a member of changed grants with the next announcement. */
+  markChanged?(member: number): void;
   /** Whether members of this view are to be notified. */
   readonly hasChanges: boolean;
   /** Returns, and clears, the rows of members that must act on changed grants at once, each once. */
@@ -73,8 +78,9 @@ export class Coordinator implements DeviceCoordinator {
     this.isChanged = new Uint8Array(members.capacity);
   }
 
-  join(tenant: string): MemberPage | null {
-    const page = this.members.join(tenant === '' ? null : tenantId(tenant));
+  join(tenant: string | number): MemberPage | null {
+    const id = typeof tenant === 'number' ? tenant : tenantId(tenant);
+    const page = this.members.join(tenant === '' ? null : id);
     if (page !== null) this.ownRows[page.row] = 1;
     return page;
   }
@@ -112,7 +118,7 @@ export class Coordinator implements DeviceCoordinator {
     const view = new Members(members, tenants, members.layout.add(ruler), this.silence);
     // Rules are those of the same ruler.
     const decider = ruler.begin(view) as Decider<unknown>;
-    const ruling = { decider, lastNs: Number.NEGATIVE_INFINITY };
+    const ruling = { view, decider, lastNs: Number.NEGATIVE_INFINITY };
     this.rulings.set(ruler.name, ruling);
     return ruling;
   }
@@ -124,11 +130,15 @@ export class Coordinator implements DeviceCoordinator {
     return decider.describe?.(this.tenants.tenantOf(member)) ?? {};
   }
 
+  membersOf(ruler: Ruler): MembersView {
+    return (this.rulings.get(ruler.name) ?? this.begin(ruler)).view;
+  }
+
   get capacity(): number {
     return this.members.capacity;
   }
 
-  private readonly markChanged = (member: number): void => {
+  readonly markChanged = (member: number): void => {
     if (this.ownRows[member] === 0 || this.isChanged[member] === 1) return;
     this.isChanged[member] = 1;
     this.changes.push(member);

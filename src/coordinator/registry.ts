@@ -4,6 +4,8 @@ import type { ContextView } from '../shim/policy.ts';
 import { InvalidArgumentError, NoResourcesError } from '../verbs/errors.ts';
 import type { Labels } from '../verbs/labels.ts';
 import type { Provider } from '../verbs/provider.ts';
+import type { Agent, AgentKind } from './agent.ts';
+import { type AgentCoordinator, AgentHosts } from './agent-host.ts';
 import { Coordinator, type DeviceCoordinator } from './coordinator.ts';
 import { type Derive, DeviceRules, parseRules } from './device-rules.ts';
 import {
@@ -25,18 +27,14 @@ import type { Ruler } from './ruler.ts';
 
 const NO_LABELS: Partial<Labels> = {};
 
-/** A member's page at the coordinator of one device. */
-interface Membership {
-  readonly device: string;
-  readonly coordinator: DeviceCoordinator;
-  readonly page: MemberPage;
-}
-
+/** A member's page at the coordinator of its device. */
 interface Member {
+  readonly device: string;
+  readonly page: MemberPage;
   granted: (() => void) | null;
   usage: (() => Usage | null) | null;
-  /** At its own device, which is the first, and at the devices from which it READs. */
-  readonly memberships: Membership[];
+  /** Called when its context has closed. */
+  readonly whenClosed: (() => void)[];
 }
 
 /** Connects policies with the coordinators of a provider's devices. */
@@ -51,9 +49,12 @@ export class CoordinatorRegistry implements CoordinatorPort {
   private readonly rules = new Map<string, DeviceRules>();
   /** By GID of a port. */
   private readonly byGid = new Map<string, string>();
+  /** By device. Null without a provider, on whose devices agents could open queue pairs. */
+  private readonly agentHosts: AgentHosts | null;
 
-  constructor(make: CoordinatorFactory = createCoordinator) {
+  constructor(make: CoordinatorFactory = createCoordinator, provider: Provider | null = null) {
     this.createCoordinator = make;
+    this.agentHosts = provider === null ? null : new AgentHosts(provider, this);
   }
 
   /** Returns the coordinator of a device, and creates it at the first call. */
@@ -75,38 +76,43 @@ export class CoordinatorRegistry implements CoordinatorPort {
    * @throws NoResourcesError when the device's member table is full
    */
   page(context: ContextView): MemberPage {
-    return this.member(context).memberships[0].page;
+    return this.member(context).page;
   }
 
   private member(context: ContextView): Member {
     const known = this.members.get(context);
     if (known !== undefined) return known;
-    const { device } = context;
-    const member: Member = { granted: null, usage: null, memberships: [] };
-    if (this.join(context, device, member) === null) {
-      const { capacity } = this.coordinatorFor(device);
+    const { device, tenant } = context;
+    const coordinator = this.coordinatorFor(device);
+    const member = this.join(device, tenant, null);
+    if (member === null) {
       throw new NoResourcesError(
-        `${device} already has ${capacity} contexts under a policy, its maximum; close one first`,
+        `${device} already has ${coordinator.capacity} contexts under a policy, its maximum; close one first`,
       );
     }
-    const { coordinator, page } = member.memberships[0];
     if (context.nic?.linkGbps) coordinator.setLink?.(context.nic.linkGbps);
-    page.columns(TENANT).reports[WEIGHT] = context.labels.weight;
+    member.page.columns(TENANT).reports[WEIGHT] = context.labels.weight;
     this.members.set(context, member);
     return member;
   }
 
-  /** Returns null if the device's member table is full. */
-  private join({ tenant }: ContextView, device: string, member: Member): Membership | null {
+  /** Adds a member at a device. Returns null if its member table is full. */
+  private join(device: string, tenant: string | number, granted: (() => void) | null): Member | null {
     const coordinator = this.coordinatorFor(device);
     const page = coordinator.join(tenant);
     if (page === null) return null;
-    const membership = { device, coordinator, page };
-    member.memberships.push(membership);
+    const member = { device, page, granted, usage: null, whenClosed: [] };
     const byRow = this.byRow.get(coordinator) ?? [];
     byRow[page.row] = member;
     this.byRow.set(coordinator, byRow);
-    return membership;
+    return member;
+  }
+
+  private leave(device: string, page: MemberPage): void {
+    const coordinator = this.coordinatorFor(device);
+    const byRow = this.byRow.get(coordinator);
+    if (byRow?.[page.row]?.page === page) byRow[page.row] = undefined;
+    coordinator.leave(page);
   }
 
   /** Whether a context is a member. It remains one until it closes. */
@@ -121,20 +127,19 @@ export class CoordinatorRegistry implements CoordinatorPort {
     return () => {
       // What happened since the last collection would otherwise be lost.
       const used = usage?.();
-      if (used) writeUsage(member.memberships[0].page, used);
+      if (used) writeUsage(member.page, used);
       this.members.delete(context);
-      for (const { coordinator, page } of member.memberships) {
-        const byRow = this.byRow.get(coordinator);
-        if (byRow?.[page.row] === member) byRow[page.row] = undefined;
-        coordinator.leave(page);
-      }
+      this.leave(member.device, member.page);
+      for (const call of member.whenClosed) call();
+      const isLast = ![...this.members.keys()].some(({ device }) => device === context.device);
+      if (isLast) this.agentHosts?.close(context.device);
     };
   }
 
   countQps(context: ContextView, qps: number): void {
-    const { page, coordinator } = this.member(context).memberships[0];
+    const { page, device } = this.member(context);
     page.counters[QPS] = qps;
-    if (page.grants[MAX_QPS] !== 0) coordinator.notify?.();
+    if (page.grants[MAX_QPS] !== 0) this.coordinatorFor(device).notify?.();
   }
 
   relabel(context: ContextView): void {
@@ -148,9 +153,9 @@ export class CoordinatorRegistry implements CoordinatorPort {
 
   /** Copies the usage of a device's members into their pages. */
   private collectUsage(device: string): void {
-    for (const { usage, memberships } of this.members.values()) {
-      const used = memberships[0].device === device ? usage?.() : null;
-      if (used) writeUsage(memberships[0].page, used);
+    for (const { usage, device: own, page } of this.members.values()) {
+      const used = own === device ? usage?.() : null;
+      if (used) writeUsage(page, used);
     }
   }
 
@@ -201,24 +206,66 @@ export class CoordinatorRegistry implements CoordinatorPort {
   }
 
   /**
-   * Lets a ruler decide (Coordinator.decide). `announce` notifies the members.
-   * @param device where: the context's own, or one from which it READs, which may have rules of its own
+   * Lets a ruler decide (Coordinator.decide) at the context's device. `announce` notifies the members.
    * @throws InvalidArgumentError if the context has not set rules (`govern`)
    */
-  decide<Rules>(
-    context: ContextView,
-    ruler: Ruler<Rules>,
-    nowNs: number,
-    isNews = true,
-    device: string = context.device,
-  ): boolean {
-    const rules = this.rulesAt(device).of(ruler) ?? this.rulesAt(context.device).of(ruler);
+  decide<Rules>({ device }: ContextView, ruler: Ruler<Rules>, nowNs: number, isNews = true): boolean {
+    const rules = this.rulesAt(device).of(ruler);
     if (rules === undefined) {
-      throw new InvalidArgumentError(
-        `ruler '${ruler.name}' has no rules at ${context.device}: call govern() first`,
-      );
+      throw new InvalidArgumentError(`ruler '${ruler.name}' has no rules at ${device}: call govern() first`);
     }
-    return this.coordinatorFor(device).decide(ruler, rules, nowNs, isNews);
+    return this.decideAt(device, ruler, rules, nowNs, isNews);
+  }
+
+  private decideAt<Rules>(
+    device: string,
+    ruler: Ruler<Rules>,
+    rules: Rules,
+    nowNs: number,
+    isNews: boolean,
+  ): boolean {
+    const hasDecided = this.coordinatorFor(device).decide(ruler, rules, nowNs, isNews);
+    this.agentHosts?.decided(device);
+    return hasDecided;
+  }
+
+  /**
+   * The agent of this kind of a device's host, started by the first call. Null if agents are not supported: in a gate of
+   * another thread, or when the device has no room for their queue pairs.
+   */
+  agent<Kind extends Agent>(device: string, kind: AgentKind<Kind>): Kind | null {
+    return this.agentHosts?.hostOf(device)?.start(kind) ?? null;
+  }
+
+  /** Takes the agents of a device's host out of order (true), or lets them continue. */
+  setAgentsDown(device: string, isDown: boolean): void {
+    this.agentHosts?.setDown(device, isDown);
+  }
+
+  /** What the agents of a device's host can do at its coordinator. */
+  agentCoordinator(device: string): AgentCoordinator {
+    return {
+      members: (ruler) => this.coordinatorFor(device).membersOf?.(ruler) ?? null,
+      changed: (member) => {
+        this.coordinatorFor(device).markChanged?.(member);
+        this.announce(device);
+      },
+      join: (tenant, granted) => this.join(device, tenant === 0 ? '' : tenant, granted)?.page ?? null,
+      leave: (page) => this.leave(device, page),
+      decide: (ruler, nowNs, isNews) => {
+        // A device that no policy of this process governs has the ruler's defaults.
+        const rules = this.rulesAt(device).of(ruler) ?? parseRules(ruler, {});
+        this.decideAt(device, ruler, rules, nowNs, isNews);
+        this.announce(device);
+      },
+      addressOf: (gid, kind) => {
+        const at = this.byGid.get(gid);
+        const host = at === undefined ? null : this.agentHosts?.hostOf(at);
+        if (!host) return null;
+        host.start(kind);
+        return { gid, qpNum: host.qpNum };
+      },
+    };
   }
 
   /** Records that a port of a device has this GID. */
@@ -226,29 +273,24 @@ export class CoordinatorRegistry implements CoordinatorPort {
     this.byGid.set(gid, device);
   }
 
-  /**
-   * Makes the context a member at the device of this GID, from which it READs. Returns its page there, or null if no
-   * device with this GID is known here or its member table is full.
-   */
-  joinReadSource(
-    context: ContextView,
-    gid: string,
-  ): { readonly device: string; readonly page: MemberPage } | null {
-    const device = this.byGid.get(gid);
-    if (device === undefined) return null;
-    const member = this.member(context);
-    const known = member.memberships.find((one) => one.device === device);
-    return known ?? this.join(context, device, member);
+  /** Calls `call` when a context has closed. */
+  whenClosed(context: ContextView, call: () => void): void {
+    this.member(context).whenClosed.push(call);
   }
 
-  /** Whether members are to be notified at any device where the context is a member. */
-  hasChanges(context: ContextView): boolean {
-    return this.member(context).memberships.some(({ coordinator }) => coordinator.hasChanges);
+  /** The device of this process that has a port with this GID. */
+  deviceOf(gid: string): string | undefined {
+    return this.byGid.get(gid);
   }
 
-  /** Announces changed grants at every device where the context is a member. */
-  announceAll(context: ContextView): void {
-    for (const { device } of this.member(context).memberships) this.announce(device);
+  /** A context must act on new grants that did not come from its coordinator. */
+  notify(context: ContextView): void {
+    this.members.get(context)?.granted?.();
+  }
+
+  /** Whether members are to be notified at the context's device. */
+  hasChanges({ device }: ContextView): boolean {
+    return this.coordinatorFor(device).hasChanges;
   }
 
   /** Announces changed grants to the members at a device that must act on them at once, and that run in this thread. */
@@ -257,8 +299,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
     if (!coordinator.hasChanges) return;
     const byRow = this.byRow.get(coordinator);
     for (const index of coordinator.takeChanges()) {
-      const member = byRow?.[index];
-      if (member?.memberships.some((one) => one.coordinator === coordinator)) member.granted?.();
+      byRow?.[index]?.granted?.();
     }
   }
 }
@@ -309,7 +350,7 @@ const byProvider = new WeakMap<Provider, CoordinatorRegistry>();
 export function registryFor(provider: Provider): CoordinatorRegistry {
   let found = byProvider.get(provider);
   if (found === undefined) {
-    found = new CoordinatorRegistry();
+    found = new CoordinatorRegistry(createCoordinator, provider);
     byProvider.set(provider, found);
   }
   return found;

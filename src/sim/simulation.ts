@@ -61,6 +61,8 @@ export interface QpRequest {
   xrcd?: number;
   sqSigAll?: boolean;
   managed?: boolean;
+  /** Whether it receives the messages of a policy's agent (agentLoss). */
+  isAgent?: boolean;
 }
 
 const NO_HOOKS: WorldHooks = {
@@ -116,9 +118,16 @@ export class Simulation {
     const qpn = this.world.qps.length;
     if (qpn > LAST_QPN)
       throw new NoResourcesError('createQp: all 2^24 queue pair numbers of this fabric have been used');
-    const { sqSigAll = false, managed = false, type = C.IBV_QPT_RC, srq = null, xrcd = 0 } = request;
+    const {
+      sqSigAll = false,
+      managed = false,
+      isAgent = false,
+      type = C.IBV_QPT_RC,
+      srq = null,
+      xrcd = 0,
+    } = request;
     const { sendCq = this.noCq, recvCq = this.noCq } = request;
-    const qp = new Qp({ ...request, qpn, sqSigAll, managed, type, srq, xrcd, sendCq, recvCq });
+    const qp = new Qp({ ...request, qpn, sqSigAll, managed, isAgent, type, srq, xrcd, sendCq, recvCq });
     // A datagram is one packet of at most the port's MTU.
     if (type === C.IBV_QPT_UD) qp.mtu = this.world.params.mtuBytes;
     this.world.qps.push(qp);

@@ -93,6 +93,7 @@ export class World {
   readonly faults: LinkFaults;
   /** Whether packets can ever wait in a receiver. */
   readonly receives: boolean;
+  private readonly agentRandom: RandomStream;
   /** Whether payload bytes are copied. Timing does not depend on it. */
   readonly payload: boolean;
   hooks: WorldHooks;
@@ -138,6 +139,7 @@ export class World {
   ) {
     this.params = params;
     this.payload = payload;
+    this.agentRandom = new RandomStream(seed, 'agents');
     this.hooks = hooks;
     this.greedy = params.scheduler === 'greedy';
     this.makeQpScheduler = makeQpScheduler;
@@ -330,6 +332,12 @@ export class World {
     if (to === undefined) return toIndex !== MULTICAST || !from.linkUp || drops(from);
     if (to.dead || !from.linkUp || !to.linkUp) return true;
     return drops(from) || drops(to);
+  }
+
+  /** Draws whether a message of a policy's agent is lost. */
+  losesAgentMessage(): boolean {
+    const { agentLoss } = this.params;
+    return agentLoss > 0 && this.agentRandom.next() < agentLoss;
   }
 
   /** Draws whether the link of this host loses its copy of a multicast packet from `fromIndex`. */

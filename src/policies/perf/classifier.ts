@@ -12,6 +12,7 @@ import { ISO_TRAFFIC_UNDECLARED } from '../../verbs/constants.ts';
 import { RETH_BYTES, ROCE } from '../kit/wire.ts';
 import * as M from './columns.ts';
 import { master } from './master.ts';
+import type { Reader } from './read-agent.ts';
 import { slots } from './slot-rotation.ts';
 import { type ActiveTenants, GrantedTenants } from './wait-pacer.ts';
 
@@ -50,7 +51,10 @@ class FillingTenants extends GrantedTenants {
 
 /** The activity of a context on one device through which its data leaves. */
 export class EgressDevice {
+  /** The name of its own device, or the GID of a peer's. */
   readonly device: string;
+  /** What reports to a peer's device; null: its own, where the page is. */
+  readonly reader: Reader | null;
   readonly page: MemberPage;
   /** What it reports to perf's master, and what the master grants. */
   readonly master: MemberColumns;
@@ -80,8 +84,9 @@ export class EgressDevice {
   /** A declaration has changed, so the next sample sets the class at once. */
   isRelabelled = false;
 
-  constructor(device: string, page: MemberPage) {
+  constructor(device: string, page: MemberPage, reader: Reader | null = null) {
     this.device = device;
+    this.reader = reader;
     this.page = page;
     this.master = page.columns(master);
     this.slots = page.columns(slots);
@@ -410,12 +415,16 @@ export class Classifier {
       reports[M.CLASS] = verdict;
       place.candidate = M.IDLE;
     }
-    place.isProvisional = false;
+    // At a peer's device, the decision on the first report has yet to arrive.
+    place.isProvisional = place.reader?.isAwaiting ?? false;
     place.isRelabelled = false;
   }
 }
 
-/** Selects its own device, unless large messages leave only elsewhere. On the old one it demands no slot. */
+/**
+ * Selects the member's own device, unless its large messages leave only through another one. The member demands no slot
+ * on the device that it leaves.
+ */
 function chooseMain(member: Member): void {
   const { main, home, egressDevices } = member;
   const isLarge = (place: EgressDevice) => place.master.reports[M.CLASS] === M.BANDWIDTH;

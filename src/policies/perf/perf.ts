@@ -5,6 +5,7 @@
 
 import { WRITTEN_NS } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
+import { tenantId } from '../../coordinator/tenants.ts';
 import { plainRun } from '../../shim/plain-requests.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
@@ -36,6 +37,7 @@ import { Lmse } from './lmse.ts';
 import { master, masterRulesOf } from './master.ts';
 import { MQSE_KINDS, Mqse, type MqseOptions, type Quota, TOKEN_BITS } from './mqse.ts';
 import { FIXED, type PerfOptions, perfOptions } from './options.ts';
+import { readAgents } from './read-agent.ts';
 import { slotRules, slots } from './slot-rotation.ts';
 import { SoftwareTurns } from './software-turns.ts';
 import { SLOT_TIMER, TenantSlots } from './tenant-slots.ts';
@@ -122,7 +124,7 @@ export class Perf implements Policy {
       this.registry.changeRules(context, slots, options, slotRules);
       this.rotateFrom[context.index] = toRules(options).rotateFrom;
       this.decide(member, out.nowNs(context));
-      this.registry.announceAll(context);
+      this.registry.announce(context.device);
       this.allow(context, member.allowance, out);
       this.endPassPlain(member, out);
       this.feedAll(member, out);
@@ -205,14 +207,26 @@ export class Perf implements Policy {
       this.classifier.inspect(qp, undefined);
       return;
     }
+    this.classifier.inspect(qp, this.readEgressOf(member, qp));
+  }
+
+  /** The device through which data that a queue pair READs leaves; its own if the peer's is not known. */
+  private readEgressOf(member: Member, { context, dgid, sgid }: QpView): EgressDevice {
     const { egressDevices, home } = member;
-    const found = qp.dgid === '' ? null : this.registry.joinReadSource(qp.context, qp.dgid);
-    let answers = found === null ? home : egressDevices.find(({ page }) => page === found.page);
-    if (answers === undefined) {
-      answers = new EgressDevice(found!.device, found!.page);
-      egressDevices.push(answers);
-    }
-    this.classifier.inspect(qp, answers);
+    const { registry } = this;
+    const known = egressDevices.find(({ device }) => device === dgid);
+    if (known !== undefined) return known;
+    const device = registry.deviceOf(dgid);
+    if (device === undefined || device === context.device) return home;
+    const tenant = context.tenant === '' ? 0 : tenantId(context.tenant);
+    const granted = () => registry.notify(context);
+    const agent = registry.agent(context.device, readAgents);
+    const reader = agent?.read(dgid, sgid, tenant, granted);
+    if (!agent || !reader) return home;
+    registry.whenClosed(context, () => agent.leave(reader));
+    const place = new EgressDevice(dgid, reader.page, reader);
+    egressDevices.push(place);
+    return place;
   }
 
   /** Records the first requests of a queue pair, or of a context that was idle. */
@@ -356,8 +370,10 @@ export class Perf implements Policy {
   /** Has the master decide at each device where the member sends. */
   private decide({ context, egressDevices }: Member, nowNs: number): void {
     for (const place of egressDevices) {
-      const { kind } = place;
-      this.registry.decide(context, master, nowNs, kind !== place.lastKind, place.device);
+      const { kind, reader } = place;
+      const isNews = kind !== place.lastKind;
+      if (reader !== null) reader.report(false, isNews);
+      else this.registry.decide(context, master, nowNs, isNews);
       place.lastKind = kind;
     }
   }
@@ -395,7 +411,7 @@ export class Perf implements Policy {
     const isActive = this.classifier.sample(member, nowNs, out);
     if (member.main !== main) this.tenantSlots.onMove(member, main, out);
     this.decide(member, nowNs);
-    this.registry.announceAll(context);
+    this.registry.announce(context.device);
     // Changes by a coordinator of another thread are not announced to this one.
     this.allow(context, member.allowance, out);
     if (isActive) this.planSample(member, nowNs, out);

@@ -153,7 +153,7 @@ export class TenantSlots {
   onMove(member: Member, from: EgressDevice, out: Actions): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
-    this.rotateAt(member, from.device, nowNs);
+    this.rotateAt(member, from, nowNs);
     if (!member.qps.some((qp) => out.backlog(qp) > 0)) return;
     out.timer(context, nowNs, (context.index << TOKEN_BITS) | SLOT_TIMER);
   }
@@ -217,13 +217,18 @@ export class TenantSlots {
   }
 
   private rotate(member: Member, nowNs: number, out: Actions): void {
-    this.rotateAt(member, member.main.device, nowNs);
+    this.rotateAt(member, member.main, nowNs);
     this.planTimer(member, nowNs, out);
   }
 
-  private rotateAt({ context }: Member, device: string, nowNs: number): void {
-    this.registry.decide(context, slots, nowNs, true, device);
-    this.registry.announce(device);
+  /** At a peer's device, new grants arrive later. */
+  private rotateAt({ context }: Member, { reader }: EgressDevice, nowNs: number): void {
+    if (reader !== null) {
+      reader.report(true, true);
+      return;
+    }
+    this.registry.decide(context, slots, nowNs);
+    this.registry.announce(context.device);
   }
 
   /** Sets the timer for the next check, which needs no event from elsewhere. */

@@ -1,5 +1,6 @@
 /** Queue pairs of simulated devices: creation, states, destruction. */
 
+import { AGENT_TENANT } from '../../coordinator/agent.ts';
 import type { Qp } from '../../sim/transport/qp.ts';
 import { isDrained } from '../../sim/transport/request-start.ts';
 import * as C from '../../verbs/constants.ts';
@@ -47,6 +48,7 @@ export function qpVerbs(pump: TimePump, objects: Objects): QpVerbs {
         xrcd: xrcd?.id,
         sqSigAll,
         managed,
+        isAgent: context.tenant === AGENT_TENANT,
       });
       const object: QpObject = { ...partners, qp, extended, groups: 0 };
       qp.handle = qps.add(object);

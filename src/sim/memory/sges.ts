@@ -29,6 +29,8 @@ export function moveSges(
   let skip = offset;
   let left = length;
   let slab = slabAt;
+  // Agents speak by datagrams, so these carry their bytes even where payload is not copied.
+  const carries = world.payload || qp.type === C.IBV_QPT_UD;
   for (let i = 0; i < elements && left > 0; i++) {
     const w = i < 2 ? queue.words : queue.ext;
     const e = i < 2 ? at + L.WR_SGE0 + i * L.SGE_WORDS : queue.extAt(seq) + (i - 2) * L.SGE_WORDS;
@@ -42,7 +44,7 @@ export function moveSges(
     const region = world.regions.local(qp.host, queue.pd, w[e + L.SGE_LKEY], bytes, access);
     if (region === undefined) return false;
     const part = Math.min(bytes - skip, left);
-    if (world.payload) {
+    if (carries) {
       const from = addr - region.addr + skip;
       if (write) copyBytes(region.bytes, from, world.packets.bytes, slab, part);
       else copyBytes(world.packets.bytes, slab, region.bytes, from, part);

@@ -47,7 +47,7 @@ const MAX_BYTES: Readonly<Record<string, number>> = {
   ackBytes: 1 << 16,
   egressFifoBytes: 1 << 30,
 };
-const SHARES = new Set(['hostJitter', 'pcieJitter', 'rateError', 'ecnPmax', 'dcqcnG']);
+const SHARES = new Set(['agentLoss', 'hostJitter', 'pcieJitter', 'rateError', 'ecnPmax', 'dcqcnG']);
 /** Path MTUs of verbs and of Ethernet. */
 const MTUS = [256, 512, 1024, 1500, 2048, 4096];
 

@@ -33,6 +33,8 @@ export interface NicParams {
    * exact time, which flatters every pacer.
    */
   timerLateNs: number;
+  /** Probability that a message of a policy's agent to another host is lost. */
+  agentLoss: number;
   /** Relative jitter of the costs above, in both directions. */
   hostJitter: number;
 

@@ -15,6 +15,7 @@ const IDEAL: Readonly<NicParams> = Object.freeze({
   pollMissNs: 25,
   interceptorWrNs: 0,
   timerLateNs: 0,
+  agentLoss: 0,
   hostJitter: 0,
   mmioNs: 0,
   blueFlame: 1,

@@ -121,6 +121,7 @@ export interface QpOptions {
   recvCq: Cq;
   sqSigAll: boolean;
   managed: boolean;
+  isAgent: boolean;
 }
 
 export class Qp {
@@ -140,6 +141,8 @@ export class Qp {
   readonly sendCq: Cq;
   readonly sqSigAll: boolean;
   readonly managed: boolean;
+  /** Whether it receives the messages of an agent. */
+  readonly isAgent: boolean;
   /** The provider's handle. */
   handle = 0;
   state = C.IBV_QPS_RESET;
@@ -297,6 +300,7 @@ export class Qp {
     this.recvCq = o.recvCq;
     this.sqSigAll = o.sqSigAll;
     this.managed = o.managed;
+    this.isAgent = o.isAgent;
     this.sq = new WorkQueue(o.cap.maxSendWr, o.cap.maxSendSge, o.cap.maxInlineData, o.pd);
     const receives = o.srq === null && o.xrcd === 0 ? o.cap.maxRecvWr : 1;
     this.rq = new WorkQueue(receives, o.cap.maxRecvSge, 0, o.pd);

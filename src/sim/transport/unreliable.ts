@@ -217,6 +217,7 @@ function deliver(world: World, qp: Qp, p: number): void {
   if (qp.type !== C.IBV_QPT_UD || qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR) return;
   const pool = world.packets;
   if (((qp.attr.qkey ?? 0) | 0) !== pool.rkey[p] || !isReady(world, qp)) return;
+  if (qp.isAgent && world.losesAgentMessage()) return;
   const length = pool.length[p];
   if (GRH_BYTES + length > qp.rq.length[qp.rqDone & qp.rq.mask]) {
     tooLong(world, qp);

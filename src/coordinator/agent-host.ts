@@ -1,0 +1,234 @@
+/** The agents of one host at a device: their timers, peers and messages. */
+
+import { alarmOf } from '../shim/timers/sleep-alarm.ts';
+import { TimerHeap } from '../shim/timers/timer-heap.ts';
+import { IsoverbsError } from '../verbs/errors.ts';
+import type { Alarm, Provider } from '../verbs/provider.ts';
+import type { Agent, AgentActions, AgentAddress, AgentKind } from './agent.ts';
+import { AgentLink, HELLO_NS, type LinkCounts } from './agent-link.ts';
+import type { MemberPage } from './member-table.ts';
+import type { MembersView, Ruler } from './ruler.ts';
+import { tenantId } from './tenants.ts';
+
+/** What a host's agents need of its coordinator. */
+export interface AgentCoordinator {
+  members(ruler: Ruler): MembersView | null;
+  changed(member: number): void;
+  join(tenant: number, granted: () => void): MemberPage | null;
+  leave(page: MemberPage): void;
+  decide(ruler: Ruler, nowNs: number, isNews: boolean): void;
+  /** Where the agents of this kind receive messages at the device that has this GID; null: that is not known. */
+  addressOf(gid: string, kind: AgentKind): AgentAddress | null;
+}
+
+/** Timers of the host itself. Those of agents have the agent's index in the lowest digits. */
+const AGENTS = 64;
+const HELLO_TIMER = AGENTS - 1;
+
+interface Running {
+  readonly kind: AgentKind;
+  readonly agent: Agent;
+  /** The hash of its name, by which peers address it. */
+  readonly id: number;
+  readonly out: AgentActions;
+}
+
+export class AgentHost {
+  private readonly coordinator: AgentCoordinator;
+  private readonly link: AgentLink;
+  private readonly running: Running[] = [];
+  private readonly timers = new TimerHeap();
+  private readonly alarm: Alarm;
+  private order = 0;
+  private isGreeting = false;
+  /** The agent that probes each peer: probes are the link's, one at a time. */
+  private readonly probing: (Running | undefined)[] = [];
+  private isClosed = false;
+
+  /** @throws IsoverbsError if the device cannot be opened */
+  constructor(provider: Provider, device: string, coordinator: AgentCoordinator) {
+    this.coordinator = coordinator;
+    this.link = new AgentLink(provider, device, {
+      message: (peer, id, words) => {
+        const to = this.running.find((one) => one.id === id);
+        to?.agent.onMessage?.(peer, words, to.out);
+      },
+      peer: (peer, change) => {
+        for (const { agent, out } of this.running) agent.onPeer?.(peer, change, out);
+        this.keepGreeting();
+      },
+      probe: (peer, latencyNs) => {
+        const by = this.probing[peer];
+        this.probing[peer] = undefined;
+        by?.agent.onProbe?.(peer, latencyNs, by.out);
+      },
+    });
+    this.alarm = alarmOf(provider, this.link.context, 'nothing', () => this.fire());
+  }
+
+  /** Messages of this host's agents. */
+  get counts(): Readonly<LinkCounts> {
+    return this.link.counts;
+  }
+
+  get qpNum(): number {
+    return this.link.qpNum;
+  }
+
+  /** Starts the agent of a kind, unless it runs. */
+  start<Kind extends Agent>(kind: AgentKind<Kind>): Kind {
+    const known = this.running.find((one) => one.kind.name === kind.name);
+    // Agents of one name are of one kind.
+    if (known !== undefined) return known.agent as Kind;
+    const agent = kind.create();
+    const index = this.running.length;
+    const one: Running = { kind, agent, id: tenantId(kind.name), out: this.actions(kind, index) };
+    this.running.push(one);
+    agent.onStart?.(one.out);
+    return agent;
+  }
+
+  /** Takes the host's agents out of order, or lets them continue. Timers that expire meanwhile fire afterwards. */
+  setDown(isDown: boolean): void {
+    this.link.isDown = isDown;
+    if (!isDown) this.fire();
+  }
+
+  /** Receives messages in a program that only polls, in which events never run. */
+  poll(): void {
+    this.link.poll();
+  }
+
+  /** A ruler has decided. */
+  decided(): void {
+    if (this.link.isDown) return;
+    for (const { agent, out } of this.running) agent.onMembers?.(out);
+  }
+
+  private actions(kind: AgentKind, index: number): AgentActions {
+    const { link, coordinator } = this;
+    const id = tenantId(kind.name);
+    return {
+      get nowNs() {
+        return link.nowNs;
+      },
+      members: (ruler) => coordinator.members(ruler),
+      changed: (member) => coordinator.changed(member),
+      peerAt: (gid, fromGid) => {
+        const address = coordinator.addressOf(gid, kind);
+        const peer = address === null ? -1 : link.peerAt(address, fromGid);
+        this.keepGreeting();
+        return peer;
+      },
+      send: (peer, words) => link.send(peer, id, words),
+      probe: (peer, bytes) => {
+        const by = this.running[index];
+        if (this.probing[peer] !== undefined) return;
+        link.probe(peer, bytes);
+        if (!link.isDown) this.probing[peer] = by;
+      },
+      timer: (atNs, token) => this.setTimer(atNs, token * AGENTS + index),
+      join: (tenant, granted) => coordinator.join(tenant, granted),
+      leave: (page) => coordinator.leave(page),
+      decide: (ruler, isNews) => coordinator.decide(ruler, link.nowNs, isNews),
+    };
+  }
+
+  private setTimer(atNs: number, token: number): void {
+    const { timers } = this;
+    if (atNs === Number.POSITIVE_INFINITY) {
+      timers.remove(token);
+      return;
+    }
+    timers.due[0] = atNs;
+    timers.due[1] = this.order++;
+    timers.put(token);
+    this.setAlarm();
+  }
+
+  private setAlarm(): void {
+    const { alarm, timers } = this;
+    if (timers.size === 0 || this.isClosed) return;
+    alarm.atNs[0] = timers.headNs[0];
+    alarm.set();
+  }
+
+  private fire(): void {
+    const { timers, link } = this;
+    if (link.isDown || this.isClosed) return;
+    while (timers.size > 0 && timers.headNs[0] <= link.nowNs) {
+      const token = timers.headToken;
+      timers.pop();
+      const index = token % AGENTS;
+      if (index === HELLO_TIMER) this.greet();
+      else {
+        const { agent, out } = this.running[index];
+        agent.onTimer?.((token - index) / AGENTS, out);
+      }
+    }
+    this.setAlarm();
+  }
+
+  private keepGreeting(): void {
+    if (this.isGreeting || !this.link.hasPeers) return;
+    this.isGreeting = true;
+    this.setTimer(this.link.nowNs + HELLO_NS, HELLO_TIMER);
+  }
+
+  private greet(): void {
+    this.link.greet();
+    this.setTimer(this.link.nowNs + HELLO_NS, HELLO_TIMER);
+  }
+
+  close(): void {
+    this.isClosed = true;
+    this.alarm.close();
+    this.link.close();
+  }
+}
+
+/** The agent hosts of a provider's devices. */
+export class AgentHosts {
+  private readonly provider: Provider;
+  private readonly coordinators: { agentCoordinator(device: string): AgentCoordinator };
+  /** By device. Null: the device has no room for agents. */
+  private readonly byDevice = new Map<string, AgentHost | null>();
+
+  constructor(provider: Provider, coordinators: { agentCoordinator(device: string): AgentCoordinator }) {
+    this.provider = provider;
+    this.coordinators = coordinators;
+  }
+
+  /** The agent host of a device, created by the first call; null if the device has no room for its queue pairs. */
+  hostOf(device: string): AgentHost | null {
+    let host = this.byDevice.get(device);
+    if (host === undefined) {
+      host = this.make(device);
+      this.byDevice.set(device, host);
+    }
+    return host;
+  }
+
+  private make(device: string): AgentHost | null {
+    try {
+      return new AgentHost(this.provider, device, this.coordinators.agentCoordinator(device));
+    } catch (error) {
+      if (error instanceof IsoverbsError) return null;
+      throw error;
+    }
+  }
+
+  decided(device: string): void {
+    this.byDevice.get(device)?.decided();
+  }
+
+  setDown(device: string, isDown: boolean): void {
+    this.byDevice.get(device)?.setDown(isDown);
+  }
+
+  /** The last context of a device has closed. */
+  close(device: string): void {
+    this.byDevice.get(device)?.close();
+    this.byDevice.delete(device);
+  }
+}

@@ -1,0 +1,355 @@
+/**
+ * The queue pairs of one host's agents at a device: a datagram queue pair for messages, and a reliable connection to each
+ * peer that is probed (probe-path.ts). Messages are small and unacknowledged: agents repeat what matters.
+ */
+import { RecvBatch, SendBatch } from '../verbs/batch.ts';
+import * as C from '../verbs/constants.ts';
+import { InvalidArgumentError } from '../verbs/errors.ts';
+import { gidToBytes, gidToString } from '../verbs/gid.ts';
+import type { Provider } from '../verbs/provider.ts';
+import { maskOf } from '../verbs/qp-state.ts';
+import type { MrInfo } from '../verbs/types.ts';
+import { WcBatch } from '../verbs/wc-batch.ts';
+import { AGENT_TENANT, type AgentAddress, MAX_MESSAGE_WORDS } from './agent.ts';
+import { PROBE_BYTES, ProbePath } from './probe-path.ts';
+
+/** Kinds of frames. */
+const MESSAGE = 0;
+const HELLO = 1;
+const CONNECT = 2;
+const CONNECTED = 3;
+
+// Words of a frame: magic, kind, hash of the agent's name, GIDs of source and destination (32 bits each), the message.
+const MAGIC = 0x49534f41;
+const FROM_AT = 3;
+const TO_AT = 7;
+const HEADER_WORDS = 11;
+const FRAME_BYTES = 8 * (HEADER_WORDS + MAX_MESSAGE_WORDS);
+const GRH_BYTES = 40;
+const RECEIVE_BYTES = GRH_BYTES + FRAME_BYTES;
+const RECEIVES = 128;
+const SENDS = 64;
+const PROBES = 64;
+const BATCH = 2 * (RECEIVES + SENDS + PROBES);
+/** wr_id of the probe of the first peer; the wr_ids of messages are their slots. */
+const FIRST_PROBE = 2 ** 16;
+const QKEY = 0x1507a6;
+const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE;
+
+/** Peers beyond this number are ignored, because anyone on the network can claim to be one. */
+const MAX_PEERS = 4096;
+/** Peers greet each other in this interval. */
+export const HELLO_NS = 10e6;
+/** A peer of which nothing was heard for this long is down: three greetings were lost. */
+const SILENT_NS = 3.5 * HELLO_NS;
+/** A probe that takes longer is lost. */
+const PROBE_TIMEOUT_NS = 100e6;
+
+/** A host whose agents exchange messages with those of this one. */
+interface Peer extends AgentAddress {
+  readonly fromGid: string;
+  readonly ah: number;
+  heardNs: number;
+  isUp: boolean;
+  path: ProbePath | null;
+}
+
+/** What happens on a link. */
+export interface LinkEvents {
+  message(peer: number, agent: number, words: Float64Array): void;
+  peer(peer: number, change: 'up' | 'down'): void;
+  /** NaN: lost. */
+  probe(peer: number, latencyNs: number): void;
+}
+
+/** Numbers of messages: sent, received, and not sent because no slot was free. */
+export interface LinkCounts {
+  sent: number;
+  received: number;
+  dropped: number;
+}
+
+export class AgentLink {
+  readonly qpNum: number;
+  readonly counts: LinkCounts = { sent: 0, received: 0, dropped: 0 };
+  readonly context: number;
+  /** Whether the host's agents are out of order: nothing is sent, and what arrives is dropped. */
+  isDown = false;
+  private readonly provider: Provider;
+  private readonly events: LinkEvents;
+  private readonly pd: number;
+  private readonly channel: number;
+  private readonly cq: number;
+  private readonly qp: number;
+  private readonly mr: Omit<MrInfo, 'memory'>;
+  private readonly words: Float64Array;
+  private readonly gids: readonly string[];
+  private readonly peers: Peer[] = [];
+  private readonly freeSends = Array.from({ length: SENDS }, (_, slot) => slot);
+  private readonly sends: SendBatch;
+  private readonly receives: RecvBatch;
+  private readonly completions: WcBatch;
+
+  /** @throws IsoverbsError if the device cannot be opened, or has no room for another queue pair */
+  constructor(provider: Provider, device: string, events: LinkEvents) {
+    this.provider = provider;
+    this.events = events;
+    this.context = provider.openDevice(device, { tenant: AGENT_TENANT });
+    this.pd = provider.allocPd(this.context);
+    this.channel = provider.createCompChannel(this.context);
+    this.cq = provider.createCq(this.context, RECEIVES + SENDS + PROBES, this.channel).handle;
+    const cap = { maxSendWr: SENDS, maxRecvWr: RECEIVES, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
+    const attr = { qpType: C.IBV_QPT_UD, sendCq: this.cq, recvCq: this.cq, cap, sqSigAll: false };
+    const { handle, qpNum } = provider.createQp(this.pd, attr);
+    [this.qp, this.qpNum] = [handle, qpNum];
+    const bytes = RECEIVES * RECEIVE_BYTES + SENDS * FRAME_BYTES + PROBE_BYTES;
+    const { memory, ...mr } = provider.allocMr(this.pd, bytes, ACCESS);
+    this.mr = mr;
+    this.words = new Float64Array(memory, 0, bytes / 8);
+    this.sends = new SendBatch(provider, { capacity: 1, sges: 1 });
+    this.receives = new RecvBatch(provider, { capacity: 1, sges: 1 });
+    this.completions = new WcBatch(provider, { capacity: BATCH });
+    const { gidTblLen } = provider.queryPort(this.context, 1);
+    this.gids = Array.from({ length: gidTblLen }, (_, i) => provider.queryGid(this.context, 1, i).gid);
+    this.toRts();
+    for (let slot = 0; slot < RECEIVES; slot++) this.receive(slot);
+    provider.watchCompChannel(this.channel, () => this.poll());
+    provider.reqNotifyCq(this.cq, false);
+  }
+
+  get nowNs(): number {
+    return this.provider.nowNs(this.context);
+  }
+
+  get hasPeers(): boolean {
+    return this.peers.length > 0;
+  }
+
+  private toRts(): void {
+    const modify = (attr: Parameters<typeof maskOf>[0]) =>
+      this.provider.modifyQp(this.qp, attr, maskOf(attr));
+    modify({ qpState: C.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qkey: QKEY });
+    modify({ qpState: C.IBV_QPS_RTR });
+    modify({ qpState: C.IBV_QPS_RTS, sqPsn: 0 });
+  }
+
+  private receive(slot: number): void {
+    const { receives, mr } = this;
+    receives.clear();
+    receives.recv(slot, mr.addr + slot * RECEIVE_BYTES, RECEIVE_BYTES, mr.lkey);
+    this.provider.postRecv(this.qp, receives.ring, 0, 1);
+  }
+
+  /** The number of a peer, which is greeted when it is new. -1: there are too many, or it cannot be reached. */
+  peerAt({ gid, qpNum }: AgentAddress, fromGid: string): number {
+    const { peers, provider } = this;
+    const known = peers.findIndex((one) => one.gid === gid && one.qpNum === qpNum);
+    if (known >= 0 || peers.length === MAX_PEERS) return known;
+    const sgidIndex = this.gids.indexOf(fromGid);
+    if (sgidIndex < 0) return -1;
+    const ah = provider.createAh(this.pd, { dgid: gid, sgidIndex, portNum: 1, hopLimit: 64 });
+    peers.push({ gid, qpNum, fromGid, ah, heardNs: this.nowNs, isUp: false, path: null });
+    this.frame(peers.length - 1, HELLO, 0, []);
+    return peers.length - 1;
+  }
+
+  /** @throws InvalidArgumentError for too many words, or an unknown peer */
+  send(peer: number, agent: number, words: ArrayLike<number>): void {
+    this.requirePeer(peer);
+    if (words.length > MAX_MESSAGE_WORDS) {
+      throw new InvalidArgumentError(
+        `a message of an agent has at most ${MAX_MESSAGE_WORDS} words, not ${words.length}: send several`,
+      );
+    }
+    this.frame(peer, MESSAGE, agent, words);
+  }
+
+  private requirePeer(peer: number): Peer {
+    const found = this.peers[peer];
+    if (found === undefined) {
+      throw new InvalidArgumentError(`there is no peer ${peer}: use a number that peerAt() or onPeer() gave`);
+    }
+    return found;
+  }
+
+  private frame(peer: number, kind: number, agent: number, words: ArrayLike<number>): void {
+    const { provider, sends, mr, counts } = this;
+    if (this.isDown) return;
+    const slot = this.freeSends.pop();
+    if (slot === undefined) {
+      counts.dropped++;
+      return;
+    }
+    const { ah, qpNum, gid, fromGid } = this.peers[peer];
+    const byteOffset = RECEIVES * RECEIVE_BYTES + slot * FRAME_BYTES;
+    const at = byteOffset / 8;
+    const w = this.words;
+    [w[at], w[at + 1], w[at + 2]] = [MAGIC, kind, agent];
+    w.set(wordsOf(fromGid), at + FROM_AT);
+    w.set(wordsOf(gid), at + TO_AT);
+    w.set(words, at + HEADER_WORDS);
+    sends.clear();
+    const bytes = 8 * (HEADER_WORDS + words.length);
+    sends.send(slot, C.IBV_SEND_SIGNALED, mr.addr + byteOffset, bytes, mr.lkey);
+    sends.datagramTo(0, ah, qpNum, QKEY);
+    if (provider.postSend(this.qp, sends.ring, 0, 1) === 1) counts.sent++;
+    else {
+      counts.dropped++;
+      this.freeSends.push(slot);
+    }
+  }
+
+  /** @throws InvalidArgumentError for an unknown peer, or a size that no probe has */
+  probe(peer: number, bytes: number): void {
+    const one = this.requirePeer(peer);
+    if (!(Number.isInteger(bytes) && bytes >= 1 && bytes <= PROBE_BYTES)) {
+      throw new InvalidArgumentError(`a probe has 1 to ${PROBE_BYTES} bytes, not ${bytes}`);
+    }
+    if (this.isDown) return;
+    one.path ??= this.makePath(one, peer);
+    if (!one.path.begin(bytes, this.nowNs)) return;
+    if (one.path.isConnected) one.path.post();
+    else this.frame(peer, CONNECT, 0, one.path.description);
+  }
+
+  private makePath({ gid, fromGid }: Peer, peer: number): ProbePath {
+    const { provider, pd, cq, mr, context } = this;
+    const sgidIndex = this.gids.indexOf(fromGid);
+    const bufferAddr = mr.addr + RECEIVES * RECEIVE_BYTES + SENDS * FRAME_BYTES;
+    const path = { dgid: gid, sgidIndex, portNum: 1, hopLimit: 64 };
+    const mtu = provider.queryPort(context, 1).activeMtu;
+    const { lkey, rkey } = mr;
+    const wrId = FIRST_PROBE + peer;
+    return new ProbePath(provider, { context, pd, cq, path, mtu, bufferAddr, lkey, rkey, wrId });
+  }
+
+  /** Handles all completions. Called by the device's events, and by programs that only poll. */
+  poll(): void {
+    const { provider, cq, completions } = this;
+    // Armed before it is polled: a completion in between raises an event, which finds nothing.
+    provider.reqNotifyCq(cq, false);
+    const n = provider.pollCq(cq, completions.ring, 0, BATCH);
+    for (let i = 0; i < n; i++) this.completed(i);
+  }
+
+  private completed(i: number): void {
+    const { completions: wc } = this;
+    const id = wc.wrId(i);
+    const isGood = wc.status(i) === C.IBV_WC_SUCCESS;
+    if (id >= FIRST_PROBE) this.probed(id - FIRST_PROBE, isGood);
+    else if (!wc.isRecv(i)) this.freeSends.push(id);
+    else {
+      if (isGood && !this.isDown) this.received(id, wc.byteLen(i), wc.srcQp(i));
+      this.receive(id);
+    }
+  }
+
+  private received(slot: number, byteLen: number, qpNum: number): void {
+    const at = (slot * RECEIVE_BYTES + GRH_BYTES) / 8;
+    const length = (byteLen - GRH_BYTES) / 8 - HEADER_WORDS;
+    const w = this.words;
+    if (!Number.isInteger(length) || length < 0 || w[at] !== MAGIC) return;
+    const [from, to] = [FROM_AT, TO_AT].map((offset) => gidOf(w, at + offset));
+    if (from === null || to === null) return;
+    const isKnown = this.peers.some((one) => one.gid === from && one.qpNum === qpNum);
+    // Greets it, if it is new.
+    const peer = this.peerAt({ gid: from, qpNum }, to);
+    if (peer < 0) return;
+    this.counts.received++;
+    this.heard(peer, isKnown);
+    const words = w.slice(at + HEADER_WORDS, at + HEADER_WORDS + length);
+    const kind = w[at + 1];
+    if (kind === MESSAGE) this.events.message(peer, w[at + 2], words);
+    else if (kind === CONNECT || kind === CONNECTED) this.connect(peer, words, kind === CONNECT);
+  }
+
+  private heard(peer: number, isKnown: boolean): void {
+    const one = this.peers[peer];
+    one.heardNs = this.nowNs;
+    if (one.isUp) return;
+    one.isUp = true;
+    // A peer that was down has missed greetings; a new one was greeted just now.
+    if (isKnown) this.frame(peer, HELLO, 0, []);
+    this.events.peer(peer, 'up');
+  }
+
+  private connect(peer: number, words: Float64Array, isRequest: boolean): void {
+    const one = this.peers[peer];
+    if (words.length !== ProbePath.WORDS) return;
+    if (!isRequest && one.path === null) return;
+    if (isRequest && one.path !== null && !one.path.mayConnect(words)) {
+      this.endProbe(peer);
+    }
+    one.path ??= this.makePath(one, peer);
+    if (!one.path.connect(words)) {
+      this.endProbe(peer);
+      return;
+    }
+    if (isRequest) this.frame(peer, CONNECTED, 0, one.path.description);
+    if (one.path.isWaiting) one.path.post();
+  }
+
+  private probed(peer: number, isGood: boolean): void {
+    const path = this.peers[peer]?.path;
+    if (!path?.isProbing) return;
+    const latencyNs = path.end(this.nowNs);
+    if (isGood) this.events.probe(peer, latencyNs);
+    else this.dropPath(peer, true);
+  }
+
+  /** The path failed, or the peer has begun another. */
+  private endProbe(peer: number): void {
+    this.dropPath(peer, this.peers[peer].path?.isProbing === true);
+  }
+
+  private dropPath(peer: number, isLost: boolean): void {
+    const one = this.peers[peer];
+    one.path?.close();
+    one.path = null;
+    if (isLost) this.events.probe(peer, Number.NaN);
+  }
+
+  /** Greets all peers, and finds those that are silent and probes that are lost. Called each HELLO_NS. */
+  greet(): void {
+    const { nowNs } = this;
+    for (const [peer, one] of this.peers.entries()) {
+      this.frame(peer, HELLO, 0, []);
+      if (one.path?.isProbing && nowNs - one.path.beganNs > PROBE_TIMEOUT_NS) this.dropPath(peer, true);
+      if (!one.isUp || nowNs - one.heardNs <= SILENT_NS) continue;
+      one.isUp = false;
+      this.events.peer(peer, 'down');
+    }
+  }
+
+  close(): void {
+    const { provider, peers, sends, receives, completions } = this;
+    provider.watchCompChannel(this.channel, null);
+    for (const { path } of peers) path?.close();
+    provider.destroyQp(this.qp);
+    for (const { ah } of peers) provider.destroyAh(ah);
+    provider.destroyCq(this.cq);
+    provider.destroyCompChannel(this.channel);
+    provider.deregMr(this.mr.handle);
+    for (const { ring } of [sends, receives, completions]) provider.destroyRing(ring);
+    provider.deallocPd(this.pd);
+    provider.closeDevice(this.context);
+  }
+}
+
+function wordsOf(gid: string): number[] {
+  const bytes = gidToBytes(gid);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, 16);
+  return [0, 4, 8, 12].map((at) => view.getUint32(at));
+}
+
+/** The GID of four words; null if they are no words of 32 bits. */
+function gidOf(words: Float64Array, at: number): string | null {
+  const bytes = new Uint8Array(16);
+  const view = new DataView(bytes.buffer);
+  for (let i = 0; i < 4; i++) {
+    const word = words[at + i];
+    if (!(Number.isInteger(word) && word >= 0 && word < 2 ** 32)) return null;
+    view.setUint32(4 * i, word);
+  }
+  return gidToString(bytes);
+}
