@@ -101,7 +101,7 @@ export class Coordinator implements DeviceCoordinator {
   decide<Rules>(ruler: Ruler<Rules>, rules: Rules, nowNs: number, isNews = true): boolean {
     const { members } = this;
     const ruling = this.rulings.get(ruler.name) ?? this.begin(ruler);
-    if (!isNews && nowNs - ruling.lastNs < members.rowLimit * MIN_PASS_NS_PER_MEMBER) return true;
+    if (!isNews && !this.isRested(ruling, nowNs)) return true;
     if (!members.tryLock(nowNs)) return false;
     ruling.lastNs = nowNs;
     try {
@@ -110,6 +110,16 @@ export class Coordinator implements DeviceCoordinator {
       members.unlock();
     }
     return true;
+  }
+
+  /** Whether a ruler would decide now about reports that are no news: long enough after its last decision. */
+  isDue(ruler: Ruler, nowNs: number): boolean {
+    const ruling = this.rulings.get(ruler.name);
+    return ruling === undefined || this.isRested(ruling, nowNs);
+  }
+
+  private isRested({ lastNs }: Ruling, nowNs: number): boolean {
+    return nowNs - lastNs >= this.members.rowLimit * MIN_PASS_NS_PER_MEMBER;
   }
 
   /** Lays out the columns of a ruler; the first call binds them. */

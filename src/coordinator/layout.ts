@@ -6,7 +6,7 @@ import { ConfigError } from '../verbs/errors.ts';
 import { type Column, namesOf, type Ruler } from './ruler.ts';
 
 /** What the layout needs of a ruler. */
-export type Columned = Pick<Ruler, 'name' | 'reports' | 'grants'>;
+export type Columned = Pick<Ruler, 'name' | 'reports' | 'grants' | 'byMembers'>;
 
 /** The place of a ruler's columns in a row. */
 export interface Place extends Columned {
@@ -77,7 +77,8 @@ export class Layout {
       );
     }
     const { index, reportsAt, grantsAt } = position;
-    const place = { name, reports, grants, reportsAt, grantsAt, mark: 1 << index };
+    const { byMembers = false } = ruler;
+    const place = { name, reports, grants, byMembers, reportsAt, grantsAt, mark: 1 << index };
     this.byName.set(name, place);
     return place;
   }

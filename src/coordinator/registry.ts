@@ -312,10 +312,11 @@ function writeUsage({ counters }: MemberPage, { requests, bytes, held, qps, late
   counters[QPS] = qps;
 }
 
-type CoordinatorFactory = (device: string) => DeviceCoordinator;
+export type CoordinatorFactory = (device: string) => DeviceCoordinator;
 
 const memories = new Map<string, SharedArrayBuffer>();
 let remoteFactory: CoordinatorFactory | null = null;
+let scopedFactory: CoordinatorFactory | null = null;
 
 /**
  * Sets the factory of coordinators for devices that this thread puts under a policy from now on: `make` returns a client
@@ -344,13 +345,24 @@ function createCoordinator(device: string): DeviceCoordinator {
   return memory === undefined ? new Coordinator() : new Coordinator(new MemberTable(memory));
 }
 
+/** Gives all policies that `wrap` puts around a provider coordinators by `make`. Returns what `wrap` returns. */
+export function withCoordinators<T>(make: CoordinatorFactory, wrap: () => T): T {
+  const before = scopedFactory;
+  scopedFactory = make;
+  try {
+    return wrap();
+  } finally {
+    scopedFactory = before;
+  }
+}
+
 const byProvider = new WeakMap<Provider, CoordinatorRegistry>();
 
 /** Returns the coordinators of a provider's devices, which all policies around the provider share. */
 export function registryFor(provider: Provider): CoordinatorRegistry {
   let found = byProvider.get(provider);
   if (found === undefined) {
-    found = new CoordinatorRegistry(createCoordinator, provider);
+    found = new CoordinatorRegistry(scopedFactory ?? createCoordinator, provider);
     byProvider.set(provider, found);
   }
   return found;

@@ -49,6 +49,11 @@ export interface Ruler<Rules = unknown> {
    * configuration, or from none.
    */
   readonly rules: RulesSchema<Rules>;
+  /**
+   * Whether members that share memory decide among themselves. Such a ruler decides even while the coordinator is down,
+   * and grants nothing to members of other processes (`MembersView.isRemote`). Default false.
+   */
+  readonly byMembers?: boolean;
   /** Begins at a device: binds columns by name, once. The result may keep state. */
   begin(members: MembersView): Decider<Rules>;
 }
@@ -98,9 +103,9 @@ export interface MembersView {
    */
   readonly device: number;
   /** Binds a column of reports: of this ruler, or of another one. @throws InvalidArgumentError for an unknown name */
-  report(column: string, ruler?: Pick<Ruler, 'name' | 'reports' | 'grants'>): ReportColumn;
+  report(column: string, ruler?: Pick<Ruler, 'name' | 'reports' | 'grants' | 'byMembers'>): ReportColumn;
   /** Binds a column of grants: of this ruler, or of another one. @throws InvalidArgumentError for an unknown name */
-  grant(column: string, ruler?: Pick<Ruler, 'name' | 'reports' | 'grants'>): GrantColumn;
+  grant(column: string, ruler?: Pick<Ruler, 'name' | 'reports' | 'grants' | 'byMembers'>): GrantColumn;
   /** The rate of the device's link in Gbit/s; 0: unknown. */
   readonly linkGbps: number;
   /**

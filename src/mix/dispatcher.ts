@@ -15,6 +15,7 @@ const OPEN = 4;
 const CLOSE = 5;
 const TICK = 6;
 const STEP = 7;
+const CALL = 8;
 
 /** Polls one completion queue, on one core. */
 export interface Poller {
@@ -49,6 +50,9 @@ export class Dispatcher {
   onStep: (step: number) => void = () => {};
   /** Pollers by core, then by queue of the core. */
   private readonly pollersByCore: Poller[][] = [];
+  /** Actions of callAt() by number. */
+  private readonly calls = new Map<number, () => void>();
+  private nextCall = 0;
 
   constructor(fabric: Fabric, stacks: Stacks, cpu: ShimCpu) {
     const { world } = fabric.simulation;
@@ -99,6 +103,13 @@ export class Dispatcher {
     this.schedule(timeNs, step, STEP);
   }
 
+  /** Calls `action` at this time. Actions with the same time are called in the order of these calls. */
+  callAt(timeNs: number, action: () => void): void {
+    this.calls.set(this.nextCall, action);
+    this.schedule(timeNs, this.nextCall, CALL);
+    this.nextCall = (this.nextCall + 1) | 0;
+  }
+
   private schedule(timeNs: number, actor: number, b: number): void {
     const { events } = this.world;
     events.due[0] = timeNs;
@@ -137,6 +148,15 @@ export class Dispatcher {
         return;
       case STEP:
         this.onStep(actor);
+        return;
+      case CALL:
+        this.call(actor);
     }
+  }
+
+  private call(number: number): void {
+    const action = this.calls.get(number);
+    this.calls.delete(number);
+    action?.();
   }
 }

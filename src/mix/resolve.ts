@@ -1,8 +1,8 @@
 /** Checks a mix, and fills in its defaults. */
 import { driverName, isModuleName } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
-import { override } from '../sim/profile/overrides.ts';
-import type { NicParams } from '../sim/profile/params.ts';
+import { override, overrideCoordinator } from '../sim/profile/overrides.ts';
+import { COORDINATOR_COSTS, type CoordinatorCosts, type NicParams } from '../sim/profile/params.ts';
 import { PROFILES } from '../sim/profile/profiles.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { isGroup, isWeight, type Labels, type QpLabels, TRAFFIC_NAMES } from '../verbs/labels.ts';
@@ -75,7 +75,14 @@ export function paramsOf(spec: Pick<MixSpec, 'profile' | 'set'>): NicParams {
       `unknown profile '${spec.profile}'; use one of ${Object.keys(PROFILES).join(', ')}`,
     );
   }
-  return override(PROFILES[spec.profile], spec.set);
+  const isNic = ([name]: [string, unknown]) => !Object.hasOwn(COORDINATOR_COSTS, name);
+  return override(PROFILES[spec.profile], Object.fromEntries(Object.entries(spec.set).filter(isNic)));
+}
+
+/** The costs of coordinators, which `set` may name next to parameters of the profile. @throws ConfigError */
+export function coordinatorCostsOf({ set }: Pick<MixSpec, 'set'>): CoordinatorCosts {
+  const isOwn = ([name]: [string, unknown]) => Object.hasOwn(COORDINATOR_COSTS, name);
+  return overrideCoordinator(Object.fromEntries(Object.entries(set).filter(isOwn)));
 }
 
 /** The applications of a mix, one entry per copy. @throws ConfigError */

@@ -75,6 +75,20 @@ export interface GaugeLine extends Omit<PolicyGauge, 'value'> {
   readonly values: readonly (number | null)[];
 }
 
+/** What the coordinators of hosts cost, and what they did in the whole run. */
+export interface CoordinatorResult {
+  readonly grantNs: number;
+  readonly passNs: number;
+  /** Hosts whose policies use a coordinator. */
+  readonly hosts: readonly {
+    readonly host: number;
+    /** Decisions of rulers. */
+    readonly passes: number;
+    /** Time that the coordinator's core was busy. */
+    readonly busyNs: number;
+  }[];
+}
+
 /** The packets of one queue pair and of its peer, in the order in which they left; acknowledgements are not included. */
 export interface QueuePairDepartures extends QueuePairName {
   readonly packets: readonly Departure[];
@@ -94,6 +108,8 @@ export interface MixResult {
   readonly links: readonly LinkResult[];
   /** One sentence per broken invariant; normally empty. */
   readonly invariants: readonly string[];
+  /** Present if a policy uses coordinators. */
+  readonly coordinator?: CoordinatorResult;
   /** How the policy classifies each sending context, and what it does with it. */
   readonly policyStates?: readonly PolicyState[];
   readonly timeline?: Timeline;

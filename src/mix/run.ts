@@ -1,11 +1,13 @@
 /** Runs a mixture of applications in virtual time. */
+import { withCoordinators } from '../coordinator/registry.ts';
 import { createFabric, type Fabric } from '../providers/sim/index.ts';
 import { compose } from '../shim/compose.ts';
 import { NOTICE_BYTES } from '../shim/peer/entries.ts';
 import { Core } from '../sim/host/core.ts';
 import { RandomStream } from '../sim/kernel/random.ts';
-import { COORDINATOR_COSTS, SHIM_COSTS } from '../sim/profile/params.ts';
+import { SHIM_COSTS } from '../sim/profile/params.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { Coordinators } from './coordinators.ts';
 import { DepartureRecorder } from './departure-recorder.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Answerer } from './endpoints/answerer.ts';
@@ -17,7 +19,7 @@ import { brokenInvariants } from './invariants.ts';
 import { LinkRecorder } from './link-recorder.ts';
 import { Meter } from './meter.ts';
 import { posts } from './operations.ts';
-import { type App, appsOf, paramsOf } from './resolve.ts';
+import { type App, appsOf, coordinatorCostsOf, paramsOf } from './resolve.ts';
 import type { AppResult, MixResult, QueuePairResult } from './result.ts';
 import { Outages } from './script/outages.ts';
 import { type RunningApp, ScriptRunner } from './script/runner.ts';
@@ -37,6 +39,7 @@ const PHASE_NS = 1000;
  */
 export async function runMix(spec: MixSpec): Promise<MixResult> {
   const params = paramsOf(spec);
+  const costs = coordinatorCostsOf(spec);
   const script = scriptOf(spec, appsOf(spec, params), params);
   const { apps } = script;
   const { seed, hosts, payload, durationNs, warmupNs, timelinePoints = 0 } = spec;
@@ -51,14 +54,15 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   const outages = new Outages(fabric.simulation.world);
   const devices =
     script.steps.length === 0 ? fabric.provider : compose(fabric.provider, [outages.interceptor()]);
-  stacks.compose(devices, hosts, cpu);
   const dispatcher = new Dispatcher(fabric, stacks, cpu);
+  const coordinators = new Coordinators(dispatcher, costs, hosts);
+  withCoordinators(coordinators.create, () => stacks.compose(devices, hosts, cpu));
   const connector = new Connector(stacks, params.mtuBytes, apps);
   const departures = new DepartureRecorder(spec.departures ?? [], apps);
   const running = apps.map((app) => addApp(app, dispatcher, connector, departures, spec));
   const meters = running.map(({ meter }) => meter);
-  const { livenessNs } = COORDINATOR_COSTS;
-  new ScriptRunner({ dispatcher, connector, outages, apps: running, livenessNs }, script);
+  const { livenessNs } = costs;
+  new ScriptRunner({ dispatcher, connector, outages, coordinators, apps: running, livenessNs }, script);
   const links = new LinkRecorder(dispatcher.world);
   const recorder =
     timelinePoints === 0
@@ -69,6 +73,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   await runUntil(fabric, durationNs);
   requireSamples(apps, meters, params.mtuBytes, spec);
   const states = stacks.policyStates();
+  const coordinator = coordinators.result();
   return {
     profile: spec.profile,
     policy: policyNames(spec),
@@ -84,6 +89,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
       ...fabric.brokenInvariants(),
       ...apps.flatMap((app, i) => brokenInvariants(app, meters[i], addedBytes)),
     ],
+    ...(coordinator !== undefined && { coordinator }),
     ...(states !== undefined && { policyStates: states }),
     ...(recorder !== null && { timeline: recorder.result(apps.map(({ name }) => name)) }),
     ...(spec.details && stacks.isShaped && { counters: stacks.counters() }),

@@ -88,7 +88,9 @@ export type ScriptAction =
   /** The tenant's processes end without a word, on all hosts. */
   | { readonly kind: 'kill'; readonly tenant: string }
   /** No core of the host runs anything for this time. */
-  | { readonly kind: 'stall'; readonly host: number; readonly stallNs: number };
+  | { readonly kind: 'stall'; readonly host: number; readonly stallNs: number }
+  /** The coordinator of the host (default: of every host) decides nothing from now on, or decides again. */
+  | { readonly kind: 'coordinator'; readonly host?: number; readonly isUp: boolean };
 
 /** One action of a script, and when it happens. */
 export interface ScriptStep {
@@ -104,7 +106,7 @@ export interface QueuePairName {
 
 /** A run of a mix. */
 export interface MixSpec {
-  /** A name of PROFILES, and the parameters that differ from it. */
+  /** A name of PROFILES, and the parameters that differ from it or from COORDINATOR_COSTS. */
   profile: string;
   set: Readonly<Record<string, unknown>>;
   /** A built-in policy, the path of a policy module, or `none`. */

@@ -3,38 +3,9 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { jobOf } from '../../src/mix/jobs.ts';
 import { mixApp } from '../../src/mix/mixture.ts';
-import type { MixResult, Timeline } from '../../src/mix/result.ts';
-import { runMix } from '../../src/mix/run.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
 import { command } from './command.ts';
-
-interface Options {
-  readonly profile?: string;
-  readonly policy?: string;
-  readonly duration?: string;
-  readonly seed?: number;
-}
-
-const POINTS = 20;
-
-/** Runs a script with a timeline of 20 points, and requires that nothing fails or is lost. */
-async function run(at: readonly string[], apps: readonly string[], o: Options = {}): Promise<MixResult> {
-  const { profile = 'minimal', policy = 'none', duration = '10ms', seed = 1 } = o;
-  const mix = { profile, policy, duration, warmup: '500us', at, apps: apps.map(mixApp) };
-  const { spec, command } = jobOf(mix, seed);
-  const result = await runMix({ ...spec, timelinePoints: POINTS });
-  expect(result.invariants, command).toEqual([]);
-  for (const { name, errors } of result.apps) expect(errors, `${command}: ${name}`).toBe(0);
-  return result;
-}
-
-function lineOf(result: MixResult, name: string): Timeline['apps'][number] {
-  const found = result.timeline!.apps.find((one) => one.name === name);
-  if (found === undefined) throw new Error(`no app ${name}`);
-  return found;
-}
-
-const mean = (values: readonly number[]) => values.reduce((sum, one) => sum + one, 0) / values.length;
+import { lineOf, mean, run } from './script-run.ts';
 
 /** Payload rate of a full wire. */
 const WIRE_GBPS = (100 * 4096) / (4096 + 78);
@@ -237,7 +208,7 @@ test('isoverbs mix --at', async () => {
 test.each<[string[], RegExp]>([
   [['x'], /at 'x' is not of the form TIME:ACTION, such as '5ms:close B'/],
   [['-5ms:close B'], /'-5ms' is not a number with one of the units/],
-  [['5ms:explode B'], /unknown action 'explode'; use one of set, close, kill, stall/],
+  [['5ms:explode B'], /unknown action 'explode'; use one of set, close, kill, stall, coordinator/],
   [['5ms:toString B'], /unknown action 'toString'/],
   [['5ms:close'], /is not of the form TIME:close APP/],
   [['5ms:close B D'], /is not of the form TIME:close APP/],
@@ -252,6 +223,13 @@ test.each<[string[], RegExp]>([
   [['5ms:set B rate=1000Gbps'], /a rate of 1000 Gbps is not between 0 and the link's 100 Gbps/],
   [['5ms:stall x 1us'], /host: 'x' is not a whole number/],
   [['5ms:stall 2 1us'], /unknown host 2; hosts are 0 to 1/],
+  [['5ms:coordinator'], /is not of the form TIME:coordinator \[HOST\] down\|up/],
+  [['5ms:coordinator 0 1 up'], /is not of the form TIME:coordinator \[HOST\] down\|up/],
+  [['5ms:coordinator 0'], /'0' is not one of down, up/],
+  [['5ms:coordinator x up'], /host: 'x' is not a whole number/],
+  [['5ms:coordinator 2 down'], /unknown host 2; hosts are 0 to 1/],
+  [['5ms:coordinator up'], /coordinator at 5000000 ns: every coordinator is up already/],
+  [['5ms:coordinator down', '6ms:coordinator 1 down'], /the coordinator of host 1 is down already/],
   [['5ms:stall 0 0us'], /the host must stall for more than 0 ns/],
   [['20ms:close B'], /close at 20000000 ns: the time is not within the run, from 0 to 20000000 ns/],
   [['5ms:close X'], /unknown app 'X'; there is B, D/],

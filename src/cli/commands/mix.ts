@@ -75,7 +75,7 @@ export function addMix(command: Command): void {
     .option('--seed <n>', 'seed of all random variation: start phases, jitter, think times ... (default: 1)')
     .option(
       '--at <time:action>',
-      "during the run, at this time: 'set APP KEY=VALUE' (rate, weight, qpWeight, group or kind), 'close APP', 'kill TENANT' or 'stall HOST TIME'; may be repeated",
+      "during the run, at this time: 'set APP KEY=VALUE' (rate, weight, qpWeight, group or kind), 'close APP', 'kill TENANT', 'stall HOST TIME' or 'coordinator [HOST] down|up'; may be repeated",
       collect,
     );
   addResultOptions(sub).action(mix);
@@ -267,7 +267,7 @@ function text(result: MixResult, wallMs: number): string {
       `${from} to ${to}: ${(utilisation * 100).toFixed(1)} % used, ${(bytes / 1e6).toFixed(1)} MB${more}`,
     );
   }
-  lines.push(...states(result), ...counted(result), ...gaugeLines(result));
+  lines.push(...states(result), ...counted(result), ...coordinated(result), ...gaugeLines(result));
   const { profile, policy, seed, durationNs, warmupNs, events, packets, traceHash } = result;
   lines.push(
     `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e6} ms after ${warmupNs / 1e6} ms of warm-up`,
@@ -300,6 +300,15 @@ function counted({ counters = [] }: MixResult): string[] {
   return counters.map(({ name, split, held, internal }) => {
     const { pieces, waits, enables, posts } = internal;
     return `${name}: ${held} requests held, ${split} split into ${pieces} pieces; ${waits} WAITs, ${enables} ENABLEs, ${posts} requests of its own`;
+  });
+}
+
+/** What the coordinators did, unless that costs nothing. */
+function coordinated({ coordinator }: MixResult): string[] {
+  if (coordinator === undefined || coordinator.passNs === 0) return [];
+  return coordinator.hosts.map(({ host, passes, busyNs }) => {
+    const decisions = passes === 1 ? '1 decision' : `${passes} decisions`;
+    return `coordinator of host ${host}: ${decisions}, busy for ${busyNs / 1000} us`;
   });
 }
 

@@ -1,5 +1,6 @@
 /** Carries out the script of a mix. */
 
+import type { Coordinators } from '../coordinators.ts';
 import type { Dispatcher } from '../dispatcher.ts';
 import type { Connector } from '../endpoints/connector.ts';
 import type { Receiver } from '../endpoints/receiver.ts';
@@ -8,7 +9,7 @@ import type { Meter } from '../meter.ts';
 import type { App } from '../resolve.ts';
 import type { ScriptAction } from '../spec.ts';
 import type { Outages } from './outages.ts';
-import type { ResolvedStep, Script } from './script.ts';
+import { coordinatorHosts, type ResolvedStep, type Script } from './script.ts';
 
 /** An application with what runs it. */
 export interface RunningApp {
@@ -22,6 +23,7 @@ export interface ScriptStage {
   readonly dispatcher: Dispatcher;
   readonly connector: Connector;
   readonly outages: Outages;
+  readonly coordinators: Coordinators;
   readonly apps: readonly RunningApp[];
   /** From the end of a tenant's processes until the coordinator takes them off its list. */
   readonly livenessNs: number;
@@ -52,7 +54,16 @@ export class ScriptRunner {
     if (action.kind === 'set') for (const one of apps) this.set(one, action);
     else if (action.kind === 'close') for (const one of apps) this.close(one);
     else if (action.kind === 'kill') this.kill(action.tenant, apps);
-    else this.stall(action.host, action.stallNs);
+    else if (action.kind === 'stall') this.stall(action.host, action.stallNs);
+    else this.switchCoordinators(action);
+  }
+
+  private switchCoordinators(action: Extract<ScriptAction, { kind: 'coordinator' }>): void {
+    const { coordinators } = this.stage;
+    for (const host of coordinatorHosts(action, coordinators.hosts)) {
+      if (action.isUp) coordinators.bringUp(host);
+      else coordinators.takeDown(host);
+    }
   }
 
   private set({ app, senders }: RunningApp, action: Extract<ScriptAction, { kind: 'set' }>): void {
@@ -82,9 +93,10 @@ export class ScriptRunner {
   }
 
   private stall(host: number, stallNs: number): void {
-    const { dispatcher, outages } = this.stage;
+    const { dispatcher, outages, coordinators } = this.stage;
     const nowNs = dispatcher.clock[0];
     outages.stall(host, nowNs + stallNs);
+    coordinators.stall(host, stallNs);
     for (const [i, core] of dispatcher.cores.entries()) {
       if (dispatcher.coreHosts[i] === host) core.stall(stallNs);
     }

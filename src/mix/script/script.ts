@@ -7,7 +7,7 @@ import type { MixSpec, ScriptAction, ScriptStep } from '../spec.ts';
 
 type ActionParser = (where: string, words: readonly string[]) => ScriptAction;
 
-/** The actions, each with its form and the parser of what follows its name. */
+/** The actions, each with its form and the parser of what follows its name. Words in brackets may be left out. */
 const ACTIONS: Readonly<Record<string, readonly [form: string, parse: ActionParser]>> = {
   set: ['set APP KEY=VALUE', parseSetting],
   close: ['close APP', (_where, [app]) => ({ kind: 'close', app })],
@@ -20,12 +20,23 @@ const ACTIONS: Readonly<Record<string, readonly [form: string, parse: ActionPars
       stallNs: parseQuantity(`${where}: time`, time, NANOSECONDS),
     }),
   ],
+  coordinator: ['coordinator [HOST] down|up', parseCoordinator],
 };
 
 function parseSetting(where: string, [app, setting]: readonly string[]): ScriptAction {
   const [key, value = ''] = setting.split('=');
   if (key !== 'rate') return { kind: 'set', app, labels: parseLabel(where, key, value) };
   return { kind: 'set', app, rateGbps: parseQuantity(`${where}: rate`, value, GBPS) };
+}
+
+function parseCoordinator(where: string, words: readonly string[]): ScriptAction {
+  const state = words[words.length - 1];
+  if (state !== 'down' && state !== 'up') {
+    throw new ConfigError(`${where}: '${state}' is not one of down, up`);
+  }
+  const isUp = state === 'up';
+  if (words.length === 1) return { kind: 'coordinator', isUp };
+  return { kind: 'coordinator', host: parseWhole(`${where}: host`, words[0]), isUp };
 }
 
 /** Parses the argument of `--at`: TIME:ACTION. @throws ConfigError */
@@ -42,7 +53,9 @@ export function parseStep(text: string): ScriptStep {
     );
   }
   const [form, parse] = action;
-  if (words.length !== form.split(' ').length - 1 || words.includes('')) {
+  const most = form.split(' ').length - 1;
+  const least = most - form.split('[').length + 1;
+  if (words.length < least || words.length > most || words.includes('')) {
     throw new ConfigError(`${where} is not of the form TIME:${form}`);
   }
   return { atNs, action: parse(where, words) };
@@ -64,6 +77,7 @@ export function scriptOf(spec: MixSpec, apps: readonly App[], params: Readonly<D
   const ends = new Ends(apps);
   const inOrder = (spec.script ?? []).toSorted((a, b) => a.atNs - b.atNs);
   const steps = inOrder.map((step) => ({ ...step, apps: resolve(step, spec, ends, params) }));
+  requireCoordinators(inOrder, spec.hosts);
   const stopping = apps.map((app, i) => {
     const stopNs = Math.min(app.stopNs, ends.atNs[i]);
     if (stopNs === app.stopNs) return app;
@@ -71,6 +85,34 @@ export function scriptOf(spec: MixSpec, apps: readonly App[], params: Readonly<D
     return { ...app, stopNs };
   });
   return { steps, apps: stopping };
+}
+
+/** The hosts whose coordinators an action takes down or brings up. */
+export function coordinatorHosts(
+  action: Extract<ScriptAction, { kind: 'coordinator' }>,
+  hosts: number,
+): number[] {
+  return hostsOf('coordinator', action.host ?? [0, hosts - 1], hosts);
+}
+
+/** @throws ConfigError for a coordinator that is already in the state into which a step puts it */
+function requireCoordinators(steps: readonly ScriptStep[], hosts: number): void {
+  const down = new Set<number>();
+  for (const { atNs, action } of steps) {
+    if (action.kind !== 'coordinator') continue;
+    const changing = coordinatorHosts(action, hosts).filter((host) => down.has(host) === action.isUp);
+    if (changing.length === 0) {
+      const which =
+        action.host === undefined ? 'every coordinator' : `the coordinator of host ${action.host}`;
+      throw new ConfigError(
+        `script: coordinator at ${atNs} ns: ${which} is ${action.isUp ? 'up' : 'down'} already`,
+      );
+    }
+    for (const host of changing) {
+      if (action.isUp) down.delete(host);
+      else down.add(host);
+    }
+  }
 }
 
 /** When the script ended each application; infinity: not yet. */
@@ -164,6 +206,9 @@ function resolve(
       ends.end(apps, atNs, 'killed');
       return apps;
     }
+    case 'coordinator':
+      if (action.host !== undefined) hostsOf(where, action.host, hosts);
+      return [];
     case 'stall':
       hostsOf(where, action.host, hosts);
       if (action.stallNs > 0 && Number.isFinite(action.stallNs)) return [];

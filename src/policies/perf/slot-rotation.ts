@@ -191,5 +191,6 @@ export const slots: Ruler<SlotRules> = {
   reports: SLOT_REPORTS,
   grants: SLOT_GRANTS,
   rules: perfOptions.transform(slotRules),
+  byMembers: true,
   begin: (members) => new Rotation(members),
 };

@@ -1,6 +1,6 @@
 /** Validates changes to a profile as written by people. */
 import { ConfigError, shown } from '../../verbs/errors.ts';
-import { type NicParams, WORDS } from './params.ts';
+import { COORDINATOR_COSTS, type CoordinatorCosts, type NicParams, WORDS } from './params.ts';
 
 /** Sizes, rates and counts that must be above 0. Costs, jitter and optional limits may be 0. */
 const POSITIVE = new Set([
@@ -68,6 +68,23 @@ export function override(base: Readonly<NicParams>, changes: Readonly<Record<str
     );
   }
   return result;
+}
+
+/** COORDINATOR_COSTS with these changes. @throws ConfigError for an unknown name or an invalid value */
+export function overrideCoordinator(changes: Readonly<Record<string, unknown>>): CoordinatorCosts {
+  const costs: Record<string, number> = { ...COORDINATOR_COSTS };
+  for (const [name, value] of Object.entries(changes)) {
+    if (!Object.hasOwn(costs, name)) {
+      throw new ConfigError(
+        `the coordinator has no '${name}'; its parameters are ${Object.keys(costs).join(', ')}`,
+      );
+    }
+    if (typeof value !== 'number' || !(value >= 0 && Number.isFinite(value))) {
+      throw new ConfigError(`${name} must be a finite number of at least 0, got ${shown(value)}`);
+    }
+    costs[name] = value;
+  }
+  return costs as unknown as CoordinatorCosts;
 }
 
 function requireValue(name: string, value: unknown): void {

@@ -175,14 +175,25 @@ export const SHIM_COSTS: Readonly<ShimCosts> = Object.freeze({
   handoverNs: 600,
 });
 
-/** The coordinator of a device. Like ShimCosts, these are not part of a profile. */
+/** The coordinators of hosts. Like ShimCosts, these are not part of a profile. */
 export interface CoordinatorCosts {
   /** From the end of a member's process until its share goes to the others. */
   livenessNs: number;
+  /** From a decision until members see the grants that it has changed. 0: at once, which flatters every policy. */
+  grantNs: number;
+  /**
+   * Time that the coordinator's core takes for one decision of a ruler; decisions wait for each other. 0: members decide
+   * themselves, at no cost.
+   */
+  passNs: number;
 }
 
 /** The period is short next to a run of milliseconds; the daemon takes a silent client for gone after 50 ms. */
-export const COORDINATOR_COSTS: Readonly<CoordinatorCosts> = Object.freeze({ livenessNs: 1e6 });
+export const COORDINATOR_COSTS: Readonly<CoordinatorCosts> = Object.freeze({
+  livenessNs: 1e6,
+  grantNs: 0,
+  passNs: 0,
+});
 
 /** Allowed values of the parameters that are words. */
 export const WORDS: Readonly<Record<string, readonly string[]>> = Object.freeze({
