@@ -45,6 +45,11 @@ export interface App {
   readonly inline: boolean;
 }
 
+/** Whether an application has this name, or is one of the copies that do. */
+export function isNamed({ name: own }: Pick<App, 'name'>, name: string): boolean {
+  return own === name || own.startsWith(`${name}.`);
+}
+
 /** The properties of a device that the checks use. */
 export type DeviceLimits = Pick<NicParams, 'linkGbps' | 'mtuBytes' | 'inlineMaxBytes' | 'rateLimiters'>;
 

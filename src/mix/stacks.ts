@@ -4,7 +4,7 @@ import { policyInterceptors } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
 import { compose, type Interceptor } from '../shim/compose.ts';
 import type { LayerCounters, PolicyGauge, PolicyState, Provider } from '../verbs/provider.ts';
-import { type App, hostsOf } from './resolve.ts';
+import { type App, hostsOf, isNamed } from './resolve.ts';
 import type { ShimCpu } from './shim-cpu.ts';
 import type { MixSpec, PolicyUse } from './spec.ts';
 
@@ -14,28 +14,49 @@ import type { MixSpec, PolicyUse } from './spec.ts';
  */
 export function interceptorsOf(spec: MixSpec, apps: readonly App[]): Interceptor[] {
   const { policy, policyOptions = {}, inner = [] } = spec;
-  return policy === 'none' ? [] : interceptorsOfStack([{ policy, policyOptions }, ...inner], apps);
+  return policy === 'none' ? [] : interceptorsOfStack([{ policy, policyOptions }, ...inner], apps, spec);
 }
 
-function interceptorsOfStack(stack: readonly PolicyUse[], apps: readonly App[]): Interceptor[] {
+function interceptorsOfStack(
+  stack: readonly PolicyUse[],
+  apps: readonly App[],
+  spec: Pick<MixSpec, 'script'>,
+): Interceptor[] {
+  const changing = tenantsOfChangingWeight(spec, apps);
   return policyInterceptors(
     'inline',
-    stack.map((use) => ({ name: use.policy, options: policyOptionsOf(use, apps) })),
+    stack.map((use) => ({ name: use.policy, options: policyOptionsOf(use, apps, changing) })),
   );
 }
 
-/** The options of a policy. One with `weights` gets those of the applications' tenants by default. */
+/** The tenants whose weight the script changes. */
+function tenantsOfChangingWeight(
+  { script = [] }: Pick<MixSpec, 'script'>,
+  apps: readonly App[],
+): Set<string> {
+  const named = script.flatMap(({ action }) =>
+    action.kind === 'set' && 'labels' in action && action.labels.weight !== undefined ? [action.app] : [],
+  );
+  return new Set(apps.filter((app) => named.some((name) => isNamed(app, name))).map(({ tenant }) => tenant));
+}
+
+/**
+ * The options of a policy. One with `weights` gets those of the applications' tenants by default, except for tenants
+ * whose weight changes during the run: theirs is the label.
+ */
 export function policyOptionsOf(
   { policy, policyOptions = {} }: Pick<MixSpec, 'policy' | 'policyOptions'>,
   apps: readonly App[],
+  changing: ReadonlySet<string> = new Set(),
 ): Record<string, unknown> {
   const schema = policies[policy]?.options;
   const knows = schema instanceof z.ZodObject && 'weights' in schema.shape;
-  if (!knows || 'weights' in policyOptions || apps.every(({ weight }) => weight === 1)) {
-    return { ...policyOptions };
-  }
-  const weights: Record<string, number> = {};
-  for (const { tenant, weight } of apps) weights[tenant] = Math.max(weight, weights[tenant] ?? 0);
+  const isWeighted = changing.size > 0 || apps.some(({ weight }) => weight !== 1);
+  if (!knows || 'weights' in policyOptions || !isWeighted) return { ...policyOptions };
+  // Contexts without a tenant have no common weight. Any entry makes a policy that has weights only on request use them.
+  const weights: Record<string, number> = changing.size > 0 ? { '': 1 } : {};
+  for (const { tenant, weight } of apps)
+    if (!changing.has(tenant)) weights[tenant] = Math.max(weight, weights[tenant] ?? 0);
   return { ...policyOptions, weights };
 }
 
@@ -61,7 +82,7 @@ export class Stacks {
     this.usual = interceptorsOf(spec, apps);
     this.named = (spec.onHosts ?? []).map(({ hosts, stack }) => ({
       hosts: hostsOf('policy', hosts, spec.hosts),
-      interceptors: interceptorsOfStack(stack, apps),
+      interceptors: interceptorsOfStack(stack, apps, spec),
     }));
   }
 

@@ -5,7 +5,7 @@ import { jobOf } from '../../src/mix/jobs.ts';
 import { mixApp } from '../../src/mix/mixture.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
 import { command } from './command.ts';
-import { lineOf, mean, run } from './script-run.ts';
+import { EXACTLY_ONCE, gaugeOf, lineOf, mean, requestsOf, run } from './script-run.ts';
 
 /** Payload rate of a full wire. */
 const WIRE_GBPS = (100 * 4096) / (4096 + 78);
@@ -32,6 +32,33 @@ test('set changes labels of an application, and of the contexts of its tenant', 
   );
   const labels = policyStates?.filter(({ tenant }) => tenant === 'B').map(({ kind }) => kind);
   expect(labels).toEqual(Array(2).fill('3 g 0.5 3, 3 g 2 3, 5 g 2 3, 5  2 3, 5  2 1'));
+});
+
+test.each(['token-bucket', 'perf', 'token-bucket;perf'])(
+  'under %s, shares follow a weight that is set, whatever the weights before',
+  async (policy) => {
+    for (const before of ['', ',weight=2']) {
+      const apps = [`B:name=a,size=64KiB${before}`, 'B:name=b,size=64KiB', 'B:name=c,size=64KiB,weight=0.5'];
+      const result = await run(['5100us:set b weight=3', '5100us:set c weight=1'], apps, { policy });
+      const [a, b, c] = ['a', 'b', 'c'].map((name) => lineOf(result, name).throughputGbps);
+      const weight = before === '' ? 1 : 2;
+      const ratio = (of: readonly number[], from: number, to: number) =>
+        mean(a.slice(from, to)) / mean(of.slice(from, to));
+      expect(ratio(b, 2, 10)).toBeCloseTo(weight, 1);
+      expect(ratio(c, 2, 10) / 2).toBeCloseTo(weight, 1);
+      // From the next step on.
+      expect(3 * ratio(b, 11, 20)).toBeCloseTo(weight, 0);
+      expect(ratio(c, 11, 20)).toBeCloseTo(weight, 0);
+    }
+  },
+);
+
+test('under perf, a kind of traffic that is set changes the class', async () => {
+  const splits = async (at: string[]) =>
+    gaugeOf(await run(at, ['B', 'D'], { policy: 'perf', duration: '20ms' }), 'B', 'split');
+  expect((await splits([])).slice(2)).toEqual(Array(18).fill(1));
+  // Both are delay applications now, with nothing to isolate.
+  expect((await splits(['2500us:set B kind=latency'])).slice(8)).toEqual(Array(12).fill(0));
 });
 
 test('perf takes the declared kind for the class', async () => {
@@ -109,6 +136,37 @@ describe('kill', () => {
     // 1 ms, and at most two samples of 5 ms.
     expect(mean(throughputGbps.slice(11))).toBeGreaterThan(94);
   });
+
+  test.each(['token-bucket', 'perf', 'token-bucket;perf', 'perf;token-bucket'])(
+    'under %s, the others lose and double no completion, and have the share within one period',
+    async (policy) => {
+      const apps = [
+        'B:name=a,size=64KiB,qps=2',
+        'B:name=x,qps=2',
+        'M:name=y,tenant=x,op=send',
+        'M:name=m,op=send,qps=3',
+        'D:name=rpc,op=send,reply=4KiB',
+        'D:name=kv,op=write:1/read:9',
+      ];
+      const others = ['a', 'm', 'rpc', 'kv'];
+      const at = ['4100us:kill x', ...others.map((name) => `9ms:close ${name}`)];
+      const o = { policy: `${EXACTLY_ONCE};${policy}` };
+      const result = await run(at, apps, o);
+      for (const name of others) {
+        const { completed, outstanding } = requestsOf(result, name);
+        // The peer stops before it polls the completion of its last response.
+        expect(outstanding, name).toBe(name === 'rpc' ? 1 : 0);
+        expect(completed, name).toBeGreaterThan(100);
+        // Nothing stalls, neither before nor after.
+        expect(Math.min(...lineOf(result, name).messageRateMmps.slice(1, 18)), name).toBeGreaterThan(0);
+      }
+      expect(requestsOf(result, 'x').outstanding).toBeGreaterThan(0);
+      // The coordinator misses the processes after 1 ms. Samples of perf are 5 ms apart, but what was sent is gone at once.
+      const { throughputGbps } = lineOf(result, 'a');
+      const before = mean(throughputGbps.slice(2, 8));
+      for (const gbps of throughputGbps.slice(11, 18)) expect(gbps).toBeGreaterThan(1.15 * before);
+    },
+  );
 
   test('under perf, the slot of a tenant that dies ends, and the others rotate on', async () => {
     const apps = ['B:name=a,qps=40', 'B:name=b,qps=40', 'B:name=c,qps=40', 'D'];

@@ -2,7 +2,7 @@
 import { ConfigError } from '../../verbs/errors.ts';
 import { GBPS, NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
 import { parseLabel } from '../parse.ts';
-import { type App, type DeviceLimits, hostsOf, requireRate, requireTimes } from '../resolve.ts';
+import { type App, type DeviceLimits, hostsOf, isNamed, requireRate, requireTimes } from '../resolve.ts';
 import type { MixSpec, ScriptAction, ScriptStep } from '../spec.ts';
 
 type ActionParser = (where: string, words: readonly string[]) => ScriptAction;
@@ -136,7 +136,7 @@ class Ends {
   /** An application and all its copies. They must exist, have started, and not have ended. */
   named(where: string, name: string, atNs: number): number[] {
     const { apps, how } = this;
-    const found = apps.flatMap((app, i) => (app.name === name || app.name.startsWith(`${name}.`) ? [i] : []));
+    const found = apps.flatMap((app, i) => (isNamed(app, name) ? [i] : []));
     if (found.length === 0) {
       throw new ConfigError(
         `${where}: unknown app '${name}'; there is ${namesOf(apps.map((app) => app.name))}`,
