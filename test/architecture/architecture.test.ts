@@ -7,7 +7,7 @@ import { undocumentedExports } from './docstrings.ts';
 import { missingEntryPoints, missingModules } from './entry-points.ts';
 import { impureUnitTests, impurities } from './purity.ts';
 import { indirectImports, namedSystems, roomsLoadedWith, unknownRooms, wrongImports } from './rooms.ts';
-import { fullFolders, longFiles, longFunctions, MAX_SRC_FILES } from './sizes.ts';
+import { fullFolders, longFiles, longFunctions, longPolicies, MAX_SRC_FILES } from './sizes.ts';
 import { pick, readTree } from './source-tree.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -61,6 +61,10 @@ describe('sizes', () => {
 
   test('files have at most 500 lines unless their header gives a reason', () => {
     expect(longFiles(tree)).toEqual([]);
+  });
+
+  test('the policy token-bucket has at most 150 lines', () => {
+    expect(longPolicies(src)).toEqual([]);
   });
 
   test('folders of src and bench have at most 25 files, except those of src/papers', () => {

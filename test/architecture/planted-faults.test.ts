@@ -5,7 +5,7 @@ import { undocumentedExports } from './docstrings.ts';
 import { missingEntryPoints, missingModules, type PackageFile } from './entry-points.ts';
 import { impureUnitTests, impurities } from './purity.ts';
 import { indirectImports, namedSystems, roomsLoadedWith, unknownRooms, wrongImports } from './rooms.ts';
-import { fullFolders, longFiles, longFunctions } from './sizes.ts';
+import { fullFolders, longFiles, longFunctions, longPolicies } from './sizes.ts';
 import { treeOf } from './source-tree.ts';
 
 const lines = (count: number) => Array.from({ length: count }, () => '  work();').join('\n');
@@ -221,6 +221,13 @@ describe('sizes', () => {
     expect(longFiles(treeOf({ 'src/a.ts': `/**\n * A table.\n * ${reason}\n */\n${text}` }))).toEqual([]);
     expect(longFiles(treeOf({ 'src/a.ts': `// Longer than 500 lines:\n${text}` }))).toHaveLength(1);
     expect(longFiles(treeOf({ 'src/a.ts': `${text}// ${reason}` }))).toHaveLength(1);
+  });
+
+  test('a token-bucket of 151 lines is found, and so is one that is gone', () => {
+    const path = 'src/policies/token-bucket/token-bucket.ts';
+    expect(longPolicies(treeOf({ [path]: `${lines(151)}\n` }))).toEqual([`${path} has 151 lines`]);
+    expect(longPolicies(treeOf({ [path]: `${lines(150)}\n` }))).toEqual([]);
+    expect(longPolicies(treeOf({}))).toEqual([`${path} does not exist`]);
   });
 
   test('a folder of 26 files is found; files of its folders do not count', () => {

@@ -14,8 +14,7 @@ import { SEATS_PER_CLIENT } from '../../src/daemon/pages.ts';
 import { identify } from '../../src/daemon/rules.ts';
 import { BANDWIDTH, DELAY } from '../../src/policies/perf/columns.ts';
 import { master } from '../../src/policies/perf/master.ts';
-import { RATE_GBPS, shares } from '../../src/policies/token-bucket/shares.ts';
-import { grantedGbps } from '../../src/policies/token-bucket/token-bucket.ts';
+import { grantedGbps, RATE_GBPS, shares } from '../../src/policies/token-bucket/shares.ts';
 import { DEFAULT_LABELS } from '../../src/verbs/labels.ts';
 import {
   allGrants,

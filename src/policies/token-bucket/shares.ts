@@ -2,13 +2,14 @@
  * Static rates: a tenant has a rate of its own, or a share of the link by its weight among the tenants that have queue
  * pairs there. Its members (contexts in any thread or process) have equal parts of it.
  */
-import { TENANT } from '../../coordinator/member-table.ts';
+import { type MemberPage, TENANT } from '../../coordinator/member-table.ts';
 import {
   type Column,
   columnIndex,
   type Decider,
   type Description,
   type GrantColumn,
+  type MemberColumns,
   type MembersView,
   type ReportColumn,
   type Ruler,
@@ -26,6 +27,24 @@ const SHARE_GRANTS: readonly Column[] = [
 /** Indices of the columns in a member's page. */
 export const RATED_QPS = columnIndex(SHARE_REPORTS, 'ratedQps');
 export const RATE_GBPS = columnIndex(SHARE_GRANTS, 'rateGbps');
+
+/** A context, as the coordinator knows it. */
+export interface Sharer {
+  readonly page: MemberPage;
+  /** Its columns of the ruler `shares`. */
+  readonly columns: MemberColumns;
+}
+
+/** The rate that contexts of one tenant are granted together. Asking shows that they are alive. */
+export function grantedGbps(sharers: readonly Sharer[]): number {
+  let gbps = 0;
+  for (const { page, columns } of sharers) {
+    // A context that sends is alive.
+    page.beat();
+    gbps += columns.grants[RATE_GBPS];
+  }
+  return gbps;
+}
 
 /** The rates that tenants are entitled to. Tenants are numbers here (tenantId in src/coordinator/tenants.ts). */
 export interface ShareRules {
