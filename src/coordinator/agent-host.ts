@@ -193,6 +193,8 @@ export class AgentHosts {
   private readonly coordinators: { agentCoordinator(device: string): AgentCoordinator };
   /** By device. Null: the device has no room for agents. */
   private readonly byDevice = new Map<string, AgentHost | null>();
+  /** Devices whose agents are out of order, also those that start later. */
+  private readonly down = new Set<string>();
 
   constructor(provider: Provider, coordinators: { agentCoordinator(device: string): AgentCoordinator }) {
     this.provider = provider;
@@ -204,6 +206,7 @@ export class AgentHosts {
     let host = this.byDevice.get(device);
     if (host === undefined) {
       host = this.make(device);
+      if (this.down.has(device)) host?.setDown(true);
       this.byDevice.set(device, host);
     }
     return host;
@@ -223,6 +226,8 @@ export class AgentHosts {
   }
 
   setDown(device: string, isDown: boolean): void {
+    if (isDown) this.down.add(device);
+    else this.down.delete(device);
     this.byDevice.get(device)?.setDown(isDown);
   }
 

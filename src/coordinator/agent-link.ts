@@ -4,7 +4,7 @@
  */
 import { RecvBatch, SendBatch } from '../verbs/batch.ts';
 import * as C from '../verbs/constants.ts';
-import { InvalidArgumentError } from '../verbs/errors.ts';
+import { InvalidArgumentError, IsoverbsError } from '../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../verbs/gid.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { maskOf } from '../verbs/qp-state.ts';
@@ -36,6 +36,8 @@ const FIRST_PROBE = 2 ** 16;
 const QKEY = 0x1507a6;
 const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE;
 
+/** An unused entry of a table of GIDs. */
+const NO_GID = '::';
 /** Peers beyond this number are ignored, because anyone on the network can claim to be one. */
 const MAX_PEERS = 4096;
 /** Peers greet each other in this interval. */
@@ -145,9 +147,15 @@ export class AgentLink {
     const { peers, provider } = this;
     const known = peers.findIndex((one) => one.gid === gid && one.qpNum === qpNum);
     if (known >= 0 || peers.length === MAX_PEERS) return known;
-    const sgidIndex = this.gids.indexOf(fromGid);
-    if (sgidIndex < 0) return -1;
-    const ah = provider.createAh(this.pd, { dgid: gid, sgidIndex, portNum: 1, hopLimit: 64 });
+    const sgidIndex = fromGid === NO_GID ? -1 : this.gids.indexOf(fromGid);
+    if (sgidIndex < 0 || gid === NO_GID) return -1;
+    let ah: number;
+    try {
+      ah = provider.createAh(this.pd, { dgid: gid, sgidIndex, portNum: 1, hopLimit: 64 });
+    } catch (error) {
+      if (error instanceof IsoverbsError) return -1;
+      throw error;
+    }
     peers.push({ gid, qpNum, fromGid, ah, heardNs: this.nowNs, isUp: false, path: null });
     this.frame(peers.length - 1, HELLO, 0, []);
     return peers.length - 1;

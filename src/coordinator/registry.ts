@@ -64,7 +64,10 @@ export class CoordinatorRegistry implements CoordinatorPort {
       coordinator = this.createCoordinator(device);
       this.devices.set(device, coordinator);
       coordinator.listen?.(
-        () => this.announce(device),
+        () => {
+          this.announce(device);
+          this.agentHosts?.decided(device);
+        },
         () => this.collectUsage(device),
       );
     }
@@ -312,11 +315,17 @@ function writeUsage({ counters }: MemberPage, { requests, bytes, held, qps, late
   counters[QPS] = qps;
 }
 
-export type CoordinatorFactory = (device: string) => DeviceCoordinator;
+type CoordinatorFactory = (device: string) => DeviceCoordinator;
+
+/** What makes coordinators, and is told of each registry that uses them. */
+export interface CoordinatorScope {
+  readonly create: CoordinatorFactory;
+  added(registry: CoordinatorRegistry): void;
+}
 
 const memories = new Map<string, SharedArrayBuffer>();
 let remoteFactory: CoordinatorFactory | null = null;
-let scopedFactory: CoordinatorFactory | null = null;
+let scope: CoordinatorScope | null = null;
 
 /**
  * Sets the factory of coordinators for devices that this thread puts under a policy from now on: `make` returns a client
@@ -345,14 +354,14 @@ function createCoordinator(device: string): DeviceCoordinator {
   return memory === undefined ? new Coordinator() : new Coordinator(new MemberTable(memory));
 }
 
-/** Gives all policies that `wrap` puts around a provider coordinators by `make`. Returns what `wrap` returns. */
-export function withCoordinators<T>(make: CoordinatorFactory, wrap: () => T): T {
-  const before = scopedFactory;
-  scopedFactory = make;
+/** Gives all policies that `wrap` puts around a provider coordinators by `given`. Returns what `wrap` returns. */
+export function withCoordinators<T>(given: CoordinatorScope, wrap: () => T): T {
+  const before = scope;
+  scope = given;
   try {
     return wrap();
   } finally {
-    scopedFactory = before;
+    scope = before;
   }
 }
 
@@ -362,8 +371,9 @@ const byProvider = new WeakMap<Provider, CoordinatorRegistry>();
 export function registryFor(provider: Provider): CoordinatorRegistry {
   let found = byProvider.get(provider);
   if (found === undefined) {
-    found = new CoordinatorRegistry(scopedFactory ?? createCoordinator, provider);
+    found = new CoordinatorRegistry(scope?.create ?? createCoordinator, provider);
     byProvider.set(provider, found);
+    scope?.added(found);
   }
   return found;
 }

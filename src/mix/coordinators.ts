@@ -6,7 +6,8 @@
 import { Coordinator, type DeviceCoordinator } from '../coordinator/coordinator.ts';
 import type { Columned } from '../coordinator/layout.ts';
 import { MEMBER, type MemberPage } from '../coordinator/member-table.ts';
-import type { MemberColumns, Ruler } from '../coordinator/ruler.ts';
+import type { CoordinatorRegistry, CoordinatorScope } from '../coordinator/registry.ts';
+import type { MemberColumns, MembersView, Ruler } from '../coordinator/ruler.ts';
 import type { CoordinatorCosts } from '../sim/profile/params.ts';
 import type { CoordinatorResult } from './result.ts';
 
@@ -17,7 +18,9 @@ export interface VirtualTime {
   callAt(timeNs: number, action: () => void): void;
 }
 
-export class Coordinators {
+export class Coordinators implements CoordinatorScope {
+  /** Those of all stacks of policies. */
+  private readonly registries: CoordinatorRegistry[] = [];
   private readonly costs: Readonly<CoordinatorCosts>;
   /** By host. */
   private readonly cores: readonly CoordinatorCore[];
@@ -40,6 +43,15 @@ export class Coordinators {
     core.coordinators.push(created);
     return created;
   };
+
+  added(registry: CoordinatorRegistry): void {
+    this.registries.push(registry);
+  }
+
+  /** Takes the agents of a host out of order, or lets them continue. */
+  setAgentsDown(host: number, isDown: boolean): void {
+    for (const one of this.registries) one.setAgentsDown(`sim${host}`, isDown);
+  }
 
   /** From now on, the coordinator of a host decides nothing: grants stay, and reports and members are kept. */
   takeDown(host: number): void {
@@ -186,7 +198,7 @@ class HostCoordinator implements DeviceCoordinator {
   }
 
   /** Until something is granted, a member may do what it may do without a coordinator, unless that is at once. */
-  join(tenant: string): MemberPage | null {
+  join(tenant: string | number): MemberPage | null {
     const { isDown, costs } = this.core;
     const page = this.inner.join(tenant);
     if (page === null) return null;
@@ -200,6 +212,14 @@ class HostCoordinator implements DeviceCoordinator {
     this.pages[page.row] = undefined;
     this.changed.delete(page.row);
     this.inner.leave(page);
+  }
+
+  membersOf(ruler: Ruler): MembersView {
+    return this.inner.membersOf(ruler);
+  }
+
+  markChanged(member: number): void {
+    this.inner.markChanged(member);
   }
 
   setLink(linkGbps: number): void {

@@ -56,7 +56,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     script.steps.length === 0 ? fabric.provider : compose(fabric.provider, [outages.interceptor()]);
   const dispatcher = new Dispatcher(fabric, stacks, cpu);
   const coordinators = new Coordinators(dispatcher, costs, hosts);
-  withCoordinators(coordinators.create, () => stacks.compose(devices, hosts, cpu));
+  withCoordinators(coordinators, () => stacks.compose(devices, hosts, cpu));
   const connector = new Connector(stacks, params.mtuBytes, apps);
   const departures = new DepartureRecorder(spec.departures ?? [], apps);
   const running = apps.map((app) => addApp(app, dispatcher, connector, departures, spec));

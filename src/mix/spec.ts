@@ -89,8 +89,17 @@ export type ScriptAction =
   | { readonly kind: 'kill'; readonly tenant: string }
   /** No core of the host runs anything for this time. */
   | { readonly kind: 'stall'; readonly host: number; readonly stallNs: number }
-  /** The coordinator of the host (default: of every host) decides nothing from now on, or decides again. */
-  | { readonly kind: 'coordinator'; readonly host?: number; readonly isUp: boolean };
+  | SwitchAction;
+
+/**
+ * The coordinator of the host (default: of every host) decides nothing from now on, or decides again; or its agents are
+ * out of order, or continue.
+ */
+export interface SwitchAction {
+  readonly kind: 'coordinator' | 'agent';
+  readonly host?: number;
+  readonly isUp: boolean;
+}
 
 /** One action of a script, and when it happens. */
 export interface ScriptStep {

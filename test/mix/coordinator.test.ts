@@ -190,9 +190,12 @@ describe('a context that joins', () => {
 test('coordinators of two providers are separate, and withCoordinators() ends with its function', () => {
   const made: string[] = [];
   const registry = withCoordinators(
-    (device) => {
-      made.push(device);
-      return new Coordinator();
+    {
+      create: (device) => {
+        made.push(device);
+        return new Coordinator();
+      },
+      added: () => {},
     },
     () => registryFor({} as Provider),
   );
@@ -315,5 +318,32 @@ describe('costs', () => {
     const { code, out, err } = await command('mix', '--app', 'B', '--set', set);
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toMatch(sentence);
+  });
+});
+
+describe('agents out of order', () => {
+  // B on host 0 READs what D's host WRITEs past: the data of B leaves by host 1, where D has its queue pair.
+  const APPS = ['B:op=read', 'D:host=1,to=0'];
+  const splits = (result: Awaited<ReturnType<typeof run>>) =>
+    result.policyStates!.find(({ tenant }) => tenant === 'B')!.does;
+  const o = { policy: 'perf', profile: 'cx6-100g' };
+
+  test('READs of another host are left alone, and isolated again when the agents continue', async () => {
+    expect(splits(await run([], APPS, o))).toBe('its messages are split');
+    expect(splits(await run(['0us:agent 1 down'], APPS, o))).toBe('left alone');
+    expect(splits(await run(['0us:agent 1 down', '4ms:agent up'], APPS, o))).toBe('its messages are split');
+  });
+
+  test('with --set agentLoss=0.5, reports are repeated until they arrive', async () => {
+    expect(splits(await run([], APPS, { ...o, set: { agentLoss: 0.5 } }))).toBe('its messages are split');
+    expect(splits(await run([], APPS, { ...o, set: { agentLoss: 1 } }))).toBe('left alone');
+  });
+
+  test.each([
+    ['1ms:agent 2 down', /agent.*host.*2/],
+    ['1ms:agent up', /every agent is up already/],
+    ['1ms:agent sideways', /'sideways' is not one of down, up/],
+  ])('%s is rejected', async (step, sentence) => {
+    await expect(run([step], APPS, o)).rejects.toThrow(sentence);
   });
 });

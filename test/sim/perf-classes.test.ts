@@ -1,7 +1,7 @@
 /** How perf classifies applications, reclassifies them and shares the result, and its limits. */
 import { expect, test } from 'vitest';
 import { coordinatorMemory, createPolicy, shareCoordinator } from '../../src/policies/index.ts';
-import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
+import { createFabric, type Fabric, type FabricOptions } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd } from './helpers.ts';
@@ -168,8 +168,8 @@ test('policies in different threads share a coordinator through memory', async (
 });
 
 /** Three hosts under one policy. stateOn() returns the policy's state for the first context that posts on a device. */
-function hosts3() {
-  const inner = createFabric({ hosts: 3, seed: 1, autoAdvance: false });
+function hosts3(profile: FabricOptions['profile'] = 'minimal') {
+  const inner = createFabric({ hosts: 3, seed: 1, autoAdvance: false, profile });
   const provider = compose(inner.provider, [createPolicy('perf', OPTIONS)]);
   const fabric = { ...inner, provider } as Fabric;
   /** A queue pair from one host to another. */
@@ -216,6 +216,19 @@ test('READ data counts at the responder: large WRITEs hurt tenants that READ sma
     does: 'its messages are split',
     why: 'large messages beside small ones',
   });
+});
+
+test('with all messages of agents lost, nothing of the reader is seen at the peer', async () => {
+  const { pair, stateOn, inner } = hosts3({ agentLoss: 1 });
+  const large = pair(0, 1);
+  post(large, LARGE);
+  await inner.advance(20_000);
+  read(pair(1, 0), 16);
+  // Longer than a reader waits for an answer.
+  await inner.advance(5e6);
+  post(large, LARGE);
+  await inner.advance(AGENTS_NS);
+  expect(stateOn(0)).toMatchObject({ does: 'left alone', why: 'nothing to isolate' });
 });
 
 test.each(['a small tenant of the reader', 'a small tenant of a third host'])(

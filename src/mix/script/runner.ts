@@ -7,9 +7,9 @@ import type { Receiver } from '../endpoints/receiver.ts';
 import type { Sender } from '../endpoints/sender.ts';
 import type { Meter } from '../meter.ts';
 import type { App } from '../resolve.ts';
-import type { ScriptAction } from '../spec.ts';
+import type { ScriptAction, SwitchAction } from '../spec.ts';
 import type { Outages } from './outages.ts';
-import { coordinatorHosts, type ResolvedStep, type Script } from './script.ts';
+import { type ResolvedStep, type Script, switchedHosts } from './script.ts';
 
 /** An application with what runs it. */
 export interface RunningApp {
@@ -55,13 +55,14 @@ export class ScriptRunner {
     else if (action.kind === 'close') for (const one of apps) this.close(one);
     else if (action.kind === 'kill') this.kill(action.tenant, apps);
     else if (action.kind === 'stall') this.stall(action.host, action.stallNs);
-    else this.switchCoordinators(action);
+    else this.switch(action);
   }
 
-  private switchCoordinators(action: Extract<ScriptAction, { kind: 'coordinator' }>): void {
+  private switch(action: SwitchAction): void {
     const { coordinators } = this.stage;
-    for (const host of coordinatorHosts(action, coordinators.hosts)) {
-      if (action.isUp) coordinators.bringUp(host);
+    for (const host of switchedHosts(action, coordinators.hosts)) {
+      if (action.kind === 'agent') coordinators.setAgentsDown(host, !action.isUp);
+      else if (action.isUp) coordinators.bringUp(host);
       else coordinators.takeDown(host);
     }
   }

@@ -3,7 +3,7 @@ import { ConfigError } from '../../verbs/errors.ts';
 import { GBPS, NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
 import { parseLabel } from '../parse.ts';
 import { type App, type DeviceLimits, hostsOf, isNamed, requireRate, requireTimes } from '../resolve.ts';
-import type { MixSpec, ScriptAction, ScriptStep } from '../spec.ts';
+import type { MixSpec, ScriptAction, ScriptStep, SwitchAction } from '../spec.ts';
 
 type ActionParser = (where: string, words: readonly string[]) => ScriptAction;
 
@@ -20,7 +20,8 @@ const ACTIONS: Readonly<Record<string, readonly [form: string, parse: ActionPars
       stallNs: parseQuantity(`${where}: time`, time, NANOSECONDS),
     }),
   ],
-  coordinator: ['coordinator [HOST] down|up', parseCoordinator],
+  coordinator: ['coordinator [HOST] down|up', parseSwitch('coordinator')],
+  agent: ['agent [HOST] down|up', parseSwitch('agent')],
 };
 
 function parseSetting(where: string, [app, setting]: readonly string[]): ScriptAction {
@@ -29,14 +30,16 @@ function parseSetting(where: string, [app, setting]: readonly string[]): ScriptA
   return { kind: 'set', app, rateGbps: parseQuantity(`${where}: rate`, value, GBPS) };
 }
 
-function parseCoordinator(where: string, words: readonly string[]): ScriptAction {
-  const state = words[words.length - 1];
-  if (state !== 'down' && state !== 'up') {
-    throw new ConfigError(`${where}: '${state}' is not one of down, up`);
-  }
-  const isUp = state === 'up';
-  if (words.length === 1) return { kind: 'coordinator', isUp };
-  return { kind: 'coordinator', host: parseWhole(`${where}: host`, words[0]), isUp };
+function parseSwitch(kind: SwitchAction['kind']): ActionParser {
+  return (where, words) => {
+    const state = words[words.length - 1];
+    if (state !== 'down' && state !== 'up') {
+      throw new ConfigError(`${where}: '${state}' is not one of down, up`);
+    }
+    const isUp = state === 'up';
+    if (words.length === 1) return { kind, isUp };
+    return { kind, host: parseWhole(`${where}: host`, words[0]), isUp };
+  };
 }
 
 /** Parses the argument of `--at`: TIME:ACTION. @throws ConfigError */
@@ -77,7 +80,7 @@ export function scriptOf(spec: MixSpec, apps: readonly App[], params: Readonly<D
   const ends = new Ends(apps);
   const inOrder = (spec.script ?? []).toSorted((a, b) => a.atNs - b.atNs);
   const steps = inOrder.map((step) => ({ ...step, apps: resolve(step, spec, ends, params) }));
-  requireCoordinators(inOrder, spec.hosts);
+  requireSwitches(inOrder, spec.hosts);
   const stopping = apps.map((app, i) => {
     const stopNs = Math.min(app.stopNs, ends.atNs[i]);
     if (stopNs === app.stopNs) return app;
@@ -87,30 +90,25 @@ export function scriptOf(spec: MixSpec, apps: readonly App[], params: Readonly<D
   return { steps, apps: stopping };
 }
 
-/** The hosts whose coordinators an action takes down or brings up. */
-export function coordinatorHosts(
-  action: Extract<ScriptAction, { kind: 'coordinator' }>,
-  hosts: number,
-): number[] {
-  return hostsOf('coordinator', action.host ?? [0, hosts - 1], hosts);
+/** The hosts whose coordinators or agents an action takes down or brings up. */
+export function switchedHosts({ kind, host }: SwitchAction, hosts: number): number[] {
+  return hostsOf(kind, host ?? [0, hosts - 1], hosts);
 }
 
-/** @throws ConfigError for a coordinator that is already in the state into which a step puts it */
-function requireCoordinators(steps: readonly ScriptStep[], hosts: number): void {
-  const down = new Set<number>();
+/** @throws ConfigError for a coordinator or an agent that is already in the state into which a step puts it */
+function requireSwitches(steps: readonly ScriptStep[], hosts: number): void {
+  const down = { coordinator: new Set<number>(), agent: new Set<number>() };
   for (const { atNs, action } of steps) {
-    if (action.kind !== 'coordinator') continue;
-    const changing = coordinatorHosts(action, hosts).filter((host) => down.has(host) === action.isUp);
+    if (action.kind !== 'coordinator' && action.kind !== 'agent') continue;
+    const { kind, host, isUp } = action;
+    const changing = switchedHosts(action, hosts).filter((one) => down[kind].has(one) === isUp);
     if (changing.length === 0) {
-      const which =
-        action.host === undefined ? 'every coordinator' : `the coordinator of host ${action.host}`;
-      throw new ConfigError(
-        `script: coordinator at ${atNs} ns: ${which} is ${action.isUp ? 'up' : 'down'} already`,
-      );
+      const which = host === undefined ? `every ${kind}` : `the ${kind} of host ${host}`;
+      throw new ConfigError(`script: ${kind} at ${atNs} ns: ${which} is ${isUp ? 'up' : 'down'} already`);
     }
-    for (const host of changing) {
-      if (action.isUp) down.delete(host);
-      else down.add(host);
+    for (const one of changing) {
+      if (isUp) down[kind].delete(one);
+      else down[kind].add(one);
     }
   }
 }
@@ -207,6 +205,7 @@ function resolve(
       return apps;
     }
     case 'coordinator':
+    case 'agent':
       if (action.host !== undefined) hostsOf(where, action.host, hosts);
       return [];
     case 'stall':

@@ -202,6 +202,8 @@ export class ReadAgent implements Agent {
   private reported(peer: number, words: Float64Array, out: AgentActions): void {
     const guest = this.guestOf(peer, words, out);
     if (guest === null || !(words[2] > guest.lastReport)) return;
+    // A reader whose earlier reports were lost is news, too.
+    const isNews = guest.lastReport === 0 || (words[4] & IS_NEWS) !== 0;
     const { page } = guest;
     guest.lastReport = words[2];
     guest.heardNs = out.nowNs;
@@ -209,7 +211,6 @@ export class ReadAgent implements Agent {
     page.columns(slots).reports.set(words.subarray(SLOTS_REPORTED));
     page.counters[WRITTEN_NS] = out.nowNs;
     page.beat();
-    const isNews = (words[4] & IS_NEWS) !== 0;
     if ((words[4] & FOR_MASTER) !== 0) out.decide(master, isNews);
     if ((words[4] & FOR_SLOTS) !== 0) out.decide(slots, true);
     this.answer(guest, out);
