@@ -45,8 +45,8 @@ export {
 export { messageBytes } from '../shim/qp-ledger.ts';
 export type {
   LoopbackOptions,
-  ResourceAddress,
   ResourceMemory,
+  ResourceOptions,
   ResourceRequest,
   Resources,
   ResourceView,

@@ -240,6 +240,7 @@ export class Feeder {
     if (qp.broken) return;
     qp.broken = true;
     qp.countWaiting();
+    this.resources.endTwins(qp);
     this.deferChange(qp, 'state');
   }
 

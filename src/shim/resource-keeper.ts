@@ -1,7 +1,7 @@
 /**
  * A policy's internal queue pairs, which the application never sees, each with a completion queue and an optional
- * buffer. A loopback is connected to itself. A twin accompanies a reliable connection of the application, and is
- * connected to the peer's twin once its address is known.
+ * buffer. A loopback is connected to itself. A twin accompanies a reliable connection of the application, and
+ * peer/twins.ts connects it with the peer's.
  */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
@@ -10,15 +10,10 @@ import { maskOf } from '../verbs/qp-state.ts';
 import type { MrInfo, QpAttr, RingInfo } from '../verbs/types.ts';
 import type { ShimContext } from './context.ts';
 import { POSTS } from './counters.ts';
+import type { TwinAddress } from './peer/chunks.ts';
 import { NO_TOKEN } from './policy.ts';
 import type { QpLedger } from './qp-ledger.ts';
-import type {
-  LoopbackOptions,
-  ResourceAddress,
-  ResourceRequest,
-  Resources,
-  ResourceView,
-} from './resources.ts';
+import type { LoopbackOptions, ResourceRequest, Resources, ResourceView, TwinOptions } from './resources.ts';
 import { type KnownRing, scratchRing } from './tables.ts';
 
 const HIGH = 2 ** -32;
@@ -28,6 +23,8 @@ const RING_SLOTS = 64;
 /** The Q_Key of sinks. */
 export const SINK_QKEY = 0x150f05;
 const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ;
+/** How a twin sends if its queue pair does not yet. */
+const SENDING = { timeout: 14, retryCnt: 7, rnrRetry: 7 };
 /** A mark in the high half of wr_id, whose low half is a token for onInternal. */
 const HAS_TOKEN = 1;
 
@@ -37,6 +34,8 @@ export interface ResourcesHost {
   /** The completion channel of a context that the shim listens to. */
   channel(context: ShimContext): number;
 }
+
+type Fields = 'context' | 'qp' | 'cq' | 'qpNum' | 'options' | 'pd' | 'mr' | 'ofQp';
 
 export class Resource implements ResourceView {
   readonly context: ShimContext;
@@ -50,19 +49,23 @@ export class Resource implements ResourceView {
   readonly buffer: Uint8Array | null;
   /** The queue pair that a twin accompanies. */
   readonly ofQp: QpLedger | null;
+  readonly options: LoopbackOptions & TwinOptions;
   connected = false;
-  peerAddr = 0;
-  peerKey = 0;
+  /** Whether it has failed, or its connection has ended. */
+  ended = false;
+  /** The other end; null if it is unknown. */
+  peer: TwinAddress | null = null;
   posted = 0;
   freed = 0;
   armed = false;
 
-  constructor(fields: Pick<Resource, 'context' | 'qp' | 'cq' | 'qpNum' | 'depth' | 'pd' | 'mr' | 'ofQp'>) {
+  constructor(fields: Pick<Resource, Fields>) {
     this.context = fields.context;
     this.qp = fields.qp;
     this.cq = fields.cq;
     this.qpNum = fields.qpNum;
-    this.depth = fields.depth;
+    this.options = fields.options;
+    this.depth = fields.options.depth;
     this.pd = fields.pd;
     this.mr = fields.mr;
     this.ofQp = fields.ofQp;
@@ -108,8 +111,6 @@ export class ResourceKeeper {
       sink: () => this.sink(context),
       twins: (options) => context.twinKinds.push(options) - 1,
       twin: (qp, kind) => (qp as QpLedger).twins[kind] ?? null,
-      address: (resource) => addressOf(resource as Resource),
-      connect: (twin, peer) => this.connectTwin(twin as Resource, peer),
     };
   }
 
@@ -117,16 +118,16 @@ export class ResourceKeeper {
     const made = this.own(context, options, C.IBV_QPT_RC, (resource) =>
       this.toRts(resource, { ...this.ownPath(context), destQpNum: resource.qpNum }, ACCESS),
     );
-    this.connected(made, addressOf(made));
+    made.peer = this.addressOf(made);
+    made.connected = true;
     return made;
   }
 
   /** The sink stays in RTR without receives, so it drops datagrams silently. */
   private sink(context: ShimContext): Resource {
-    return this.own(context, { depth: 1 }, C.IBV_QPT_UD, ({ qp }) => {
-      const modify = (attr: QpAttr) => this.next.modifyQp(qp, attr, maskOf(attr));
-      modify({ qpState: C.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qkey: SINK_QKEY });
-      modify({ qpState: C.IBV_QPS_RTR });
+    return this.own(context, { depth: 1 }, C.IBV_QPT_UD, (sink) => {
+      this.modify(sink, { qpState: C.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qkey: SINK_QKEY });
+      this.modify(sink, { qpState: C.IBV_QPS_RTR });
     });
   }
 
@@ -176,7 +177,7 @@ export class ResourceKeeper {
   private make(
     context: ShimContext,
     pd: number,
-    options: LoopbackOptions,
+    options: LoopbackOptions & TwinOptions,
     ofQp: QpLedger | null,
     qpType = C.IBV_QPT_RC,
   ): Resource {
@@ -193,7 +194,7 @@ export class ResourceKeeper {
       const mr = bufferBytes > 0 ? next.allocMr(pd, bufferBytes, ACCESS) : null;
       const own = ofQp === null ? pd : 0;
       const { handle, qpNum } = qp;
-      const resource = new Resource({ context, qp: handle, cq, qpNum, depth, pd: own, mr, ofQp });
+      const resource = new Resource({ context, qp: handle, cq, qpNum, options, pd: own, mr, ofQp });
       this.byCq.set(cq, resource);
       return resource;
     } catch (error) {
@@ -205,6 +206,7 @@ export class ResourceKeeper {
   private destroy(resource: Resource): void {
     const { next } = this;
     if (this.owner === resource) this.pending = 0;
+    resource.connected = false;
     next.destroyQp(resource.qp);
     next.destroyCq(resource.cq);
     if (resource.mr !== null) next.deregMr(resource.mr.handle);
@@ -235,24 +237,53 @@ export class ResourceKeeper {
       sgidIndex = i;
     }
     const ah = { dgid, sgidIndex, hopLimit: 1, dlid: lid, portNum: 1 };
-    return { portNum: 1, pkeyIndex: 0, pathMtu: activeMtu, ah, timeout: 14, retryCnt: 7, rnrRetry: 7 };
+    return { portNum: 1, pkeyIndex: 0, pathMtu: activeMtu, ah, ...SENDING };
   }
 
-  private connectTwin(twin: Resource, peer: ResourceAddress): void {
-    if (twin.ofQp === null || twin.connected) return;
-    const { attr } = this.next.queryQp(twin.ofQp.handle);
-    this.toRts(twin, { ...attr, destQpNum: peer.qpNum }, ACCESS);
-    this.connected(twin, peer);
+  /** Connects a twin over the path of its queue pair, which is in RTR or beyond. */
+  connectTwin(twin: Resource, peer: TwinAddress): void {
+    const qp = twin.ofQp as QpLedger;
+    const { attr } = this.next.queryQp(qp.handle);
+    // In RTR, the application has not chosen yet how it sends.
+    const { maxDestRdAtomic: maxRdAtomic } = attr;
+    const path = qp.state < C.IBV_QPS_RTS ? { ...attr, ...SENDING, maxRdAtomic } : attr;
+    this.toRts(twin, { ...path, destQpNum: peer.qpNum }, twin.options.access ?? qp.accessFlags);
+    twin.connected = true;
   }
 
-  private connected(resource: Resource, peer: ResourceAddress): void {
-    resource.peerAddr = peer.bufferAddr;
-    resource.peerKey = peer.rkey;
-    resource.connected = true;
+  /** The application has changed what its queue pair grants to the peer. */
+  setAccess(qp: QpLedger): void {
+    for (const twin of qp.twins as Resource[]) {
+      const follows = twin.connected && twin.options.access === undefined;
+      if (follows) this.modify(twin, { qpAccessFlags: qp.accessFlags });
+    }
+  }
+
+  /** The queue pair has failed or was reset: ends its twins, so that nothing of it is on its way any more. */
+  endTwins(qp: QpLedger): void {
+    for (const twin of qp.twins as Resource[]) this.end(twin);
+  }
+
+  private end(twin: Resource): void {
+    twin.peer = null;
+    if (!twin.connected) return;
+    twin.connected = false;
+    twin.ended = true;
+    this.modify(twin, { qpState: C.IBV_QPS_ERR });
+  }
+
+  /** What the peer must know of a resource. */
+  addressOf({ qpNum, mr, options, ofQp }: Resource): TwinAddress {
+    const isShared = ofQp === null || options.shared === true;
+    return { qpNum, bufferAddr: isShared ? (mr?.addr ?? 0) : 0, rkey: isShared ? (mr?.rkey ?? 0) : 0 };
+  }
+
+  private modify(resource: Resource, attr: QpAttr): void {
+    this.next.modifyQp(resource.qp, attr, maskOf(attr));
   }
 
   private toRts(resource: Resource, path: QpAttr, qpAccessFlags: number): void {
-    const modify = (attr: QpAttr) => this.next.modifyQp(resource.qp, attr, maskOf(attr));
+    const modify = (attr: QpAttr) => this.modify(resource, attr);
     const { pkeyIndex = 0, portNum = 1, pathMtu, destQpNum, ah } = path;
     modify({ qpState: C.IBV_QPS_INIT, pkeyIndex, portNum, qpAccessFlags });
     const { maxDestRdAtomic = 1, minRnrTimer = 12 } = path;
@@ -278,10 +309,10 @@ export class ResourceKeeper {
       w[at + L.WR_REPEAT] = 1;
     } else {
       const { memory = null } = request;
-      const remote = memory?.remoteAddr ?? resource.peerAddr + request.remoteOffsetBytes;
+      const remote = memory?.remoteAddr ?? (resource.peer?.bufferAddr ?? 0) + request.remoteOffsetBytes;
       w[at + L.WR_REMOTE_LO] = remote;
       w[at + L.WR_REMOTE_HI] = remote * HIGH;
-      w[at + L.WR_RKEY] = memory?.rkey ?? resource.peerKey;
+      w[at + L.WR_RKEY] = memory?.rkey ?? resource.peer?.rkey ?? 0;
       if (hasData && memory !== null) this.memory(at, memory.addr, bytes, memory.lkey);
       else if (hasData) this.element(resource, at, request.offsetBytes, bytes);
     }
@@ -418,12 +449,9 @@ export class ResourceKeeper {
         const at = L.HEADER_WORDS + i * L.SLOT_WORDS;
         const op = words[at + L.WC_OP];
         if ((op & L.WC_RECV_SIDE) === 0) resource.freed = (words[at + L.WC_SEQ] + 1) | 0;
+        if ((op & 0xff) !== C.IBV_WC_SUCCESS && resource.ofQp !== null) this.end(resource);
         if (words[at + L.WC_ID_HI] === HAS_TOKEN) this.host.reportToken(words[at], op & 0xff);
       }
     }
   }
-}
-
-function addressOf({ qpNum, mr }: Resource): ResourceAddress {
-  return { qpNum, bufferAddr: mr?.addr ?? 0, rkey: mr?.rkey ?? 0 };
 }

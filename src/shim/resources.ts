@@ -1,16 +1,27 @@
 /** A policy's internal queue pairs, which the application never sees: their declarations, and posts on them. */
 import type { ContextView, QpView } from './views.ts';
 
-/** Options of a twin: a queue pair that the policy has next to one of the application. */
-export interface TwinOptions {
+/** Options of a queue pair of the policy's own. */
+export interface ResourceOptions {
   /** Slots of its send queue, and of its receive queue. */
   depth: number;
-  /** Bytes of its buffer, which the peer may read and write. Default 0, for none. */
+  /** Bytes of its buffer. Default 0, for none. */
   bufferBytes?: number;
 }
 
+/** Options of a twin: a queue pair that the policy has next to one of the application. */
+export interface TwinOptions extends ResourceOptions {
+  /** Whether requests of the peer's twin may name the buffer. Default false. */
+  shared?: boolean;
+  /**
+   * The remote access (IBV_ACCESS_*) that the peer has through the twin. Default: what the application's queue pair
+   * grants, which pieces of its requests must not exceed.
+   */
+  access?: number;
+}
+
 /** Options of a queue pair that is connected to itself. */
-export interface LoopbackOptions extends TwinOptions {
+export interface LoopbackOptions extends ResourceOptions {
   /** Whether its requests go only as ENABLEs allow. */
   managed?: boolean;
 }
@@ -26,15 +37,8 @@ export interface ResourceView {
   readonly buffer: Uint8Array | null;
   /** Free slots of its send queue. */
   readonly room: number;
+  /** Whether it may post: a twin is connected with the peer's, and has not failed. */
   readonly connected: boolean;
-}
-
-/** The facts that the peer requires to connect its twin with this one. */
-export interface ResourceAddress {
-  qpNum: number;
-  /** Address of its buffer; 0 if it has none. */
-  bufferAddr: number;
-  rkey: number;
 }
 
 /** Memory outside the buffers of a resource and its peer. */
@@ -80,16 +84,9 @@ export interface Resources {
   sink(): ResourceView;
   /**
    * From now on, each reliable connection of the application gets a twin with these options; returns the kind, for
-   * `twin`.
+   * `twin`. The shim connects it if the peer's policy has the same name and a twin of the same kind.
    */
   twins(options: TwinOptions): number;
   /** The twin of a queue pair; null if it has none. */
   twin(qp: QpView, kind: number): ResourceView | null;
-  /** The description that must be sent to the peer. */
-  address(resource: ResourceView): ResourceAddress;
-  /**
-   * Connects a twin over the path of the application's own queue pair, which must be in RTR or beyond.
-   * @throws InvalidStateError before that
-   */
-  connect(twin: ResourceView, peer: ResourceAddress): void;
 }

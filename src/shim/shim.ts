@@ -30,6 +30,7 @@ import { Feeder } from './feeder.ts';
 import { gateOf } from './gate.ts';
 import { queryMw } from './memory-window-keys.ts';
 import { Peers, TAIL_SLOTS } from './peer/peers.ts';
+import { Twins } from './peer/twins.ts';
 import type { Policy } from './policy.ts';
 import { Polling } from './polling.ts';
 import { Posting } from './posting.ts';
@@ -93,6 +94,8 @@ class Shim {
   private readonly polling: Polling;
   /** Null: the policy never cuts messages that take a receive. */
   private readonly peers: Peers | null;
+  /** Null: the policy has no `setup`, in which it could ask for twins. */
+  private readonly twins: Twins | null;
   /** Internal requests that a queue pair may have in addition to the application's own. */
   private readonly slots: number;
   private readonly contexts: Contexts;
@@ -132,8 +135,23 @@ class Shim {
     this.polling = new Polling(next, this.tables, this.feeder);
     const { slots, splitsAboveBytes } = policy;
     this.peers = splitsAboveBytes === undefined ? null : new Peers(next, this.tables, splitsAboveBytes);
+    this.twins = policy.setup === undefined ? null : this.makeTwins();
     this.slots = slots + (this.peers === null ? 0 : TAIL_SLOTS);
     next.standby?.whenWoken(() => this.feeder.report());
+  }
+
+  private makeTwins(): Twins {
+    const { policy, next, tables, feeder } = this;
+    return new Twins({
+      policyName: policy.name,
+      tables,
+      keeper: feeder.resources,
+      below: this.peers?.verbs() ?? next,
+      changed: (qp) => {
+        feeder.deferChange(qp, 'state');
+        feeder.drain();
+      },
+    });
   }
 
   overrides(): ReturnType<Interceptor['wrap']> {
@@ -150,6 +168,7 @@ class Shim {
     const { next, tables, events, posting, polling, contexts } = this;
     return {
       ...this.peers?.verbs(),
+      ...this.twins?.verbs(),
       openDevice: (name, options) => contexts.open(name, options),
       setLabels: (context, change) => contexts.setLabels(context, change),
       closeDevice: (context) => contexts.close(context),
@@ -375,13 +394,18 @@ class Shim {
     const leavesSqe = qp !== undefined && attr?.qpState === IBV_QPS_RTS && this.isInSqe(qp);
     this.next.modifyQp(handle, attr, mask);
     if (qp === undefined) return;
-    if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) qp.accessFlags = attr.qpAccessFlags ?? 0;
+    if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) {
+      qp.accessFlags = attr.qpAccessFlags ?? 0;
+      this.feeder.resources.setAccess(qp);
+    }
     if ((mask & IBV_QP_AV) !== 0) this.setPath(qp, attr.ah);
     this.peers?.modified(qp, attr, mask);
     if ((mask & LABEL_BITS) !== 0) this.setLabels(qp, attr, mask);
     if ((mask & IBV_QP_STATE) === 0) return;
     qp.state = attr.qpState ?? qp.state;
     qp.countWaiting();
+    if (attr.qpState === IBV_QPS_ERR || resets) this.feeder.resources.endTwins(qp);
+    this.twins?.connect(qp);
     this.feeder.deferChange(qp, 'state');
     if (attr.qpState === IBV_QPS_RTS) {
       // After SQD held requests continue; after SQE the queue pair is usable again.

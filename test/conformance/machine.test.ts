@@ -20,6 +20,7 @@ import type { ResourceRequest, Resources, ResourceView } from '../../src/shim/re
 import { createShim, type ShimOptions } from '../../src/shim/shim.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, type EndOptions, makeEnd, modify, post, take } from '../sim/helpers.ts';
+import { connectPeers } from './peer-rig.ts';
 
 /** Forwards everything; the policies of the tests override what they need. */
 class Base implements Policy {
@@ -67,7 +68,7 @@ function world(policy: Policy | Interceptor, a: EndOptions = {}, options: ShimOp
     b: makeEnd(shimmed, 1, { bytes: 1 << 18 }),
   };
   for (let i = 0; i < made.a.bytes.length; i++) made.a.bytes[i] = (i * 31 + (i >> 8)) & 255;
-  connect(made.a, made.b);
+  connectPeers(made.a, made.b);
   worlds.push(made);
   return made;
 }
@@ -569,14 +570,8 @@ class Splitting extends Base {
   }
   onQp(qp: QpView, change: QpChange): void {
     if (change === 'created') this.qps.push(qp);
-    if (change !== 'state' || qp.state !== V.IBV_QPS_RTS || this.qps.length < 2) return;
-    const [a, b] = this.qps;
-    if (b.state !== V.IBV_QPS_RTS) return;
-    const of = (one: QpView) => this.resources[one.context.index];
-    const twins = [of(a).twin(a, 0)!, of(b).twin(b, 0)!];
-    of(a).connect(twins[0], of(b).address(twins[1]));
-    of(b).connect(twins[1], of(a).address(twins[0]));
-    this.twins.splice(0, 2, ...twins);
+    if (change !== 'created' || this.qps.length > 2) return;
+    this.twins.push(this.resources[qp.context.index].twin(qp, 0));
   }
   override onload(): number {
     return 0;

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
-import { CHUNK_READS, withChunk } from '../../src/shim/peer/chunks.ts';
+import { decodeChunks, TwinChunk, withChunk } from '../../src/shim/peer/chunks.ts';
 import { readByRemoteControl } from '../../src/shim/peer/remote-read.ts';
 import * as V from '../../src/verbs/index.ts';
 import { ALL_ACCESS, type End, fill, post, toInit, toRtr, toRts } from '../sim/helpers.ts';
@@ -235,15 +235,52 @@ test('a vanished peer is detected, as by a READ', async () => {
   expect((await settle(w)).a).toEqual(['send 1 RETRY_EXC_ERR']);
 });
 
-test('a peer that sends an impossible queue pair number counts as one without support', async () => {
+const TWIN = new TwinChunk('remote-read', 0);
+const described = (payload: readonly number[]) => withChunk(null, TWIN.kind, payload);
+const head = (qpNum: number) => TWIN.encode({ qpNum, bufferAddr: 0, rkey: 0 })[0];
+
+test.each([
+  ['no words', described([])],
+  ['two words', described([head(17), 0])],
+  ['five words', described([head(17), 0, 0, 0, 0])],
+  ['the mark of another policy', described([head(17) ^ 0x80000000])],
+  ['the number of a management queue pair', described([head(1)])],
+  ['the number of multicast', described([head(0xffffff)])],
+  ['an address beyond 2^53', described([head(17), 0, 0xffffffff, 1])],
+  ['the same chunk twice', Buffer.concat([described([head(17)]), described([head(17)]).subarray(4)])],
+  ['a length beyond the end', described([head(17)]).subarray(0, 8)],
+  ['half a word', described([head(17)]).subarray(0, 10)],
+])('a peer that describes its twin with %s counts as one without a twin', async (_, bytes) => {
   const w = peerWorld(chain(), [], { agree: false });
   for (const end of [w.a, w.b]) toState(end, V.IBV_QPS_RESET);
   for (const end of [w.a, w.b]) toInit(end);
-  w.a.v.setPeer?.(w.a.qp, withChunk(null, CHUNK_READS, [0x1000000]));
+  w.a.v.setPeer?.(w.a.qp, bytes);
   toRtr(w.a, w.b);
   toRtr(w.b, w.a);
   for (const end of [w.a, w.b]) toRts(end);
   w.a.send.read(1, SIGNALED, w.a.mr.addr, 50_000, w.a.mr.lkey, w.b.mr.addr, w.b.mr.rkey);
   post(w.a);
   expect((await settle(w)).a).toEqual(['send 1 SUCCESS RDMA_READ']);
+  for (const end of [w.a, w.b]) closeEnd(end);
+});
+
+test('a description changes nothing once the twin is connected, nor after a RESET', async () => {
+  const w = peerWorld(chain(), chain());
+  const go = async () => {
+    const before = pieces(w.b);
+    read(w, 1, 20_000);
+    post(w.a);
+    expect((await settle(w)).a).toEqual(['send 1 SUCCESS RDMA_READ']);
+    return pieces(w.b) - before;
+  };
+  for (const bytes of [null, described([head(1)]), described([head(17)])]) {
+    w.a.v.setPeer?.(w.a.qp, bytes);
+    expect(await go()).toBe(Math.ceil(20_000 / 256));
+  }
+  for (const end of [w.a, w.b]) toState(end, V.IBV_QPS_RESET);
+  w.a.v.setPeer?.(w.a.qp, described([head(17)]));
+  connectPeers(w.a, w.b);
+  expect(decodeChunks(w.a.v.describePeer?.(w.a.qp) ?? null).has(TWIN.kind)).toBe(false);
+  expect(await go()).toBe(0);
+  for (const end of [w.a, w.b]) closeEnd(end);
 });

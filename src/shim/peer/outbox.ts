@@ -15,7 +15,7 @@ import {
 import * as L from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { MrInfo } from '../../verbs/types.ts';
-import type { InboxAddress } from './description.ts';
+import type { InboxAddress } from './chunks.ts';
 import * as E from './entries.ts';
 
 const TWO32 = 4294967296;

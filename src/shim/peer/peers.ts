@@ -15,8 +15,14 @@ import type { QpAttr } from '../../verbs/types.ts';
 import type { Verbs } from '../../verbs/verbs.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import type { Tables } from '../tables.ts';
-import { CHUNK_SENDS, decodeChunks, withChunk, withoutChunk } from './chunks.ts';
-import { decodeDescription, encodeDescription } from './description.ts';
+import {
+  CHUNK_SENDS,
+  decodeChunks,
+  decodeDescription,
+  encodeDescription,
+  withChunk,
+  withoutChunk,
+} from './chunks.ts';
 import { Inbox } from './inbox.ts';
 import { Outbox } from './outbox.ts';
 import { Regions } from './regions.ts';

@@ -6,7 +6,7 @@ import * as C from '../../verbs/constants.ts';
 import type { MrInfo } from '../../verbs/types.ts';
 import { type Actions, NO_TOKEN } from '../policy.ts';
 import type { QpLedger } from '../qp-ledger.ts';
-import type { ResourceAddress, ResourceMemory, ResourceRequest, ResourceView } from '../resources.ts';
+import type { ResourceMemory, ResourceRequest, ResourceView } from '../resources.ts';
 import type { Region } from './regions.ts';
 
 /** The most records that can arrive at once: a request, an answer, and as many more while those are processed. */
@@ -46,8 +46,6 @@ export interface ReadRequest {
 export class ReadLink {
   readonly qp: QpLedger;
   readonly twin: ResourceView;
-  /** The peer's twin; null if there is no agreement. */
-  peer: ResourceAddress | null = null;
   /** Whether READs are requested and answered: the twin is connected, and has not failed. */
   works = false;
   /** Whether the twin accepts records. */

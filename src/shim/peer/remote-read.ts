@@ -5,7 +5,7 @@
 import * as C from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
 import * as L from '../../verbs/layout.ts';
-import type { PeerVerbs, Provider } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
 import type { MrInfo } from '../../verbs/types.ts';
 import type { Verbs } from '../../verbs/verbs.ts';
 import type { Interceptor } from '../compose.ts';
@@ -14,13 +14,10 @@ import type { QpLedger } from '../qp-ledger.ts';
 import type { Resources } from '../resources.ts';
 import { createShim } from '../shim.ts';
 import { isCrossChannel } from '../wait/cross-channel.ts';
-import { CHUNK_READS, decodeChunks, withChunk, withoutChunk } from './chunks.ts';
 import { LINK_BUFFER_BYTES, LINK_DEPTH, RECORDS, ReadLink, type ReadRequest } from './read-link.ts';
 import { Regions } from './regions.ts';
 
 const TWO32 = 4294967296;
-/** A queue pair's number has 24 bits; the peer sends 32. */
-const MOST_QP_NUM = 0xffffff;
 /** Tokens of one queue pair: its receives, and its sends. */
 const TOKENS = 8;
 /** While an answer is awaited, the peer is probed in this interval. */
@@ -51,7 +48,7 @@ class RemoteRead implements Policy {
     this.regions = new Regions(next, () => {});
   }
 
-  verbs(): Partial<Verbs> & PeerVerbs {
+  verbs(): Partial<Verbs> {
     const known = this.regions.verbs();
     return {
       ...known,
@@ -64,13 +61,12 @@ class RemoteRead implements Policy {
         known.deregMr!(mr);
         this.registrationEnded(mr);
       },
-      describePeer: (qp) => this.describe(qp),
-      setPeer: (qp, bytes) => this.set(qp, bytes),
     };
   }
 
   setup(resources: Resources): void {
-    const kind = resources.twins({ depth: LINK_DEPTH, bufferBytes: LINK_BUFFER_BYTES });
+    const access = C.IBV_ACCESS_REMOTE_WRITE;
+    const kind = resources.twins({ depth: LINK_DEPTH, bufferBytes: LINK_BUFFER_BYTES, access });
     this.kinds.set(resources.context.handle, { resources, kind });
   }
 
@@ -110,13 +106,13 @@ class RemoteRead implements Policy {
       return;
     }
     if (link === undefined || change === 'labels') return;
-    if (change === 'destroyed' || qp.broken || qp.state < C.IBV_QPS_RTR || qp.state > C.IBV_QPS_SQD) {
-      // A new peer would have another twin.
+    if (link.twin.connected) {
+      if (!link.works && !link.isListening) link.open(out);
+    } else {
+      // The connection has ended, and a new one will have no twin.
       this.stop(link);
-      if (change === 'destroyed') this.links[qp.index] = undefined;
-      return;
     }
-    this.join(link, out);
+    if (change === 'destroyed') this.links[qp.index] = undefined;
   }
 
   onInternal(token: number, status: number, out: Actions): void {
@@ -232,7 +228,6 @@ class RemoteRead implements Policy {
   /** Stops requesting READs, and refuses the peer's requests. */
   private stop(link: ReadLink): void {
     link.works = false;
-    link.peer = null;
     this.revoke(link);
   }
 
@@ -248,34 +243,6 @@ class RemoteRead implements Policy {
     for (const link of this.links) {
       if (link?.pendingRead?.region.info.handle === mr) this.revoke(link);
     }
-  }
-
-  private describe(handle: number): Uint8Array | null {
-    const below = this.next.describePeer?.(handle) ?? null;
-    const link = this.linkOf(handle);
-    if (link === undefined || link.qp.state < C.IBV_QPS_INIT || link.twin.connected) return below;
-    return withChunk(below, CHUNK_READS, [link.twin.qpNum]);
-  }
-
-  private set(handle: number, bytes: Uint8Array | null): void {
-    const chunks = decodeChunks(bytes);
-    this.next.setPeer?.(handle, withoutChunk(chunks, CHUNK_READS));
-    const link = this.linkOf(handle);
-    const payload = chunks.get(CHUNK_READS);
-    if (link === undefined || payload?.length !== 1 || payload[0] > MOST_QP_NUM) return;
-    link.peer = { qpNum: payload[0], bufferAddr: 0, rkey: 0 };
-  }
-
-  private linkOf(handle: number): ReadLink | undefined {
-    return this.links.find((link) => link?.qp.handle === handle);
-  }
-
-  /** Connects the twin, once the application's own queue pair has a path to the peer. */
-  private join(link: ReadLink, out: Actions): void {
-    const { qp, peer, twin } = link;
-    if (link.works || peer === null || twin.connected) return;
-    this.kinds.get(qp.context.handle)?.resources.connect(twin, peer);
-    link.open(out);
   }
 }
 
