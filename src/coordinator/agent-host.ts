@@ -190,15 +190,15 @@ export class AgentHost {
 /** The agent hosts of a provider's devices. */
 export class AgentHosts {
   private readonly provider: Provider;
-  private readonly coordinators: { agentCoordinator(device: string): AgentCoordinator };
+  private readonly coordinatorOf: (device: string) => AgentCoordinator;
   /** By device. Null: the device has no room for agents. */
   private readonly byDevice = new Map<string, AgentHost | null>();
   /** Devices whose agents are out of order, also those that start later. */
   private readonly down = new Set<string>();
 
-  constructor(provider: Provider, coordinators: { agentCoordinator(device: string): AgentCoordinator }) {
+  constructor(provider: Provider, coordinatorOf: (device: string) => AgentCoordinator) {
     this.provider = provider;
-    this.coordinators = coordinators;
+    this.coordinatorOf = coordinatorOf;
   }
 
   /** The agent host of a device, created by the first call; null if the device has no room for its queue pairs. */
@@ -214,7 +214,7 @@ export class AgentHosts {
 
   private make(device: string): AgentHost | null {
     try {
-      return new AgentHost(this.provider, device, this.coordinators.agentCoordinator(device));
+      return new AgentHost(this.provider, device, this.coordinatorOf(device));
     } catch (error) {
       if (error instanceof IsoverbsError) return null;
       throw error;

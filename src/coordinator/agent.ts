@@ -78,5 +78,6 @@ export interface AgentActions {
 export interface AgentKind<Kind extends Agent = Agent> {
   /** Unique among the agents of a device. Messages go to agents of the same name. */
   readonly name: string;
+  /** Creates the agent of one host at one device. */
   create(): Kind;
 }

@@ -54,7 +54,8 @@ export class CoordinatorRegistry implements CoordinatorPort {
 
   constructor(make: CoordinatorFactory = createCoordinator, provider: Provider | null = null) {
     this.createCoordinator = make;
-    this.agentHosts = provider === null ? null : new AgentHosts(provider, this);
+    this.agentHosts =
+      provider === null ? null : new AgentHosts(provider, (device) => this.agentCoordinator(device));
   }
 
   /** Returns the coordinator of a device, and creates it at the first call. */
@@ -246,7 +247,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
   }
 
   /** What the agents of a device's host can do at its coordinator. */
-  agentCoordinator(device: string): AgentCoordinator {
+  private agentCoordinator(device: string): AgentCoordinator {
     return {
       members: (ruler) => this.coordinatorFor(device).membersOf?.(ruler) ?? null,
       changed: (member) => {

@@ -13,6 +13,12 @@ import { tokenBucket } from './token-bucket/index.ts';
 import { tokenBucketOptions } from './token-bucket/options.ts';
 import { shares } from './token-bucket/shares.ts';
 
+export {
+  type Agent,
+  type AgentActions,
+  type AgentKind,
+  MAX_MESSAGE_WORDS,
+} from '../coordinator/agent.ts';
 export type { DeviceCoordinator } from '../coordinator/coordinator.ts';
 export type { Derive } from '../coordinator/device-rules.ts';
 export type { Columned } from '../coordinator/layout.ts';

@@ -5,8 +5,8 @@ import { expect, test } from 'vitest';
 import { Deadlines } from '../../src/drivers/worker/deadlines.ts';
 import { Loop, type Machine } from '../../src/drivers/worker/loop.ts';
 import * as P from '../../src/drivers/worker/protocol.ts';
+import { wake } from '../../src/drivers/worker/protocol.ts';
 import { Requests } from '../../src/drivers/worker/requests.ts';
-import { wake } from '../../src/drivers/worker/sleep.ts';
 
 const clockNs = () => performance.now() * 1e6;
 

@@ -4,8 +4,8 @@ import { MessageChannel } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
 import { Loop } from '../../src/drivers/worker/loop.ts';
 import * as P from '../../src/drivers/worker/protocol.ts';
+import { wake } from '../../src/drivers/worker/protocol.ts';
 import { Requests } from '../../src/drivers/worker/requests.ts';
-import { wake } from '../../src/drivers/worker/sleep.ts';
 
 const TURNS = 2000;
 const { load, store } = Atomics;

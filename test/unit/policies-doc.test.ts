@@ -44,6 +44,8 @@ test.each([
   ['Actions', 'src/shim/policy.ts', 'Actions'],
   ['QpView', 'src/shim/views.ts', 'Queue pairs and contexts'],
   ['ContextView', 'src/shim/views.ts', 'Queue pairs and contexts'],
+  ['Agent', 'src/coordinator/agent.ts', 'Agents'],
+  ['AgentActions', 'src/coordinator/agent.ts', 'Agents'],
   ['Resources', 'src/shim/resources.ts', "Queue pairs of the policy's own"],
 ])('every member of %s (%s) is documented under "%s"', (name, path, heading) => {
   const section = sectionOf(read('docs/policies.md'), heading);

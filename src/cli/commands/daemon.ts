@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Command } from 'commander';
 import pino, { type Logger } from 'pino';
-import { defaultSocket } from '../../daemon/client/default-socket.ts';
+import { defaultSocket } from '../../daemon/client/tool-request.ts';
 import { type DaemonConfig, readDaemonConfig } from '../../daemon/config.ts';
 import { Daemon } from '../../daemon/daemon.ts';
 import type { Ruling } from '../../daemon/host.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, connect } from '../../daemon/client/connection.ts';
-import { defaultSocket } from '../../daemon/client/default-socket.ts';
+import { defaultSocket } from '../../daemon/client/tool-request.ts';
 import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
 

@@ -1,7 +1,6 @@
 /** `isoverbs tenants` and `isoverbs set`: queries and settings of the daemon. */
 import type { Command } from 'commander';
-import { defaultSocket } from '../../daemon/client/default-socket.ts';
-import { request, requestTenants } from '../../daemon/client/tool-request.ts';
+import { defaultSocket, request, requestTenants } from '../../daemon/client/tool-request.ts';
 import type { TenantRow, ToDaemon } from '../../daemon/protocol.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { isGroup, isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';

@@ -1,6 +1,6 @@
 /** `isoverbs top`: shows the tenants of this host, continuously. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { defaultSocket } from '../../daemon/client/default-socket.ts';
+import { defaultSocket } from '../../daemon/client/tool-request.ts';
 import { ConfigError, HandshakeError } from '../../verbs/errors.ts';
 import { describe } from '../manual.ts';
 import { Screen } from '../output/screen.ts';

@@ -1,7 +1,7 @@
 /** `isoverbs trace`: prints the files of the trace interceptor. */
 import type { Command } from 'commander';
 import type { TraceRecord } from '../../interceptors/index.ts';
-import { callText } from '../../interceptors/trace/call-text.ts';
+import { callText } from '../../interceptors/trace/records.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import { describe } from '../manual.ts';
 

@@ -1,4 +1,5 @@
-/** A single request of a tool to the daemon. */
+/** A single request of a tool to the daemon, and where the daemon listens. */
+import { userInfo } from 'node:os';
 import { HandshakeError } from '../../verbs/errors.ts';
 import type { TenantRow, ToDaemon } from '../protocol.ts';
 import { type Answer, type Connection, connect } from './connection.ts';
@@ -47,4 +48,11 @@ export async function requestTenants(socket: string): Promise<TenantRow[]> {
     if (answer.type !== 'tenants') throw new HandshakeError(`the daemon answered '${answer.type}'`);
     return answer.rows;
   });
+}
+
+/** The socket of this user's daemon, or of the system's daemon for root. */
+export function defaultSocket(env: NodeJS.ProcessEnv = process.env): string {
+  const { uid } = userInfo();
+  if (uid === 0) return '/run/isoverbs/daemon.sock';
+  return `${env.XDG_RUNTIME_DIR ?? `/tmp/isoverbs-${uid}`}/isoverbs.sock`;
 }

@@ -8,7 +8,6 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from '
 import { DriverError } from '../../verbs/errors.ts';
 import * as P from './protocol.ts';
 import { openReply } from './reply.ts';
-import { wake } from './sleep.ts';
 
 /** Reads of a word before the thread sleeps on it: about 20 us. */
 const SPINS = 4000;
@@ -177,7 +176,7 @@ export class WorkerLink {
 
   /** Wakes the worker if it sleeps. */
   wake(): void {
-    wake(this.control);
+    P.wake(this.control);
   }
 
   /** Serves the worker's request, if there is one. @returns whether there was one */

@@ -13,7 +13,6 @@ import * as P from './protocol.ts';
 import type { RemoteDevice } from './remote-device.ts';
 import { replyOf } from './reply.ts';
 import type { Requests } from './requests.ts';
-import { beginSleep, endSleep } from './sleep.ts';
 
 /** How long the loop polls before the event loop gets to run. */
 const SLICE_MS = 0.05;
@@ -72,7 +71,7 @@ export class Loop {
   /** Called when there may be work. */
   resume(): void {
     this.lastWorkMs = performance.now();
-    endSleep(this.control);
+    P.endSleep(this.control);
     this.schedule();
   }
 
@@ -133,7 +132,7 @@ export class Loop {
 
   private sleep(): void {
     const { control } = this;
-    const wakes = beginSleep(control);
+    const wakes = P.beginSleep(control);
     // Work that arrived before STATE was set did not wake this thread, so check for it.
     const isWork =
       Atomics.load(control, P.CALL) !== control[P.RETURNED] ||
@@ -184,7 +183,7 @@ export class Loop {
   }
 
   private readonly timerEnded = (): void => {
-    endSleep(this.control);
+    P.endSleep(this.control);
     this.schedule();
   };
 

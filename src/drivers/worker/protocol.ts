@@ -203,3 +203,30 @@ export type Reply = { value: unknown } | { error: { code: string; message: strin
 
 /** Events that the worker sends to the application's listeners. */
 export type WorkerEvent = { event: 'completion' | 'async'; of: number; args: number[] } | { serve: true };
+
+// How the worker goes to sleep and is woken: both halves of a handshake over STATE and WAKE.
+
+/**
+ * Announces that the worker sleeps, unless a final check finds work. @returns the number of wake-ups so far,
+ * for which it must not wait
+ */
+export function beginSleep(control: Int32Array): number {
+  // Read before the announcement: a thread that sees the worker asleep wakes it at once, and nothing would
+  // wake it a second time.
+  const wakes = Atomics.load(control, WAKE);
+  Atomics.store(control, STATE, ASLEEP);
+  return wakes;
+}
+
+/** The worker is running. */
+export function endSleep(control: Int32Array): void {
+  Atomics.store(control, STATE, RUNNING);
+}
+
+/** Called by the application's thread: wakes the worker if it sleeps. */
+export function wake(control: Int32Array): void {
+  if (Atomics.load(control, STATE) !== ASLEEP) return;
+  if (Atomics.compareExchange(control, STATE, ASLEEP, RUNNING) !== ASLEEP) return;
+  Atomics.add(control, WAKE, 1);
+  Atomics.notify(control, WAKE);
+}

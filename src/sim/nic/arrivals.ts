@@ -2,10 +2,11 @@
  * The last leg of a packet: from the cable or the last switch into the receiver, and on to its queue pair.
  */
 import * as C from '../../verbs/constants.ts';
+import { EV_COPY } from '../kernel/event-kinds.ts';
 import { CONGESTED, PKT_ACK, PKT_DATAGRAM, PKT_RESPONSE } from '../kernel/packets.ts';
 import { MULTICAST } from '../network/address.ts';
 import { congested } from '../network/dcqcn.ts';
-import { enter } from '../network/multicast.ts';
+import type { SwitchNetwork } from '../network/switches.ts';
 import { onAck, onResponse } from '../transport/acknowledgements.ts';
 import type { Qp } from '../transport/qp.ts';
 import { onRequest } from '../transport/responder.ts';
@@ -18,6 +19,33 @@ export function offCable(world: World, port: number, p: number): void {
   const { switchNetwork } = world;
   if (switchNetwork !== null && (port & 1) === 0) enter(world, switchNetwork, p);
   else arrive(world, p);
+}
+
+/**
+ * A packet entered the first switch. Of a multicast packet, that switch creates a copy for each host of the group, and each
+ * copy takes its own path.
+ */
+function enter(world: World, switchNetwork: SwitchNetwork, p: number): void {
+  if (switchNetwork.receiverOf(p) !== MULTICAST) {
+    switchNetwork.receive(switchNetwork.portOfHost(switchNetwork.senderOf(p)), p);
+    return;
+  }
+  const from = switchNetwork.senderOf(p);
+  const bytes = switchNetwork.sizeOf(p);
+  let host = MULTICAST;
+  for (const qp of world.packets.ah[p]!.group!.queuePairs) {
+    if (qp.host === host) continue;
+    host = qp.host;
+    const copy = world.packets.copy(p, world.packets.length[p]);
+    switchNetwork.tag(copy, bytes, from, host);
+    if (host !== from) switchNetwork.receive(switchNetwork.portOfHost(from), copy);
+    else {
+      // The sending NIC hands copies to its own queue pairs.
+      world.events.due[0] = world.clock[0];
+      world.events.push(EV_COPY, copy, 0, 0);
+    }
+  }
+  world.packets.release(p);
 }
 
 /** A packet reached its destination NIC; link faults apply here. */
