@@ -218,8 +218,10 @@ class HostCoordinator implements DeviceCoordinator {
     return this.inner.membersOf(ruler);
   }
 
+  /** An agent has set grants itself, which take their way to members like those of a ruler. */
   markChanged(member: number): void {
     this.inner.markChanged(member);
+    this.deliver(null);
   }
 
   setLink(linkGbps: number): void {
@@ -273,8 +275,8 @@ class HostCoordinator implements DeviceCoordinator {
     if (this.hasChanges) this.news();
   }
 
-  /** Sends members the grants that have changed in a decision of this ruler. */
-  private deliver(ruler: Columned): void {
+  /** Sends members the grants that have changed in a decision of this ruler; null: without a decision. */
+  private deliver(ruler: Columned | null): void {
     const { core, inner } = this;
     const { grantNs } = core.costs;
     const grants = this.takeGrants(ruler);
@@ -291,7 +293,7 @@ class HostCoordinator implements DeviceCoordinator {
   }
 
   /** The grants that members have yet to see, of each ruler that has changed any. */
-  private takeGrants(ruler: Columned): SentGrants[] {
+  private takeGrants(ruler: Columned | null): SentGrants[] {
     const { pages } = this;
     const { marks, rowLimit, layout } = this.inner.members;
     const { places } = layout;
@@ -303,7 +305,7 @@ class HostCoordinator implements DeviceCoordinator {
       if (page === undefined) continue;
       for (const place of places) {
         const isChanged =
-          (mark & place.mark) !== 0 || (place.name === ruler.name && page.isAloneUnder(place));
+          (mark & place.mark) !== 0 || (place.name === ruler?.name && page.isAloneUnder(place));
         if (isChanged && place.byMembers !== true)
           grants.push({ page, ruler: place, values: page.send(place) });
       }

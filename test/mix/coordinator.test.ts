@@ -105,46 +105,46 @@ describe('coordinator down', () => {
   });
 });
 
-describe('a context that joins', () => {
-  /** Coordinators of one host, and the time of the simulation, which `runTo` advances. */
-  function coordinatorsOf(costs: Partial<CoordinatorCosts> = {}) {
-    const clock = new Float64Array(1);
-    const calls: { timeNs: number; action: () => void }[] = [];
-    const callAt = (timeNs: number, action: () => void) => calls.push({ timeNs, action });
-    const coordinators = new Coordinators({ clock, callAt }, { ...COORDINATOR_COSTS, ...costs }, 1);
-    const runTo = (timeNs: number) => {
-      for (;;) {
-        const due = calls.filter((one) => one.timeNs <= timeNs).sort((a, b) => a.timeNs - b.timeNs);
-        if (due.length === 0) break;
-        calls.splice(calls.indexOf(due[0]), 1);
-        clock[0] = due[0].timeNs;
-        due[0].action();
-      }
-      clock[0] = timeNs;
-    };
-    return { coordinators, coordinator: coordinators.create('sim0'), runTo };
-  }
-
-  const limit: Column = { name: 'limit', unit: '1', min: 0, max: 9, default: 0, alone: 7 };
-  const number: Column = { name: 'members', unit: '1', min: 0, max: 9, default: 1 };
-  /** Grants every member no limit, which is the default, and the number of members. */
-  const counting: Ruler<null> = {
-    name: 'counting',
-    reports: [],
-    grants: [limit, number],
-    rules: { safeParse: () => ({ success: true, data: null }) },
-    begin: (members) => ({
-      decide(_rules, _nowNs, changed) {
-        members.tenants.group();
-        for (let member = 0; member < members.tenants.memberLimit; member++) {
-          members.grant('limit').set(member, 0);
-          if (members.grant('members').set(member, members.tenants.length)) changed(member);
-        }
-      },
-    }),
+/** Coordinators of one host, and the time of the simulation, which `runTo` advances. */
+function coordinatorsOf(costs: Partial<CoordinatorCosts> = {}) {
+  const clock = new Float64Array(1);
+  const calls: { timeNs: number; action: () => void }[] = [];
+  const callAt = (timeNs: number, action: () => void) => calls.push({ timeNs, action });
+  const coordinators = new Coordinators({ clock, callAt }, { ...COORDINATOR_COSTS, ...costs }, 1);
+  const runTo = (timeNs: number) => {
+    for (;;) {
+      const due = calls.filter((one) => one.timeNs <= timeNs).sort((a, b) => a.timeNs - b.timeNs);
+      if (due.length === 0) break;
+      calls.splice(calls.indexOf(due[0]), 1);
+      clock[0] = due[0].timeNs;
+      due[0].action();
+    }
+    clock[0] = timeNs;
   };
-  const grants = (page: MemberPage | null) => [...page!.columns(counting).grants];
+  return { coordinators, coordinator: coordinators.create('sim0'), runTo };
+}
 
+const limit: Column = { name: 'limit', unit: '1', min: 0, max: 9, default: 0, alone: 7 };
+const number: Column = { name: 'members', unit: '1', min: 0, max: 9, default: 1 };
+/** Grants every member no limit, which is the default, and the number of members. */
+const counting: Ruler<null> = {
+  name: 'counting',
+  reports: [],
+  grants: [limit, number],
+  rules: { safeParse: () => ({ success: true, data: null }) },
+  begin: (members) => ({
+    decide(_rules, _nowNs, changed) {
+      members.tenants.group();
+      for (let member = 0; member < members.tenants.memberLimit; member++) {
+        members.grant('limit').set(member, 0);
+        if (members.grant('members').set(member, members.tenants.length)) changed(member);
+      }
+    },
+  }),
+};
+const grants = (page: MemberPage | null) => [...page!.columns(counting).grants];
+
+describe('a context that joins', () => {
   test('while the coordinator is down, is free and unseen until the coordinator is up', () => {
     const { coordinators, coordinator, runTo } = coordinatorsOf();
     let news = 0;
@@ -185,6 +185,23 @@ describe('a context that joins', () => {
     runTo(200);
     expect(grants(next)).toEqual([0, 2]);
   });
+});
+
+test('grants that are set without a decision reach members, after grantNs', () => {
+  for (const grantNs of [0, 100]) {
+    const { coordinator, runTo } = coordinatorsOf({ grantNs });
+    const page = coordinator.join('a');
+    coordinator.decide(counting, null, 0);
+    runTo(100);
+    coordinator.takeChanges();
+    coordinator.membersOf!(counting).grant('members').set(page!.row, 5);
+    coordinator.markChanged!(page!.row);
+    runTo(150);
+    expect(grants(page)).toEqual([0, grantNs === 0 ? 5 : 1]);
+    runTo(200);
+    expect(grants(page)).toEqual([0, 5]);
+    expect(coordinator.takeChanges()).toEqual([page!.row]);
+  }
 });
 
 test('coordinators of two providers are separate, and withCoordinators() ends with its function', () => {
