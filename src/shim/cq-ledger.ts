@@ -186,9 +186,7 @@ export function settleSend(qp: QpLedger, words: Uint32Array, at: number): boolea
 
 /** An earlier piece of the request at `issued` failed: the rest of it is never issued. */
 function abandonPartial(qp: QpLedger): void {
-  qp.sums[2] = 0;
-  qp.partial = false;
-  qp.lookupIssued = false;
+  qp.beginNext();
   qp.issued = (qp.issued + 1) | 0;
 }
 

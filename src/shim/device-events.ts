@@ -1,8 +1,19 @@
 /**
  * Asynchronous events. The shim listens for those that fail a queue pair: a responder's errors have no completion, and
- * held requests would wait for ever. All events are passed on to the application when it listens.
+ * held requests would wait for ever. All events are passed on to the application when it listens, but for those of the
+ * policy's own queue pairs.
  */
-import { IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR } from '../verbs/constants.ts';
+import {
+  IBV_EVENT_COMM_EST,
+  IBV_EVENT_CQ_ERR,
+  IBV_EVENT_PATH_MIG,
+  IBV_EVENT_PATH_MIG_ERR,
+  IBV_EVENT_QP_ACCESS_ERR,
+  IBV_EVENT_QP_FATAL,
+  IBV_EVENT_QP_LAST_WQE_REACHED,
+  IBV_EVENT_QP_REQ_ERR,
+  IBV_EVENT_SQ_DRAINED,
+} from '../verbs/constants.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { AsyncListener } from '../verbs/types.ts';
 
@@ -14,16 +25,35 @@ interface ContextEvents {
   pending: [event: number, element: number][];
 }
 
+/** Events with which a queue pair fails. */
 const FAILURES = new Set([IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR]);
+
+/** Events whose element is a queue pair or a CQ. */
+const OF_QUEUES = new Set([
+  ...FAILURES,
+  IBV_EVENT_CQ_ERR,
+  IBV_EVENT_COMM_EST,
+  IBV_EVENT_SQ_DRAINED,
+  IBV_EVENT_PATH_MIG,
+  IBV_EVENT_PATH_MIG_ERR,
+  IBV_EVENT_QP_LAST_WQE_REACHED,
+]);
 
 export class DeviceEvents {
   private readonly next: Provider;
   private readonly failed: (qp: number) => void;
+  private readonly isInternal: (element: number, isFailure: boolean) => boolean;
   private readonly contexts = new Map<number, ContextEvents>();
 
-  constructor(next: Provider, failed: (qp: number) => void) {
+  /** @param isInternal whether a queue pair or CQ, which may have failed, is one that the application does not know */
+  constructor(
+    next: Provider,
+    failed: (qp: number) => void,
+    isInternal: (element: number, isFailure: boolean) => boolean,
+  ) {
     this.next = next;
     this.failed = failed;
+    this.isInternal = isInternal;
   }
 
   /** Listens for failures of this context's queue pairs. */
@@ -62,7 +92,9 @@ export class DeviceEvents {
 
   private listen(context: number, state: ContextEvents): void {
     this.next.watchAsyncEvents(context, (event, element) => {
-      if (FAILURES.has(event)) this.failed(element);
+      const isFailure = FAILURES.has(event);
+      if (OF_QUEUES.has(event) && this.isInternal(element, isFailure)) return;
+      if (isFailure) this.failed(element);
       state.pending.push([event, element]);
       this.deliver(context, state);
     });

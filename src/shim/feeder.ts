@@ -2,7 +2,7 @@
  * Calls the policy: with one event at a time, deferring those that arise within another, and with `feed`, for held
  * requests, at a post, after completions and after a failure.
  */
-import { IBV_QP_STATE, IBV_QPS_ERR, ISO_WR_WAIT } from '../verbs/constants.ts';
+import { IBV_QP_STATE, IBV_QPS_ERR, IBV_WC_SUCCESS, ISO_WR_WAIT } from '../verbs/constants.ts';
 import { sameLabels, withLabels } from '../verbs/labels.ts';
 import type { Provider, QpReport } from '../verbs/provider.ts';
 import { assertLedger } from './assertions.ts';
@@ -60,7 +60,7 @@ export class Feeder {
 
   constructor(parts: FeederParts) {
     this.parts = parts;
-    const { next, tables, events, policy } = parts;
+    const { next, tables, events, deviceEvents, policy } = parts;
     this.reportsCompletions = policy.onCompleted !== undefined;
     this.timers = new Timers(next, (token) => {
       if (token < LIMITER_TOKENS) this.timerFired(token);
@@ -68,7 +68,12 @@ export class Feeder {
     });
     this.resources = new ResourceKeeper(
       next,
-      { reportToken: (token, status) => this.finishedTokens.push(token, status), channel: parts.channel },
+      {
+        reportToken: (token, status) => this.finishedTokens.push(token, status),
+        pieceEnded: (qp, request, status) => this.pieceEnded(qp, request, status),
+        channel: parts.channel,
+        listen: (context) => deviceEvents.ensureListening(context.handle),
+      },
       parts.counts,
     );
     this.issuer = new Issuer(next, {
@@ -161,14 +166,14 @@ export class Feeder {
 
   /** Handles events that were deferred. */
   drain(): void {
-    const { policy } = this.parts;
+    const { policy, tables } = this.parts;
     while (this.depth === 0 && this.hasDeferred) {
       const { finishedTokens: internals, deferred: changes } = this;
       this.finishedTokens = [];
       this.deferred = [];
       this.depth++;
       try {
-        for (const qp of this.toFeed.splice(0)) this.feed(qp);
+        for (const qp of this.toFeed.splice(0)) if (tables.qp(qp.handle) === qp) this.feed(qp);
         for (const cq of this.justArmed.splice(0)) this.pollArmed(cq);
         for (const change of changes) change();
         for (let i = 0; i < internals.length; i += 2) {
@@ -286,9 +291,19 @@ export class Feeder {
     this.feed(qp);
   }
 
+  /** A piece of an application's request has ended on a twin. */
+  private pieceEnded(handle: number, request: number, status: number): void {
+    const qp = this.parts.tables.qp(handle);
+    if (qp === undefined || !qp.isStriped || qp.issued !== request) return;
+    qp.onTwins--;
+    if (status !== IBV_WC_SUCCESS) qp.twinFailed = true;
+    this.toFeed.push(qp);
+  }
+
   /** The policy does not see a message until the peer's table has been read for it. */
   private feedHeld(qp: QpLedger): void {
-    if (!this.issuer.needsLookup(qp)) this.parts.policy.feed(qp, this.issuer);
+    if (qp.isStriped) this.issuer.settleStriped(qp);
+    if (qp.ready > 0 && !this.issuer.needsLookup(qp)) this.parts.policy.feed(qp, this.issuer);
     if (qp.ready > 0 && this.issuer.needsLookup(qp)) this.issuer.issueLookup(qp);
   }
 

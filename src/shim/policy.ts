@@ -109,7 +109,8 @@ export interface Actions {
   inflightBytes(qp: QpView): number;
   /**
    * Number of held requests that may be issued, including a partly issued one. In a managed queue pair, only enabled
-   * requests count. While the peer is being asked about the oldest request, the number is 0.
+   * requests count. While the peer is being asked about the oldest request, or nothing is left of it but pieces on twins,
+   * the number is 0.
    */
   backlog(qp: QpView): number;
   /** IBV_WR_* of the oldest held request. */
@@ -159,12 +160,14 @@ export interface Actions {
    */
   refuse(qp: QpView): boolean;
   /**
-   * As `piece`, but on a resource in the same protection domain, such as a twin, and at most to the end of the
-   * scatter-gather element. Returns the number of bytes, or 0 if the resource has no room, the request may not be cut
-   * or takes a receive, or an earlier request is not known to be complete. When all bytes have arrived, `deliver` or
-   * `pass` ends the request. `inflight` does not count them.
+   * As `piece`, but on a twin in the same protection domain, and at most to the end of the scatter-gather element.
+   * Pieces of one request may be in flight on several twins and on the queue pair itself, and the shim ends the request
+   * when all have arrived. Until then `backlog` is 0 once nothing is left to issue. Returns the number of bytes, or 0 if
+   * the twin has no room or is not connected, the request may not be cut, or an earlier request is not known to be
+   * complete. `feed` follows when a piece has ended. If one fails, the request begins again, without the twin, which has
+   * failed. `inflight` does not count these pieces.
    */
-  pieceOn(qp: QpView, resource: ResourceView, bytes: number, token: number): number;
+  pieceOn(qp: QpView, twin: ResourceView, bytes: number, token?: number): number;
   /** Posts a request on a resource. Returns false if it has no room. */
   post(resource: ResourceView, request: ResourceRequest): boolean;
   /** Posts a receive into `bytes` at `offsetBytes` of the resource's buffer. Returns false if it has no room. */

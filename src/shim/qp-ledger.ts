@@ -87,6 +87,13 @@ export class QpLedger implements QpView {
   lookupIssued = false;
   sgeIndex = 0;
   sgeOffset = 0;
+  /** Whether the request at `issued` has pieces on twins, how many of them are in flight, and whether one has failed. */
+  isStriped = false;
+  onTwins = 0;
+  twinFailed = false;
+  /** Whether it has pieces on the queue pair itself, and the real number of the last one. */
+  hasPiece = false;
+  lastPiece = 0;
   /** Whether a request failed, so that held requests are posted whole for the device to flush. */
   broken = false;
   /**
@@ -391,6 +398,15 @@ export class QpLedger implements QpView {
     this.executed = false;
     this.partial = false;
     this.lookupIssued = false;
+    this.isStriped = false;
+    this.onTwins = 0;
+    this.hasPiece = false;
+    this.rewind();
+  }
+
+  /** The request at `issued` begins again, if a part of it was issued. */
+  rewind(): void {
+    this.twinFailed = false;
     this.sums[2] = 0;
     this.sgeIndex = 0;
     this.sgeOffset = 0;

@@ -11,6 +11,7 @@ import type { MrInfo, QpAttr, RingInfo } from '../verbs/types.ts';
 import type { ShimContext } from './context.ts';
 import { POSTS } from './counters.ts';
 import type { TwinAddress } from './peer/chunks.ts';
+import { isSend, takesReceive } from './peer/outbox.ts';
 import { NO_TOKEN } from './policy.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import type { LoopbackOptions, ResourceRequest, Resources, ResourceView, TwinOptions } from './resources.ts';
@@ -23,16 +24,20 @@ const RING_SLOTS = 64;
 /** The Q_Key of sinks. */
 export const SINK_QKEY = 0x150f05;
 const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ;
-/** How a twin sends if its queue pair does not yet. */
-const SENDING = { timeout: 14, retryCnt: 7, rnrRetry: 7 };
+/** How a queue pair sends unless it is known better. */
+export const SENDING = { timeout: 14, retryCnt: 7, rnrRetry: 7 };
 /** A mark in the high half of wr_id, whose low half is a token for onInternal. */
 const HAS_TOKEN = 1;
 
 /** The functions of the shim that resources use. */
 export interface ResourcesHost {
   reportToken(token: number, status: number): void;
+  /** A piece has ended: the handle of the application's queue pair, and the number of its request there. */
+  pieceEnded(qp: number, request: number, status: number): void;
   /** The completion channel of a context that the shim listens to. */
   channel(context: ShimContext): number;
+  /** Lets `asyncEvent` receive the events of a context. */
+  listen(context: ShimContext): void;
 }
 
 type Fields = 'context' | 'qp' | 'cq' | 'qpNum' | 'options' | 'pd' | 'mr' | 'ofQp';
@@ -42,7 +47,6 @@ export class Resource implements ResourceView {
   readonly qp: number;
   readonly cq: number;
   readonly qpNum: number;
-  readonly depth: number;
   /** The protection domain of a loopback or sink; 0 for a twin, which is in that of its queue pair. */
   readonly pd: number;
   readonly mr: MrInfo | null;
@@ -58,6 +62,8 @@ export class Resource implements ResourceView {
   posted = 0;
   freed = 0;
   armed = false;
+  /** By slot: queue pair and request that a piece belongs to, if it is one. Made for the first piece. */
+  private pieces: Int32Array | null = null;
 
   constructor(fields: Pick<Resource, Fields>) {
     this.context = fields.context;
@@ -65,7 +71,6 @@ export class Resource implements ResourceView {
     this.cq = fields.cq;
     this.qpNum = fields.qpNum;
     this.options = fields.options;
-    this.depth = fields.options.depth;
     this.pd = fields.pd;
     this.mr = fields.mr;
     this.ofQp = fields.ofQp;
@@ -73,7 +78,33 @@ export class Resource implements ResourceView {
   }
 
   get room(): number {
-    return (this.depth - (this.posted - this.freed)) | 0;
+    return (this.options.depth - (this.posted - this.freed)) | 0;
+  }
+
+  /** A request was written; `qp`: whose piece it is; 0: nobody's. */
+  push(qp: number, request: number): void {
+    if (qp !== 0 || this.pieces !== null) {
+      this.pieces ??= new Int32Array(2 * 2 ** Math.ceil(Math.log2(this.options.depth)));
+      const at = (2 * this.posted) & (this.pieces.length - 1);
+      this.pieces[at] = qp;
+      this.pieces[at + 1] = request;
+    }
+    this.posted = (this.posted + 1) | 0;
+  }
+
+  /** The request with this number has ended, or was not posted: reports it if it is a piece. */
+  finishPiece(host: ResourcesHost, seq: number, status: number): void {
+    const { pieces } = this;
+    if (pieces === null) return;
+    const at = (2 * seq) & (pieces.length - 1);
+    if (pieces[at] === 0) return;
+    host.pieceEnded(pieces[at], pieces[at + 1], status);
+    pieces[at] = 0;
+  }
+
+  /** Whether a piece of this queue pair is in flight. */
+  carries(qp: number): boolean {
+    return this.pieces?.some((word, at) => at % 2 === 0 && word === qp) === true;
   }
 }
 
@@ -109,7 +140,11 @@ export class ResourceKeeper {
       context,
       loopback: (options) => this.loopback(context, options),
       sink: () => this.sink(context),
-      twins: (options) => context.twinKinds.push(options) - 1,
+      twins: (options) => {
+        // A peer can cause events of a twin.
+        this.host.listen(context);
+        return context.twinKinds.push(options) - 1;
+      },
       twin: (qp, kind) => (qp as QpLedger).twins[kind] ?? null,
     };
   }
@@ -207,6 +242,9 @@ export class ResourceKeeper {
     const { next } = this;
     if (this.owner === resource) this.pending = 0;
     resource.connected = false;
+    for (let seq = resource.freed; seq !== resource.posted; seq = (seq + 1) | 0) {
+      resource.finishPiece(this.host, seq, C.IBV_WC_WR_FLUSH_ERR);
+    }
     next.destroyQp(resource.qp);
     next.destroyCq(resource.cq);
     if (resource.mr !== null) next.deregMr(resource.mr.handle);
@@ -240,28 +278,14 @@ export class ResourceKeeper {
     return { portNum: 1, pkeyIndex: 0, pathMtu: activeMtu, ah, ...SENDING };
   }
 
-  /** Connects a twin over the path of its queue pair, which is in RTR or beyond. */
-  connectTwin(twin: Resource, peer: TwinAddress): void {
-    const qp = twin.ofQp as QpLedger;
-    const { attr } = this.next.queryQp(qp.handle);
-    // In RTR, the application has not chosen yet how it sends.
-    const { maxDestRdAtomic: maxRdAtomic } = attr;
-    const path = qp.state < C.IBV_QPS_RTS ? { ...attr, ...SENDING, maxRdAtomic } : attr;
-    this.toRts(twin, { ...path, destQpNum: peer.qpNum }, twin.options.access ?? qp.accessFlags);
-    twin.connected = true;
-  }
-
-  /** The application has changed what its queue pair grants to the peer. */
-  setAccess(qp: QpLedger): void {
-    for (const twin of qp.twins as Resource[]) {
-      const follows = twin.connected && twin.options.access === undefined;
-      if (follows) this.modify(twin, { qpAccessFlags: qp.accessFlags });
-    }
-  }
-
-  /** The queue pair has failed or was reset: ends its twins, so that nothing of it is on its way any more. */
+  /**
+   * The queue pair has failed, was reset or is destroyed: ends its twins, and those that carry pieces of its requests, so
+   * that nothing of it is on its way any more.
+   */
   endTwins(qp: QpLedger): void {
     for (const twin of qp.twins as Resource[]) this.end(twin);
+    if (!qp.isStriped) return;
+    for (const resource of this.byCq.values()) if (resource.carries(qp.handle)) this.end(resource);
   }
 
   private end(twin: Resource): void {
@@ -278,11 +302,11 @@ export class ResourceKeeper {
     return { qpNum, bufferAddr: isShared ? (mr?.addr ?? 0) : 0, rkey: isShared ? (mr?.rkey ?? 0) : 0 };
   }
 
-  private modify(resource: Resource, attr: QpAttr): void {
+  modify(resource: Resource, attr: QpAttr): void {
     this.next.modifyQp(resource.qp, attr, maskOf(attr));
   }
 
-  private toRts(resource: Resource, path: QpAttr, qpAccessFlags: number): void {
+  toRts(resource: Resource, path: QpAttr, qpAccessFlags: number): void {
     const modify = (attr: QpAttr) => this.modify(resource, attr);
     const { pkeyIndex = 0, portNum = 1, pathMtu, destQpNum, ah } = path;
     modify({ qpState: C.IBV_QPS_INIT, pkeyIndex, portNum, qpAccessFlags });
@@ -295,10 +319,8 @@ export class ResourceKeeper {
   post(resource: Resource, request: ResourceRequest): boolean {
     if (resource.room < 1 || !resource.connected) return false;
     const { opcode, bytes, token } = request;
-    const at = this.slot(resource);
+    const at = this.slot(resource, token);
     const w = this.words;
-    w[at] = token;
-    w[at + 1] = token === NO_TOKEN ? 0 : HAS_TOKEN;
     const isMessage = opcode < C.ISO_WR_WAIT;
     const flags = request.signaled || token !== NO_TOKEN ? C.IBV_SEND_SIGNALED : 0;
     const hasData = isMessage && bytes > 0;
@@ -317,48 +339,50 @@ export class ResourceKeeper {
       else if (hasData) this.element(resource, at, request.offsetBytes, bytes);
     }
     this.pending++;
-    resource.posted = (resource.posted + 1) | 0;
+    resource.push(0, 0);
     this.counts[POSTS]++;
     return true;
   }
 
   /**
-   * Writes a piece of an application's request. `held[from..]` is the request's slot, `sge` the word of the element in
-   * which the piece begins, `sgeOffset` the offset within it.
+   * Writes a piece of the oldest held request of a queue pair. `from` is the word of its slot, `sge` that of the element
+   * in which the piece begins.
    */
   piece(
     resource: Resource,
-    held: Uint32Array,
-    source: { from: number; offsetBytes: number; sge: number; sgeOffset: number },
+    qp: QpLedger,
+    { from, sge }: { from: number; sge: number },
     bytes: number,
     token: number,
   ): void {
-    const { from, sge } = source;
-    const at = this.slot(resource);
+    const { held, sgeOffset } = qp;
+    const [, , offset] = qp.sums;
+    const at = this.slot(resource, token);
     const w = this.words;
-    w[at] = token;
-    w[at + 1] = token === NO_TOKEN ? 0 : HAS_TOKEN;
-    const hasData = bytes > 0 ? 1 << 16 : 0;
-    w[at + L.WR_OP] = (held[from + L.WR_OP] & 0xff) | (C.IBV_SEND_SIGNALED << 8) | hasData;
-    const remote = held[from + L.WR_REMOTE_LO] + source.offsetBytes;
-    w[at + L.WR_REMOTE_LO] = remote;
-    w[at + L.WR_REMOTE_HI] = held[from + L.WR_REMOTE_HI] + (remote >= TWO32 ? 1 : 0);
-    w[at + L.WR_RKEY] = held[from + L.WR_RKEY];
-    const local = held[sge] + source.sgeOffset;
+    const opcode = held[from + L.WR_OP] & 0xff;
+    const isMessage = takesReceive(opcode);
+    w[at + L.WR_OP] = (isMessage ? C.IBV_WR_RDMA_WRITE : opcode) | (C.IBV_SEND_SIGNALED << 8) | (1 << 16);
+    if (isSend(opcode)) {
+      qp.outbox!.aim(w, at, offset);
+    } else {
+      const remote = held[from + L.WR_REMOTE_LO] + offset;
+      w[at + L.WR_REMOTE_LO] = remote;
+      w[at + L.WR_REMOTE_HI] = held[from + L.WR_REMOTE_HI] + (remote >= TWO32 ? 1 : 0);
+      w[at + L.WR_RKEY] = held[from + L.WR_RKEY];
+    }
+    const local = held[sge] + sgeOffset;
     w[at + L.WR_SGE0] = local;
     w[at + L.WR_SGE0 + L.SGE_HI] = held[sge + L.SGE_HI] + (local >= TWO32 ? 1 : 0);
     w[at + L.WR_SGE0 + L.SGE_LENGTH] = bytes;
     w[at + L.WR_SGE0 + L.SGE_LKEY] = held[sge + L.SGE_LKEY];
     this.pending++;
-    resource.posted = (resource.posted + 1) | 0;
+    resource.push(qp.handle, qp.issued);
   }
 
   receive(resource: Resource, offsetBytes: number, bytes: number, token: number): boolean {
     this.flush();
-    const at = this.slot(resource);
+    const at = this.slot(resource, token);
     const w = this.words;
-    w[at] = token;
-    w[at + 1] = token === NO_TOKEN ? 0 : HAS_TOKEN;
     w[at + L.WR_OP] = bytes > 0 ? 1 << 16 : 0;
     if (bytes > 0) this.element(resource, at, offsetBytes, bytes);
     const taken = this.next.postRecv(resource.qp, this.ring!.handle, 0, 1);
@@ -379,14 +403,18 @@ export class ResourceKeeper {
     w[at + L.WR_SGE0 + L.SGE_LKEY] = lkey;
   }
 
-  private slot(resource: Resource): number {
+  /** The word at which the next slot begins, whose wr_id is the token. */
+  private slot(resource: Resource, token: number): number {
     if (this.pending > 0 && (this.owner !== resource || this.pending === RING_SLOTS)) this.flush();
     if (this.ring === null) {
       this.ring = this.next.createWrRing(RING_SLOTS, 1, 0);
       this.words = new Uint32Array(this.ring.memory);
     }
     this.owner = resource;
-    return L.HEADER_WORDS + this.pending * L.SLOT_WORDS;
+    const at = L.HEADER_WORDS + this.pending * L.SLOT_WORDS;
+    this.words[at] = token;
+    this.words[at + 1] = token === NO_TOKEN ? 0 : HAS_TOKEN;
+    return at;
   }
 
   /** Posts what was written: at the end of an event, or before a request of another resource. */
@@ -402,7 +430,10 @@ export class ResourceKeeper {
     for (let i = taken; i < n; i++) {
       const at = L.HEADER_WORDS + i * L.SLOT_WORDS;
       if (this.words[at + 1] === HAS_TOKEN) this.host.reportToken(this.words[at], C.IBV_WC_GENERAL_ERR);
+      resource.finishPiece(this.host, (resource.posted + i - taken) | 0, C.IBV_WC_GENERAL_ERR);
     }
+    // A refused piece would be refused again.
+    if (taken < n && resource.ofQp !== null) this.end(resource);
     this.arm(resource);
   }
 
@@ -422,6 +453,16 @@ export class ResourceKeeper {
     this.next.reqNotifyCq(resource.cq, false);
   }
 
+  /** An asynchronous event of a queue pair or CQ. Returns whether that is a resource's. */
+  asyncEvent(element: number, isFailure: boolean): boolean {
+    for (const resource of this.byCq.values()) {
+      if (element !== resource.qp && element !== resource.cq) continue;
+      if (isFailure && resource.ofQp !== null) this.end(resource);
+      return true;
+    }
+    return false;
+  }
+
   /** A completion event of a CQ that is not the application's. */
   event(cq: number): void {
     const resource = this.byCq.get(cq);
@@ -435,8 +476,7 @@ export class ResourceKeeper {
 
   /** Used by programs that only poll, in which events never run. */
   pollAll(context: ShimContext): void {
-    for (const resource of context.resources) this.poll(resource as Resource);
-    for (const resource of this.byCq.values()) if (resource.ofQp?.context === context) this.poll(resource);
+    for (const resource of this.byCq.values()) if (resource.context === context) this.poll(resource);
   }
 
   private poll(resource: Resource): void {
@@ -448,7 +488,10 @@ export class ResourceKeeper {
       for (let i = 0; i < n; i++) {
         const at = L.HEADER_WORDS + i * L.SLOT_WORDS;
         const op = words[at + L.WC_OP];
-        if ((op & L.WC_RECV_SIDE) === 0) resource.freed = (words[at + L.WC_SEQ] + 1) | 0;
+        if ((op & L.WC_RECV_SIDE) === 0) {
+          resource.freed = (words[at + L.WC_SEQ] + 1) | 0;
+          resource.finishPiece(this.host, words[at + L.WC_SEQ], op & 0xff);
+        }
         if ((op & 0xff) !== C.IBV_WC_SUCCESS && resource.ofQp !== null) this.end(resource);
         if (words[at + L.WC_ID_HI] === HAS_TOKEN) this.host.reportToken(words[at], op & 0xff);
       }

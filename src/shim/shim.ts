@@ -116,7 +116,11 @@ class Shim {
         this.feeder.drain();
       },
     });
-    this.deviceEvents = new DeviceEvents(next, (qp) => this.onDeviceFailure(qp));
+    this.deviceEvents = new DeviceEvents(
+      next,
+      (qp) => this.onDeviceFailure(qp),
+      (element, isFailure) => this.feeder.resources.asyncEvent(element, isFailure),
+    );
     this.feeder = new Feeder({
       policy,
       next,
@@ -144,6 +148,7 @@ class Shim {
     const { policy, next, tables, feeder } = this;
     return new Twins({
       policyName: policy.name,
+      next,
       tables,
       keeper: feeder.resources,
       below: this.peers?.verbs() ?? next,
@@ -396,7 +401,7 @@ class Shim {
     if (qp === undefined) return;
     if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) {
       qp.accessFlags = attr.qpAccessFlags ?? 0;
-      this.feeder.resources.setAccess(qp);
+      this.twins?.setAccess(qp);
     }
     if ((mask & IBV_QP_AV) !== 0) this.setPath(qp, attr.ah);
     this.peers?.modified(qp, attr, mask);
@@ -457,6 +462,7 @@ class Shim {
     if (qp !== undefined) this.countCompletions(qp);
     this.next.destroyQp(handle);
     if (qp === undefined) return;
+    this.feeder.resources.endTwins(qp);
     this.feeder.resources.dropTwins(qp);
     addCounts(this.destroyedCounts, qp.counts);
     addCounts(qp.context.destroyedCounts, qp.counts);

@@ -1,5 +1,6 @@
 /** The Actions of a policy: its queries about a queue pair's oldest held request, and its actions on it. */
 import {
+  IBV_QPS_RTS,
   IBV_QPT_RC,
   IBV_SEND_INLINE,
   IBV_WC_GENERAL_ERR,
@@ -15,7 +16,7 @@ import type { Provider, WaitSupport } from '../../verbs/provider.ts';
 import type { ShimContext } from '../context.ts';
 import { EMULATED, PIECES, SPLIT, WAITS } from '../counters.ts';
 import { takesReceive } from '../peer/outbox.ts';
-import type { Actions, ContextView, QpView } from '../policy.ts';
+import { type Actions, type ContextView, NO_TOKEN, type QpView } from '../policy.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import type { Resource } from '../resource-keeper.ts';
 import type { ResourceRequest, ResourceView } from '../resources.ts';
@@ -77,7 +78,7 @@ export class Issuer extends SyntheticWriter implements Actions {
 
   backlog(view: QpView): number {
     const qp = view as QpLedger;
-    return qp.broken || this.needsLookup(qp) ? 0 : qp.ready;
+    return qp.broken || this.needsLookup(qp) || this.awaitsTwins(qp) ? 0 : qp.ready;
   }
 
   passPlain(view: QpView, below: number): void {
@@ -136,7 +137,7 @@ export class Issuer extends SyntheticWriter implements Actions {
 
   deliver(view: QpView, status: number, bytes: number): boolean {
     const qp = view as QpLedger;
-    if (qp.broken || qp.backlog === 0) return false;
+    if (qp.broken || qp.backlog === 0 || qp.onTwins > 0) return false;
     const row = qp.issued & qp.mask;
     const completes = status !== IBV_WC_SUCCESS || qp.visible[row] !== 0;
     // Its completion must follow those of the requests before it.
@@ -163,8 +164,8 @@ export class Issuer extends SyntheticWriter implements Actions {
     qp.consumed[row] = qp.visible[row] === 0 ? 1 : 0;
     qp.beginNext();
     qp.issued = (qp.issued + 1) | 0;
-    if (qp.visible[row] === 0) return;
     if (wasIdle) qp.head = qp.issued;
+    if (qp.visible[row] === 0) return;
     cq.push(syntheticCompletion(qp, (qp.issued - 1) | 0, IBV_WC_SUCCESS, bytes), 0);
     cq.produced = (cq.produced + 1) | 0;
     this.host.synthesised(cq);
@@ -212,12 +213,10 @@ export class Issuer extends SyntheticWriter implements Actions {
     return BLOCKED;
   }
 
-  pieceOn(view: QpView, resource: ResourceView, bytes: number, token: number): number {
+  pieceOn(view: QpView, resource: ResourceView, bytes: number, token: number = NO_TOKEN): number {
     const qp = view as QpLedger;
-    const target = resource as Resource;
-    if (qp.backlog === 0 || !this.splittable(qp) || target.room < 1 || !target.connected) return 0;
-    // Nothing orders two queue pairs: all earlier requests must have ended.
-    if (qp.head !== qp.issued || takesReceive(this.nextOpcode(qp))) return 0;
+    const twin = resource as Resource;
+    if (this.backlog(qp) === 0 || !this.mayLeave(qp, twin)) return 0;
     const row = qp.issued & qp.mask;
     const from = row * qp.stride;
     const total = qp.bytes[row];
@@ -229,8 +228,7 @@ export class Issuer extends SyntheticWriter implements Actions {
     }
     const take = Math.min(bytes, qp.held[sge + L.SGE_LENGTH] - qp.sgeOffset, total - qp.sums[2]);
     if (!(take > 0)) return 0;
-    const source = { from, offsetBytes: qp.sums[2], sge, sgeOffset: qp.sgeOffset };
-    this.host.resources.piece(target, qp.held, source, take, token);
+    this.host.resources.piece(twin, qp, { from, sge }, take, token);
     if (!qp.partial) {
       if (!qp.lookupIssued) qp.first[row] = qp.realPosted;
       qp.counts[SPLIT]++;
@@ -238,9 +236,39 @@ export class Issuer extends SyntheticWriter implements Actions {
     qp.counts[PIECES]++;
     qp.partial = true;
     qp.split[row] = 1;
+    qp.isStriped = true;
+    qp.onTwins++;
     qp.sums[2] += take;
     qp.sgeOffset += take;
     return take;
+  }
+
+  /** Whether a piece of the oldest held request may go to a twin. */
+  private mayLeave(qp: QpLedger, twin: Resource): boolean {
+    if (twin.room < 1 || !twin.connected || twin.ofQp?.pd !== qp.pd) return false;
+    // Nothing orders two queue pairs: all earlier requests must have ended.
+    if (qp.state !== IBV_QPS_RTS || qp.head !== qp.issued || !this.splittable(qp)) return false;
+    // The device refuses READs if it may have none outstanding.
+    return qp.maxRdAtomic > 0 || this.nextOpcode(qp) !== IBV_WR_RDMA_READ;
+  }
+
+  /** Once no piece is left on twins: ends the oldest held request if it is issued whole, or begins it again. */
+  settleStriped(qp: QpLedger): void {
+    if (qp.onTwins > 0 || !this.awaitsTwins(qp)) return;
+    const row = qp.issued & qp.mask;
+    if (qp.twinFailed) {
+      // On the queue pair itself, the pieces either arrive or fail with the right status.
+      qp.rewind();
+    } else if (takesReceive(this.nextOpcode(qp))) {
+      this.endMessage(qp, row);
+      this.finish(qp, row);
+    } else if (qp.hasPiece && ((qp.lastPiece - qp.realFreed) | 0) >= 0) {
+      const { lastPiece } = qp;
+      this.finish(qp, row);
+      qp.last[row] = lastPiece;
+    } else {
+      this.succeed(qp, row, qp.bytes[row]);
+    }
   }
 
   post(resource: ResourceView, request: ResourceRequest): boolean {

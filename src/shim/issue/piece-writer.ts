@@ -101,7 +101,7 @@ export class PieceWriter {
 
   nextBytes(view: QpView): number {
     const qp = view as QpLedger;
-    if (qp.issued === qp.appPosted || this.needsLookup(qp)) return -1;
+    if (qp.issued === qp.appPosted || this.needsLookup(qp) || this.awaitsTwins(qp)) return -1;
     if (qp.context.limiter !== null && qp.issued === qp.licensed) return -1;
     return qp.bytes[qp.issued & qp.mask] - qp.sums[2];
   }
@@ -114,6 +114,11 @@ export class PieceWriter {
     if (qp.maxRdAtomic === 0) return false;
     const row = qp.issued & qp.mask;
     return outbox.mayCut(qp.held[row * qp.stride + L.WR_OP], qp.bytes[row]) && !outbox.isLookupDone;
+  }
+
+  /** Whether the oldest held request is issued whole, or must begin again, and its pieces on twins have not all ended. */
+  awaitsTwins(qp: QpLedger): boolean {
+    return qp.isStriped && (qp.twinFailed || qp.sums[2] >= qp.bytes[qp.issued & qp.mask]);
   }
 
   pass(view: QpView): void {
@@ -153,11 +158,12 @@ export class PieceWriter {
     const total = qp.bytes[row];
     const offset = qp.sums[2];
     const take = Math.min(bytes, total - offset);
-    if (take === total) {
+    if (take === total && !qp.partial) {
       this.pass(qp);
       return;
     }
-    const isLast = offset + take >= total;
+    // While pieces are on twins, the last one on this queue pair does not end the request.
+    const isLast = offset + take >= total && qp.onTwins === 0;
     const to = this.slot(qp);
     const opcode = qp.held[row * qp.stride + L.WR_OP] & 0xff;
     const isMessage = takesReceive(opcode);
@@ -166,11 +172,13 @@ export class PieceWriter {
     if (isSend(opcode)) qp.outbox!.aim(this.words, to, offset);
     const sges = this.writeSges(qp, row, to, take);
     this.words[to + L.WR_OP] = (isMessage ? IBV_WR_RDMA_WRITE : opcode) | (flags << 8) | (sges << 16);
-    if (offset === 0) {
+    if (!qp.partial) {
       if (!qp.lookupIssued) qp.first[row] = qp.realPosted;
       qp.counts[SPLIT]++;
     }
     qp.counts[PIECES]++;
+    qp.hasPiece = true;
+    qp.lastPiece = qp.realPosted;
     qp.hasYielded = false;
     qp.pieceBytes = take;
     qp.sums[0] += take;
@@ -185,7 +193,7 @@ export class PieceWriter {
   }
 
   /** The whole message is in the peer's receive: sends its length, and then the message itself, empty. */
-  private endMessage(qp: QpLedger, row: number): void {
+  protected endMessage(qp: QpLedger, row: number): void {
     const from = row * qp.stride;
     let to = this.slot(qp);
     this.writeHead(qp, row, to, 0);

@@ -4,19 +4,20 @@
  *
  * A twin serves one connection. If its queue pair fails or is reset, the twin fails too and stays unconnected.
  */
-import { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_SQD } from '../../verbs/constants.ts';
+import { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD } from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
-import type { PeerVerbs } from '../../verbs/provider.ts';
+import type { PeerVerbs, Provider } from '../../verbs/provider.ts';
 import type { QpLedger } from '../qp-ledger.ts';
-import type { Resource, ResourceKeeper } from '../resource-keeper.ts';
+import { type Resource, type ResourceKeeper, SENDING } from '../resource-keeper.ts';
 import type { Tables } from '../tables.ts';
-import { decodeChunks, TwinChunk, withChunk, withoutChunk } from './chunks.ts';
+import { decodeChunks, type TwinAddress, TwinChunk, withChunk, withoutChunk } from './chunks.ts';
 
 /** The parts of the shim that twins use. */
 export interface TwinsHost {
   readonly policyName: string;
   readonly tables: Tables;
   readonly keeper: ResourceKeeper;
+  readonly next: Provider;
   /** The layers below, or the part of this shim that describes something else. */
   readonly below: PeerVerbs;
   /** A twin of the queue pair was connected, and the policy does not know it yet. */
@@ -45,15 +46,31 @@ export class Twins {
     let isNew = false;
     for (const twin of qp.twins as Resource[]) {
       if (twin.peer === null || twin.connected || twin.ended) continue;
-      try {
-        this.host.keeper.connectTwin(twin, twin.peer);
-        isNew = true;
-      } catch (error) {
-        if (!(error instanceof IsoverbsError)) throw error;
-        twin.ended = true;
-      }
+      const { peer } = twin;
+      if (isAccepted(() => this.connectOne(qp, twin, peer))) isNew = true;
+      else twin.ended = true;
     }
     return isNew;
+  }
+
+  /** Over the path of the queue pair. */
+  private connectOne(qp: QpLedger, twin: Resource, peer: TwinAddress): void {
+    const { keeper, next } = this.host;
+    const { attr } = next.queryQp(qp.handle);
+    // In RTR, the application has not chosen yet how it sends.
+    const { maxDestRdAtomic: maxRdAtomic } = attr;
+    const path = qp.state < IBV_QPS_RTS ? { ...attr, ...SENDING, maxRdAtomic } : attr;
+    keeper.toRts(twin, { ...path, destQpNum: peer.qpNum }, twin.options.access ?? qp.accessFlags);
+    twin.connected = true;
+  }
+
+  /** The application has changed what its queue pair grants to the peer. */
+  setAccess(qp: QpLedger): void {
+    for (const twin of qp.twins as Resource[]) {
+      if (!twin.connected || twin.options.access !== undefined) continue;
+      // A twin that has failed cannot be modified.
+      isAccepted(() => this.host.keeper.modify(twin, { qpAccessFlags: qp.accessFlags }));
+    }
   }
 
   private describe(handle: number): Uint8Array | null {
@@ -62,7 +79,7 @@ export class Twins {
     const qp = tables.qp(handle);
     if (qp === undefined || qp.state < IBV_QPS_INIT) return description;
     for (const [kind, twin] of (qp.twins as Resource[]).entries()) {
-      if (twin.connected || twin.ended) continue;
+      if (twin.ended) continue;
       const chunk = this.chunk(kind);
       description = withChunk(description, chunk.kind, chunk.encode(keeper.addressOf(twin)));
     }
@@ -86,5 +103,16 @@ export class Twins {
   private chunk(kind: number): TwinChunk {
     this.chunks[kind] ??= new TwinChunk(this.host.policyName, kind);
     return this.chunks[kind];
+  }
+}
+
+/** Whether the device accepts what `act` asks of it. */
+function isAccepted(act: () => void): boolean {
+  try {
+    act();
+    return true;
+  } catch (error) {
+    if (error instanceof IsoverbsError) return false;
+    throw error;
   }
 }
