@@ -1,6 +1,7 @@
 /**
- * Completion scripts of the shells. Each passes the words up to the cursor, and reads one candidate per line with its
- * description after a TAB, or `:files` or `:folders`. A candidate that ends in `=`, `:` or `,` is not complete.
+ * Completion scripts for shells. Each passes the words up to the cursor to the hidden command below, which prints one
+ * candidate per line with its description after a TAB, or `:files` or `:folders`. A candidate that ends in `=`, `:` or
+ * `,` is not complete.
  */
 
 /** The hidden command that the scripts call. */

@@ -22,7 +22,7 @@ export interface AgentAddress {
 export interface Agent {
   /** The agent begins. */
   onStart?(out: AgentActions): void;
-  /** Messages arrive from a peer since now, or have not for some time. */
+  /** The first message of a peer has arrived, or none has for some time. */
   onPeer?(peer: number, change: 'up' | 'down', out: AgentActions): void;
   /** A message of the agent of this name at a peer. Anyone on the network can send one, so nothing in it is certain. */
   onMessage?(peer: number, words: Float64Array, out: AgentActions): void;
@@ -51,7 +51,7 @@ export interface AgentActions {
    */
   peerAt(gid: string, fromGid: string): number;
   /**
-   * Sends a message of up to MAX_MESSAGE_WORDS words. It takes what a SEND takes, and may be lost.
+   * Sends a message of up to MAX_MESSAGE_WORDS words. It takes as long as a SEND, and may be lost.
    * @throws InvalidArgumentError for more words, or an unknown peer
    */
   send(peer: number, words: ArrayLike<number>): void;
@@ -61,7 +61,7 @@ export interface AgentActions {
    * @throws InvalidArgumentError for another number of bytes, or an unknown peer
    */
   probe(peer: number, bytes: number): void;
-  /** Calls onTimer(token) at `atNs`. A token has one time; Infinity removes it. No program or run waits for timers. */
+  /** Calls onTimer(token) at `atNs`. A token has one time; Infinity removes it. A pending timer keeps nothing running. */
   timer(atNs: number, token: number): void;
   /**
    * Adds a member on behalf of a context of another host, of a tenant (tenantId) or a tenant of its own (0). `granted` is

@@ -11,7 +11,7 @@ export interface Column {
   readonly name: string;
   /** Such as `Gbit/s`, `queue pairs` or `0 or 1`. */
   readonly unit: string;
-  /** What is read of a report lies within these bounds, whatever the member wrote. */
+  /** A report is clamped to these bounds when it is read, whatever the member wrote. */
   readonly min: number;
   readonly max: number;
   /** The value before anything is written, and what is read of a report that is not a number. */

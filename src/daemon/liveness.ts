@@ -10,7 +10,7 @@ export const SILENT_NS = 50e6;
 /** After this long a sign of life is overdue, and the process is inspected. */
 const SUSPECT_NS = 30e6;
 /**
- * A process that has run this long since it was first inspected could have given a sign. The bound is larger
+ * A process that has run this long since it was first inspected could have given a sign of life. The bound is larger
  * for time in system calls, because soft-RoCE does in system calls the work that a NIC does itself.
  */
 const MIN_USER_NS = 20e6;

@@ -29,7 +29,7 @@ export interface CoordinatorPort {
    * one reports instead.
    */
   subscribe(context: ContextView, granted: () => void, usage?: () => Usage | null): () => void;
-  /** Labels that the coordinator gives to a context, and that precede the program's; the same object until they change. */
+  /** Labels from the coordinator, which take precedence over the program's; the same object until they change. */
   labelsOf?(context: ContextView): Partial<Labels>;
   /** The labels of a context have changed. */
   relabel?(context: ContextView): void;

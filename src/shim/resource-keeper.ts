@@ -24,7 +24,7 @@ const RING_SLOTS = 64;
 /** The Q_Key of sinks. */
 export const SINK_QKEY = 0x150f05;
 const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ;
-/** How a queue pair sends unless it is known better. */
+/** Attributes for sending, used unless better values are known for a queue pair. */
 export const SENDING = { timeout: 14, retryCnt: 7, rnrRetry: 7 };
 /** A mark in the high half of wr_id, whose low half is a token for onInternal. */
 const HAS_TOKEN = 1;

@@ -5,7 +5,7 @@ import { brief } from './compare-table.ts';
 
 export const MEASURE_NAMES = Object.keys(MEASURES) as Measure[];
 
-/** Cases listed for each policy and measure. `--json` has all. */
+/** Cases listed for each policy and measure. `--json` lists all of them. */
 const LISTED = 3;
 const NOTHING = 'none';
 

@@ -11,7 +11,7 @@ interface Region {
 export class ReplayMemory {
   private readonly regions = new Map<number, Region>();
 
-  /** Allocates memory for allocMr, as long as in the recording. */
+  /** Allocates memory for allocMr, of the same length as in the recording. */
   own(info: MrInfo): MrInfo {
     return this.keep({ ...info, memory: new ArrayBuffer(lengthOf(info)) }, true);
   }

@@ -42,7 +42,7 @@ export class Answerer implements Poller {
     let messages = 0;
     for (let i = 0; i < n; i++) {
       const word = device.wcWords[slotAt(i) + WC_OP];
-      // A failed connection is over: the application sees its own errors.
+      // A failed connection is not served any more: the application sees the errors of its own requests.
       if ((word & 0xff) !== 0) this.stopped = true;
       else if ((word & WC_RECV_SIDE) !== 0) messages++;
     }

@@ -210,7 +210,7 @@ export class Perf implements Policy {
     this.classifier.inspect(qp, this.readEgressOf(member, qp));
   }
 
-  /** The device through which data that a queue pair READs leaves; its own if the peer's is not known. */
+  /** The device through which the data of a queue pair's READs leaves: the peer's; if unknown, the reader's. */
   private readEgressOf(member: Member, { context, dgid, sgid }: QpView): EgressDevice {
     const { egressDevices, home } = member;
     const { registry } = this;

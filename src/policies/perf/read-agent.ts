@@ -1,7 +1,8 @@
 /**
  * READ isolation: the data of a READ leaves by the peer's device, so it competes with the tenants there. The agent of the
- * reader's host reports the reader to the agent of the peer's, which makes it a member of that device and answers with
- * the grants. Both know each other's host only by messages, any of which may be lost: each sample reports again.
+ * reader's host reports the reader to the agent of the peer's host. That agent makes the reader a member of its device and
+ * answers with the grants. The hosts know each other only through messages. Any of these may be lost, so the report is
+ * repeated at each sample.
  */
 import type { Agent, AgentActions, AgentKind } from '../../coordinator/agent.ts';
 import type { Columned } from '../../coordinator/layout.ts';

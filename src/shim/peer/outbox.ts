@@ -27,7 +27,7 @@ export function takesReceive(opcode: number): boolean {
   return isSend(opcode) || opcode === IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/** Whether the bytes of such a request go to the memory of the peer's receive. */
+/** Whether a request with this opcode consumes a receive of the peer and writes to that receive's memory. */
 export function isSend(opcode: number): boolean {
   return opcode === IBV_WR_SEND || opcode === IBV_WR_SEND_WITH_IMM || opcode === IBV_WR_SEND_WITH_INV;
 }

@@ -1,6 +1,6 @@
 /** The responses that a responder has pending. */
 
-/** READs and atomics that a responder accepted, and results of atomics for repetitions. */
+/** READs and atomics that a responder accepted, and results of atomics, kept for repeated requests. */
 export class ResponseQueue {
   readonly size: number;
   readonly kind: Uint8Array;
