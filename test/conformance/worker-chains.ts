@@ -4,7 +4,7 @@ import { workerDriver } from '../../src/drivers/worker/front.ts';
 import type { PolicySpec } from '../../src/drivers/worker/protocol.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
 
-const module = (name: string, options = {}): PolicySpec => ({
+export const module = (name: string, options = {}): PolicySpec => ({
   name,
   options,
   module: join(import.meta.dirname, `policies/${name}.mjs`),

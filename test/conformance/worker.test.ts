@@ -6,9 +6,10 @@ import { count } from '../../src/interceptors/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, makeEnd, modify, post, SIGNALED, take } from '../sim/helpers.ts';
+import { negotiate } from './negotiate.ts';
 import { type Op, type Program, program, runProgram } from './program.ts';
 import { simGround } from './sim-ground.ts';
-import { perfSpec, workerChains } from './worker-chains.ts';
+import { module, perfSpec, workerChains } from './worker-chains.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 8);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_123);
@@ -25,6 +26,36 @@ for (const [name, { chain, wait }] of Object.entries(workerChains)) {
     );
   }, 600_000);
 }
+
+test('twins of a policy in a worker are connected, and carry pieces', async () => {
+  let onTwins = 0;
+  const posts = (): Interceptor => {
+    const twins = new Set<number>();
+    return {
+      name: 'posts',
+      wrap: (next) => ({
+        createQp(pd, attr) {
+          const info = next.createQp(pd, attr);
+          if (attr.sendCq === attr.recvCq && attr.cap.maxSendWr === 8) twins.add(info.handle);
+          return info;
+        },
+        postSend(qp, ring, start, count) {
+          if (twins.has(qp)) onTwins += count;
+          return next.postSend(qp, ring, start, count);
+        },
+      }),
+    };
+  };
+  await fc.assert(
+    fc.asyncProperty(program, async (p) => {
+      const bare = await runProgram(p, [], simGround());
+      const chain = [negotiate(), workerDriver([module('striping')]), posts()];
+      expect(await runProgram(p, chain, simGround())).toEqual(bare);
+    }),
+    { numRuns: RUNS, seed: SEED },
+  );
+  expect(onTwins).toBeGreaterThan(0);
+}, 600_000);
 
 function oneWrite(bytes: number): Program {
   const op: Op = {

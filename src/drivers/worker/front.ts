@@ -7,6 +7,7 @@ import { availableParallelism } from 'node:os';
 import { requirePinThread } from '../../providers/rdma-core/addon.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import { type Gate, gateOfAll } from '../../shim/gate.ts';
+import { twinsOnly } from '../../shim/peer/twins.ts';
 import type { ContextView } from '../../shim/policy.ts';
 import {
   IBV_EVENT_QP_FATAL,
@@ -18,7 +19,7 @@ import {
 import { ConfigError, shown, UnsupportedError } from '../../verbs/errors.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import { DEFAULT_LABELS, LABEL_BITS, type Labels, maskedLabels, withLabels } from '../../verbs/labels.ts';
-import type { LayerCounters, Provider } from '../../verbs/provider.ts';
+import type { LayerCounters, PeerVerbs, Provider } from '../../verbs/provider.ts';
 import type {
   AsyncListener,
   CompletionListener,
@@ -48,7 +49,7 @@ const SPIN_NS = availableParallelism() > 2 ? 200_000 : 50_000;
 
 /**
  * Verbs that the front implements whatever other interceptors override: the hot verbs, and memory, which
- * cannot be passed between threads. Two shims therefore negotiate nothing here, and SENDs are not split.
+ * cannot be passed between threads. Two shims therefore connect twins only, and SENDs are not split.
  */
 const OWN_VERBS = new Set<string>([...RING_VERBS, ...MR_VERBS]);
 
@@ -178,8 +179,10 @@ class Front {
     const { data, next } = this;
     const forwarded = this.ready.verbs.filter((verb) => !OWN_VERBS.has(verb));
     const calls = forwarded.map((verb) => [verb, (...args: unknown[]) => this.call(verb, args)]);
+    const verbs = Object.fromEntries(calls) as Partial<Verbs> & PeerVerbs;
     return {
-      ...(Object.fromEntries(calls) as Partial<Verbs>),
+      ...verbs,
+      ...(verbs.setPeer !== undefined && twinsOnly(next, verbs)),
       wait: this.ready.wait,
       counters: () => this.counters(),
       configurePolicy: (name, changes) => this.configure(name, changes),
@@ -220,7 +223,7 @@ class Front {
   private call(verb: string, args: unknown[]): unknown {
     // With no context open, any handle is invalid, and the provider reports that.
     if (this.released || (this.link.dead && AFTER_DEATH.test(verb)) || !args.every(canCross)) {
-      return (this.next[verb as keyof Verbs] as (...args: unknown[]) => unknown)(...args);
+      return (this.next[verb as keyof Verbs] as ((...args: unknown[]) => unknown) | undefined)?.(...args);
     }
     const value = this.link.call({ verb, args });
     if (this.lockstep) this.scheduleDelivery();

@@ -14,6 +14,8 @@ import type { RemoteDevice } from './remote-device.ts';
 import { replyOf } from './reply.ts';
 import type { Requests } from './requests.ts';
 
+/** Verbs that shims have and devices have not. */
+const PEER_VERBS = ['describePeer', 'setPeer'] as const;
 /** How long the loop polls before the event loop gets to run. */
 const SLICE_MS = 0.05;
 /** Steps between two clock readings, and while requests are held for a timer. */
@@ -226,7 +228,7 @@ export class Loop {
       this.machine = this.parts.build(call.setup);
       const { chain, remote } = this.machine;
       return {
-        verbs: VERB_NAMES.filter((verb) => chain[verb] !== remote.provider[verb]),
+        verbs: [...VERB_NAMES, ...PEER_VERBS].filter((verb) => chain[verb] !== remote.provider[verb]),
         wait: chain.wait,
       } satisfies P.WorkerReady;
     }

@@ -62,6 +62,12 @@ export function withChunk(below: Uint8Array | null, kind: number, payload: reado
   return encodeChunks(new Map([[kind, payload], ...chunks])) as Uint8Array;
 }
 
+/** Adds the chunks of twins to those of the shims below. */
+export function withTwins(below: Uint8Array | null, bytes: Uint8Array | null): Uint8Array | null {
+  const twins = [...decodeChunks(bytes)].filter(([kind]) => kind >= CHUNK_TWINS);
+  return twins.reduce<Uint8Array | null>((all, chunk) => withChunk(all, ...chunk), below);
+}
+
 /** The chunks for the shims below. */
 export function withoutChunk(chunks: Chunks, kind: number): Uint8Array | null {
   return encodeChunks(new Map([...chunks].filter(([other]) => other !== kind)));

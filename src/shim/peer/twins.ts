@@ -10,7 +10,7 @@ import type { PeerVerbs, Provider } from '../../verbs/provider.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import { type Resource, type ResourceKeeper, SENDING } from '../resource-keeper.ts';
 import type { Tables } from '../tables.ts';
-import { decodeChunks, type TwinAddress, TwinChunk, withChunk, withoutChunk } from './chunks.ts';
+import { decodeChunks, type TwinAddress, TwinChunk, withChunk, withoutChunk, withTwins } from './chunks.ts';
 
 /** The parts of the shim that twins use. */
 export interface TwinsHost {
@@ -104,6 +104,20 @@ export class Twins {
     this.chunks[kind] ??= new TwinChunk(this.host.policyName, kind);
     return this.chunks[kind];
   }
+}
+
+/**
+ * The verbs of two layers, of which the upper one agrees with the peer on twins only: it is a shim in another thread, which
+ * does not see the receives.
+ */
+export function twinsOnly(below: PeerVerbs, above: PeerVerbs): PeerVerbs {
+  return {
+    describePeer: (qp) => withTwins(below.describePeer?.(qp) ?? null, above.describePeer?.(qp) ?? null),
+    setPeer: (qp, description) => {
+      below.setPeer?.(qp, description);
+      above.setPeer?.(qp, withTwins(null, description));
+    },
+  };
 }
 
 /** Whether the device accepts what `act` asks of it. */
