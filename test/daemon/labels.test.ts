@@ -134,13 +134,15 @@ test.each([
   expect(() => parseDaemonConfig(`rules: [{ ${label} }]`, 'f')).toThrow(`f: rules.0.${message}`);
 });
 
-/** Prints the labels of its queue pair whenever they change. */
+/** Prints the labels of its queue pair whenever they change, until the command that started it has ended. */
 const PROGRAM = `
 import { openDevice } from 'isoverbs';
 const context = openDevice('sim0');
 const qp = context.allocPd().createQp({ sendCq: context.createCq() });
+const command = process.ppid;
 let last = '';
 setInterval(() => {
+  if (process.ppid !== command) process.exit();
   const { qpWeight, group, traffic } = qp.query().attr;
   const now = [qpWeight, group, traffic].join(' ');
   if (now !== last) console.log(now);
