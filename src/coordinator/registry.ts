@@ -372,7 +372,9 @@ const byProvider = new WeakMap<Provider, CoordinatorRegistry>();
 export function registryFor(provider: Provider): CoordinatorRegistry {
   let found = byProvider.get(provider);
   if (found === undefined) {
-    found = new CoordinatorRegistry(scope?.create ?? createCoordinator, provider);
+    // Coordinators elsewhere stay where they are.
+    const create = remoteFactory === null ? scope?.create : undefined;
+    found = new CoordinatorRegistry(create ?? createCoordinator, provider);
     byProvider.set(provider, found);
     scope?.added(found);
   }

@@ -10,7 +10,7 @@ import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, modify } from '../sim/helpers.ts';
 import { chains } from './chains.ts';
 
-const RUNS = Number(process.env.ISOVERBS_RUNS ?? 90);
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 60);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 const DEPTH = 8;
 const REGION = 1 << 17;

@@ -10,7 +10,7 @@ import { withWait } from '../../src/shim/wait/wait-support.ts';
 import { ENDS } from './high-numbers.ts';
 import { runWaits, waitProgram } from './waits.ts';
 
-const RUNS = Number(process.env.ISOVERBS_RUNS ?? 150);
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 90);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 const PERF = { isolation: 'always', subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 };
 
