@@ -81,7 +81,7 @@ export class Resource implements ResourceView {
     return (this.options.depth - (this.posted - this.freed)) | 0;
   }
 
-  /** A request was written; `qp`: whose piece it is; 0: nobody's. */
+  /** A request was written; `qp`: whose piece it is; 0: of no queue pair. */
   push(qp: number, request: number): void {
     if (qp !== 0 || this.pieces !== null) {
       this.pieces ??= new Int32Array(2 * 2 ** Math.ceil(Math.log2(this.options.depth)));

@@ -126,7 +126,7 @@ test('gauges show what a policy does over time, and change nothing', async () =>
   // An idle tenant has saved all its tokens, and one that sends beyond its rate has none.
   expect(line('tokens', 'b').values[5]).toBe(65536);
   expect(Math.max(...line('tokens', 'a').values.map(Number))).toBeLessThan(16384);
-  // Nobody sends from the other host, so nothing is held there.
+  // The other host sends nothing, so nothing is held there.
   expect(timeline!.gauges!.some(({ name, device }) => name === 'held' && device === 'sim1')).toBe(false);
 });
 
