@@ -2,10 +2,10 @@
 
 import { alarmOf } from '../shim/timers/sleep-alarm.ts';
 import { TimerHeap } from '../shim/timers/timer-heap.ts';
-import { IsoverbsError } from '../verbs/errors.ts';
+import { IsoverbsError, NoResourcesError } from '../verbs/errors.ts';
 import type { Alarm, Provider } from '../verbs/provider.ts';
 import type { Agent, AgentActions, AgentAddress, AgentKind } from './agent.ts';
-import { AgentLink, HELLO_NS, type LinkCounts } from './agent-link.ts';
+import { AgentLink, HELLO_NS } from './agent-link.ts';
 import type { MemberPage } from './member-table.ts';
 import type { MembersView, Ruler } from './ruler.ts';
 import { tenantId } from './tenants.ts';
@@ -66,11 +66,6 @@ export class AgentHost {
     this.alarm = alarmOf(provider, this.link.context, 'nothing', () => this.fire());
   }
 
-  /** Messages of this host's agents. */
-  get counts(): Readonly<LinkCounts> {
-    return this.link.counts;
-  }
-
   get qpNum(): number {
     return this.link.qpNum;
   }
@@ -80,6 +75,9 @@ export class AgentHost {
     const known = this.running.find((one) => one.kind.name === kind.name);
     // Agents of one name are of one kind.
     if (known !== undefined) return known.agent as Kind;
+    if (this.running.length === HELLO_TIMER) {
+      throw new NoResourcesError(`a device has at most ${HELLO_TIMER} agents; '${kind.name}' is one more`);
+    }
     const agent = kind.create();
     const index = this.running.length;
     const one: Running = { kind, agent, id: tenantId(kind.name), out: this.actions(kind, index) };
@@ -92,11 +90,6 @@ export class AgentHost {
   setDown(isDown: boolean): void {
     this.link.isDown = isDown;
     if (!isDown) this.fire();
-  }
-
-  /** Receives messages in a program that only polls, in which events never run. */
-  poll(): void {
-    this.link.poll();
   }
 
   /** A ruler has decided. */
@@ -124,8 +117,14 @@ export class AgentHost {
       probe: (peer, bytes) => {
         const by = this.running[index];
         if (this.probing[peer] !== undefined) return;
-        link.probe(peer, bytes);
+        // Before the call, because a probe that cannot begin ends within it.
         if (!link.isDown) this.probing[peer] = by;
+        try {
+          link.probe(peer, bytes);
+        } catch (error) {
+          this.probing[peer] = undefined;
+          throw error;
+        }
       },
       timer: (atNs, token) => this.setTimer(atNs, token * AGENTS + index),
       join: (tenant, granted) => coordinator.join(tenant, granted),

@@ -29,8 +29,9 @@ const GRH_BYTES = 40;
 const RECEIVE_BYTES = GRH_BYTES + FRAME_BYTES;
 const RECEIVES = 128;
 const SENDS = 64;
-const PROBES = 64;
-const BATCH = 2 * (RECEIVES + SENDS + PROBES);
+/** Peers beyond this number are not probed, because anyone on the network can ask for a connection. */
+const MAX_PATHS = 256;
+const BATCH = 2 * (RECEIVES + SENDS + MAX_PATHS);
 /** wr_id of the probe of the first peer; the wr_ids of messages are their slots. */
 const FIRST_PROBE = 2 ** 16;
 const QKEY = 0x1507a6;
@@ -64,29 +65,23 @@ export interface LinkEvents {
   probe(peer: number, latencyNs: number): void;
 }
 
-/** Numbers of messages: sent, received, and not sent because no slot was free. */
-export interface LinkCounts {
-  sent: number;
-  received: number;
-  dropped: number;
-}
-
 export class AgentLink {
   readonly qpNum: number;
-  readonly counts: LinkCounts = { sent: 0, received: 0, dropped: 0 };
   readonly context: number;
   /** Whether the host's agents are out of order: nothing is sent, and what arrives is dropped. */
   isDown = false;
   private readonly provider: Provider;
   private readonly events: LinkEvents;
   private readonly pd: number;
-  private readonly channel: number;
   private readonly cq: number;
   private readonly qp: number;
   private readonly mr: Omit<MrInfo, 'memory'>;
   private readonly words: Float64Array;
   private readonly gids: readonly string[];
   private readonly peers: Peer[] = [];
+  /** What releases the objects of the device, in the order of their creation. */
+  private readonly releases: (() => void)[] = [];
+  private paths = 0;
   private readonly freeSends = Array.from({ length: SENDS }, (_, slot) => slot);
   private readonly sends: SendBatch;
   private readonly receives: RecvBatch;
@@ -96,27 +91,58 @@ export class AgentLink {
   constructor(provider: Provider, device: string, events: LinkEvents) {
     this.provider = provider;
     this.events = events;
-    this.context = provider.openDevice(device, { tenant: AGENT_TENANT });
-    this.pd = provider.allocPd(this.context);
-    this.channel = provider.createCompChannel(this.context);
-    this.cq = provider.createCq(this.context, RECEIVES + SENDS + PROBES, this.channel).handle;
-    const cap = { maxSendWr: SENDS, maxRecvWr: RECEIVES, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
-    const attr = { qpType: C.IBV_QPT_UD, sendCq: this.cq, recvCq: this.cq, cap, sqSigAll: false };
-    const { handle, qpNum } = provider.createQp(this.pd, attr);
-    [this.qp, this.qpNum] = [handle, qpNum];
-    const bytes = RECEIVES * RECEIVE_BYTES + SENDS * FRAME_BYTES + PROBE_BYTES;
-    const { memory, ...mr } = provider.allocMr(this.pd, bytes, ACCESS);
-    this.mr = mr;
-    this.words = new Float64Array(memory, 0, bytes / 8);
-    this.sends = new SendBatch(provider, { capacity: 1, sges: 1 });
-    this.receives = new RecvBatch(provider, { capacity: 1, sges: 1 });
-    this.completions = new WcBatch(provider, { capacity: BATCH });
-    const { gidTblLen } = provider.queryPort(this.context, 1);
-    this.gids = Array.from({ length: gidTblLen }, (_, i) => provider.queryGid(this.context, 1, i).gid);
-    this.toRts();
-    for (let slot = 0; slot < RECEIVES; slot++) this.receive(slot);
-    provider.watchCompChannel(this.channel, () => this.poll());
+    try {
+      const made = this.open(device);
+      ({ context: this.context, pd: this.pd, cq: this.cq, qp: this.qp, qpNum: this.qpNum } = made);
+      ({ mr: this.mr, words: this.words, gids: this.gids } = made);
+      ({ sends: this.sends, receives: this.receives, completions: this.completions } = made);
+      this.toRts();
+      for (let slot = 0; slot < RECEIVES; slot++) this.receive(slot);
+    } catch (error) {
+      this.release();
+      throw error;
+    }
     provider.reqNotifyCq(this.cq, false);
+  }
+
+  /** Creates the objects of the device, each with what releases it. */
+  private open(device: string) {
+    const { provider, releases } = this;
+    const context = provider.openDevice(device, { tenant: AGENT_TENANT });
+    releases.push(() => provider.closeDevice(context));
+    const pd = provider.allocPd(context);
+    releases.push(() => provider.deallocPd(pd));
+    const sends = new SendBatch(provider, { capacity: 1, sges: 1 });
+    releases.push(() => provider.destroyRing(sends.ring));
+    const receives = new RecvBatch(provider, { capacity: 1, sges: 1 });
+    releases.push(() => provider.destroyRing(receives.ring));
+    const completions = new WcBatch(provider, { capacity: BATCH });
+    releases.push(() => provider.destroyRing(completions.ring));
+    const bytes = RECEIVES * RECEIVE_BYTES + SENDS * FRAME_BYTES + PROBE_BYTES;
+    const { memory, ...mr } = provider.allocMr(pd, bytes, ACCESS);
+    releases.push(() => provider.deregMr(mr.handle));
+    // Behind the queue pair whose requests name them.
+    releases.push(() => {
+      for (const { ah } of this.peers) provider.destroyAh(ah);
+    });
+    const channel = provider.createCompChannel(context);
+    releases.push(() => provider.destroyCompChannel(channel));
+    const cq = provider.createCq(context, RECEIVES + SENDS + MAX_PATHS, channel).handle;
+    releases.push(() => provider.destroyCq(cq));
+    const cap = { maxSendWr: SENDS, maxRecvWr: RECEIVES, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
+    const attr = { qpType: C.IBV_QPT_UD, sendCq: cq, recvCq: cq, cap, sqSigAll: false };
+    const { handle: qp, qpNum } = provider.createQp(pd, attr);
+    releases.push(() => provider.destroyQp(qp));
+    provider.watchCompChannel(channel, () => this.poll());
+    releases.push(() => provider.watchCompChannel(channel, null));
+    const { gidTblLen } = provider.queryPort(context, 1);
+    const gids = Array.from({ length: gidTblLen }, (_, i) => provider.queryGid(context, 1, i).gid);
+    const words = new Float64Array(memory, 0, bytes / 8);
+    return { context, pd, cq, qp, qpNum, mr, words, gids, sends, receives, completions };
+  }
+
+  private release(): void {
+    for (const one of this.releases.splice(0).reverse()) one();
   }
 
   get nowNs(): number {
@@ -181,13 +207,11 @@ export class AgentLink {
   }
 
   private frame(peer: number, kind: number, agent: number, words: ArrayLike<number>): void {
-    const { provider, sends, mr, counts } = this;
+    const { provider, sends, mr } = this;
     if (this.isDown) return;
+    // Without a free slot, the message is lost.
     const slot = this.freeSends.pop();
-    if (slot === undefined) {
-      counts.dropped++;
-      return;
-    }
+    if (slot === undefined) return;
     const { ah, qpNum, gid, fromGid } = this.peers[peer];
     const byteOffset = RECEIVES * RECEIVE_BYTES + slot * FRAME_BYTES;
     const at = byteOffset / 8;
@@ -200,11 +224,7 @@ export class AgentLink {
     const bytes = 8 * (HEADER_WORDS + words.length);
     sends.send(slot, C.IBV_SEND_SIGNALED, mr.addr + byteOffset, bytes, mr.lkey);
     sends.datagramTo(0, ah, qpNum, QKEY);
-    if (provider.postSend(this.qp, sends.ring, 0, 1) === 1) counts.sent++;
-    else {
-      counts.dropped++;
-      this.freeSends.push(slot);
-    }
+    if (provider.postSend(this.qp, sends.ring, 0, 1) === 0) this.freeSends.push(slot);
   }
 
   /** @throws InvalidArgumentError for an unknown peer, or a size that no probe has */
@@ -215,24 +235,37 @@ export class AgentLink {
     }
     if (this.isDown) return;
     one.path ??= this.makePath(one, peer);
+    if (one.path === null) {
+      this.events.probe(peer, Number.NaN);
+      return;
+    }
     if (!one.path.begin(bytes, this.nowNs)) return;
     if (one.path.isConnected) one.path.post();
     else this.frame(peer, CONNECT, 0, one.path.description);
   }
 
-  private makePath({ gid, fromGid }: Peer, peer: number): ProbePath {
+  /** Null: there are too many paths, or the device has no room for another queue pair. */
+  private makePath({ gid, fromGid }: Peer, peer: number): ProbePath | null {
     const { provider, pd, cq, mr, context } = this;
+    if (this.paths === MAX_PATHS) return null;
     const sgidIndex = this.gids.indexOf(fromGid);
     const bufferAddr = mr.addr + RECEIVES * RECEIVE_BYTES + SENDS * FRAME_BYTES;
     const path = { dgid: gid, sgidIndex, portNum: 1, hopLimit: 64 };
     const mtu = provider.queryPort(context, 1).activeMtu;
     const { lkey, rkey } = mr;
     const wrId = FIRST_PROBE + peer;
-    return new ProbePath(provider, { context, pd, cq, path, mtu, bufferAddr, lkey, rkey, wrId });
+    try {
+      const made = new ProbePath(provider, { context, pd, cq, path, mtu, bufferAddr, lkey, rkey, wrId });
+      this.paths++;
+      return made;
+    } catch (error) {
+      if (error instanceof IsoverbsError) return null;
+      throw error;
+    }
   }
 
-  /** Handles all completions. Called by the device's events, and by programs that only poll. */
-  poll(): void {
+  /** Handles all completions, at an event of the device. */
+  private poll(): void {
     const { provider, cq, completions } = this;
     // Armed before it is polled: a completion in between raises an event, which finds nothing.
     provider.reqNotifyCq(cq, false);
@@ -263,7 +296,6 @@ export class AgentLink {
     // Greets it, if it is new.
     const peer = this.peerAt({ gid: from, qpNum }, to);
     if (peer < 0) return;
-    this.counts.received++;
     this.heard(peer, isKnown);
     const words = w.slice(at + HEADER_WORDS, at + HEADER_WORDS + length);
     const kind = w[at + 1];
@@ -289,6 +321,7 @@ export class AgentLink {
       this.endProbe(peer);
     }
     one.path ??= this.makePath(one, peer);
+    if (one.path === null) return;
     if (!one.path.connect(words)) {
       this.endProbe(peer);
       return;
@@ -312,6 +345,7 @@ export class AgentLink {
 
   private dropPath(peer: number, isLost: boolean): void {
     const one = this.peers[peer];
+    if (one.path !== null) this.paths--;
     one.path?.close();
     one.path = null;
     if (isLost) this.events.probe(peer, Number.NaN);
@@ -330,17 +364,8 @@ export class AgentLink {
   }
 
   close(): void {
-    const { provider, peers, sends, receives, completions } = this;
-    provider.watchCompChannel(this.channel, null);
-    for (const { path } of peers) path?.close();
-    provider.destroyQp(this.qp);
-    for (const { ah } of peers) provider.destroyAh(ah);
-    provider.destroyCq(this.cq);
-    provider.destroyCompChannel(this.channel);
-    provider.deregMr(this.mr.handle);
-    for (const { ring } of [sends, receives, completions]) provider.destroyRing(ring);
-    provider.deallocPd(this.pd);
-    provider.closeDevice(this.context);
+    for (const { path } of this.peers) path?.close();
+    this.release();
   }
 }
 

@@ -38,9 +38,9 @@ const noting = { name: 'noting', create: () => new Noting() };
 const gidOf = (host: number) => `::ffff:10.0.0.${host + 1}`;
 
 /** A fabric whose hosts have an agent each. */
-function hosts(count: number, options: FabricOptions = {}) {
+function hosts(count: number, options: FabricOptions = {}, change: (v: V.Provider) => V.Provider = (v) => v) {
   const fabric = createFabric({ hosts: count, autoAdvance: false, ...options });
-  const registry = new CoordinatorRegistry(undefined, fabric.provider);
+  const registry = new CoordinatorRegistry(undefined, change(fabric.provider));
   for (let host = 0; host < count; host++) registry.registerGid(`sim${host}`, gidOf(host));
   const agents = Array.from({ length: count }, (_, host) => registry.agent(`sim${host}`, noting)!);
   const peerOf = (from: number, to: number) => agents[from].out.peerAt(gidOf(to), gidOf(from));
@@ -199,7 +199,39 @@ describe('messages', () => {
   });
 });
 
+test('a device without room for an agent keeps nothing of it', () => {
+  const fabric = createFabric({ hosts: 1, autoAdvance: false });
+  const full = (verb: 'createQp' | 'allocMr' | 'createCq'): V.Provider => ({
+    ...fabric.provider,
+    [verb]: () => {
+      throw new V.NoResourcesError('full');
+    },
+  });
+  for (const verb of ['createQp', 'allocMr', 'createCq'] as const) {
+    expect(new CoordinatorRegistry(undefined, full(verb)).agent('sim0', noting)).toBeNull();
+    expect(fabric.tenants()).toEqual([]);
+  }
+});
+
 describe('probes', () => {
+  test('to or from a device without room for their queue pairs are lost, and messages are not', async () => {
+    const { fabric, agents, peerOf } = hosts(2, {}, (v) => ({
+      ...v,
+      createQp: (pd, attr) => {
+        if (attr.qpType === V.IBV_QPT_RC) throw new V.NoResourcesError('full');
+        return v.createQp(pd, attr);
+      },
+    }));
+    const peer = peerOf(0, 1);
+    await fabric.advance(20_000);
+    agents[0].out.probe(peer, 8);
+    agents[0].out.probe(peer, 8);
+    expect(agents[0].probes).toEqual([Number.NaN, Number.NaN]);
+    agents[0].out.send(peer, [1]);
+    await fabric.advance(20_000);
+    expect(agents[1].messages).toMatchObject([{ words: [1] }]);
+  });
+
   test('measure one WRITE, in both directions, one at a time', async () => {
     const { fabric, agents, peerOf } = hosts(2, { profile: 'cx6-100g' });
     const peer = peerOf(0, 1);
