@@ -1,10 +1,10 @@
-/** The rulers of a daemon: those of the built-in policies, and of modules that its policy names. */
+/** The rulers and agents of a daemon: those of the built-in policies, and of modules that its policy names. */
 import { resolve } from 'node:path';
 import { parsePolicies } from '../config.ts';
 import { parseRules } from '../coordinator/device-rules.ts';
 import type { Ruling } from '../daemon/host.ts';
-import { isModuleName, policyInterceptors, rulersOfModule } from '../drivers/index.ts';
-import { policies } from '../policies/index.ts';
+import { isModuleName, partsOfModule, policyInterceptors } from '../drivers/index.ts';
+import { type AgentKind, policies } from '../policies/index.ts';
 import { convertQuantities, currentOptions } from '../policies/parse-options.ts';
 
 /**
@@ -24,9 +24,16 @@ export function rulingsOf(policy: string): Ruling[] {
   });
   const modules = list.filter(({ name }) => isModuleName(name));
   const others = modules.flatMap(({ name, options }) =>
-    rulersOfModule(name).map((ruler) => ({ ruler, rules: parseRules(ruler, options) })),
+    partsOfModule(name).rulers.map((ruler) => ({ ruler, rules: parseRules(ruler, options) })),
   );
   return [...builtIn, ...others];
+}
+
+/** The agents of all policies that programs may have. @throws ConfigError */
+export function agentsOf(policy: string): AgentKind[] {
+  const names = policy === '' ? [] : parsePolicies(policy, 'policy').map(({ name }) => name);
+  const builtIn = Object.values(policies).flatMap(({ agents }) => agents);
+  return [...builtIn, ...names.filter(isModuleName).flatMap((name) => partsOfModule(name).agents)];
 }
 
 /** A list of policies whose modules are named by absolute paths, so that programs elsewhere find them. */

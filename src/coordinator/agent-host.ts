@@ -4,7 +4,15 @@ import { alarmOf } from '../shim/timers/sleep-alarm.ts';
 import { TimerHeap } from '../shim/timers/timer-heap.ts';
 import { IsoverbsError, NoResourcesError } from '../verbs/errors.ts';
 import type { Alarm, Provider } from '../verbs/provider.ts';
-import type { Agent, AgentActions, AgentAddress, AgentKind } from './agent.ts';
+import {
+  type Agent,
+  type AgentActions,
+  type AgentAddress,
+  type AgentKind,
+  type AgentLine,
+  type AgentLineEvents,
+  requireWords,
+} from './agent.ts';
 import { AgentLink, HELLO_NS } from './agent-link.ts';
 import type { MemberPage } from './member-table.ts';
 import type { MembersView, Ruler } from './ruler.ts';
@@ -12,13 +20,15 @@ import { tenantId } from './tenants.ts';
 
 /** What a host's agents need of its coordinator. */
 export interface AgentCoordinator {
-  members(ruler: Ruler): MembersView | null;
+  members(ruler: Ruler): MembersView;
   changed(member: number): void;
   join(tenant: number, granted: () => void): MemberPage | null;
   leave(page: MemberPage): void;
   decide(ruler: Ruler, nowNs: number, isNews: boolean): void;
   /** Where the agents of this kind receive messages at the device that has this GID; null: that is not known. */
   addressOf(gid: string, kind: AgentKind): AgentAddress | null;
+  /** An event of an agent has thrown. Absent: whoever raised the event gets the exception. */
+  failed?(agent: string, error: unknown): void;
 }
 
 /** Timers of the host itself. Those of agents have the agent's index in the lowest digits. */
@@ -31,6 +41,14 @@ interface Running {
   /** The hash of its name, by which peers address it. */
   readonly id: number;
   readonly out: AgentActions;
+  /** By member. */
+  readonly lines: Map<number, Line>;
+}
+
+/** The line of a member of the device to an agent. */
+interface Line {
+  readonly end: AgentLine;
+  readonly events: AgentLineEvents;
 }
 
 export class AgentHost {
@@ -51,16 +69,16 @@ export class AgentHost {
     this.link = new AgentLink(provider, device, {
       message: (peer, id, words) => {
         const to = this.running.find((one) => one.id === id);
-        to?.agent.onMessage?.(peer, words, to.out);
+        if (to !== undefined) this.raise(to, () => to.agent.onMessage?.(peer, words, to.out));
       },
       peer: (peer, change) => {
-        for (const { agent, out } of this.running) agent.onPeer?.(peer, change, out);
+        for (const one of this.running) this.raise(one, () => one.agent.onPeer?.(peer, change, one.out));
         this.keepGreeting();
       },
       probe: (peer, latencyNs) => {
         const by = this.probing[peer];
         this.probing[peer] = undefined;
-        by?.agent.onProbe?.(peer, latencyNs, by.out);
+        if (by !== undefined) this.raise(by, () => by.agent.onProbe?.(peer, latencyNs, by.out));
       },
     });
     this.alarm = alarmOf(provider, this.link.context, 'nothing', () => this.fire());
@@ -68,6 +86,20 @@ export class AgentHost {
 
   get qpNum(): number {
     return this.link.qpNum;
+  }
+
+  /** Raises an event of an agent. */
+  private raise({ kind }: Running, event: () => void): void {
+    const { failed } = this.coordinator;
+    if (failed === undefined) {
+      event();
+      return;
+    }
+    try {
+      event();
+    } catch (error) {
+      failed(kind.name, error);
+    }
   }
 
   /** Starts the agent of a kind, unless it runs. */
@@ -80,22 +112,54 @@ export class AgentHost {
     }
     const agent = kind.create();
     const index = this.running.length;
-    const one: Running = { kind, agent, id: tenantId(kind.name), out: this.actions(kind, index) };
+    const out = this.actions(kind, index);
+    const one: Running = { kind, agent, id: tenantId(kind.name), out, lines: new Map() };
     this.running.push(one);
-    agent.onStart?.(one.out);
+    this.raise(one, () => agent.onStart?.(out));
     return agent;
+  }
+
+  /** Gives a member a line to the agent of a kind, which starts unless it runs. */
+  line(kind: AgentKind, member: number, events: AgentLineEvents): AgentLine {
+    this.start(kind);
+    const one = this.running.find((running) => running.kind.name === kind.name)!;
+    const { agent, out, lines } = one;
+    const end = {
+      tell: (words: ArrayLike<number>) => {
+        requireWords(words);
+        if (lines.get(member)?.end !== end || this.link.isDown) return;
+        this.raise(one, () => agent.onTold?.(member, Float64Array.from(words), out));
+      },
+    };
+    lines.set(member, { end, events });
+    if (!this.link.isDown) events.onUp?.(end);
+    return end;
+  }
+
+  lineOf({ name }: AgentKind, member: number): AgentLine | undefined {
+    return this.running.find(({ kind }) => kind.name === name)?.lines.get(member)?.end;
+  }
+
+  /** A member has left. */
+  left(member: number): void {
+    for (const one of this.running) {
+      if (one.lines.delete(member)) this.raise(one, () => one.agent.onLeft?.(member, one.out));
+    }
   }
 
   /** Takes the host's agents out of order, or lets them continue. Timers that expire meanwhile fire afterwards. */
   setDown(isDown: boolean): void {
+    if (isDown === this.link.isDown) return;
     this.link.isDown = isDown;
-    if (!isDown) this.fire();
+    if (isDown) return;
+    this.fire();
+    for (const { lines } of this.running) for (const { end, events } of lines.values()) events.onUp?.(end);
   }
 
   /** A ruler has decided. */
   decided(): void {
     if (this.link.isDown) return;
-    for (const { agent, out } of this.running) agent.onMembers?.(out);
+    for (const one of this.running) this.raise(one, () => one.agent.onMembers?.(one.out));
   }
 
   private actions(kind: AgentKind, index: number): AgentActions {
@@ -107,6 +171,11 @@ export class AgentHost {
       },
       members: (ruler) => coordinator.members(ruler),
       changed: (member) => coordinator.changed(member),
+      tell: (member, words) => {
+        requireWords(words);
+        const line = this.running[index].lines.get(member);
+        if (!link.isDown) line?.events.onTold?.(Float64Array.from(words));
+      },
       peerAt: (gid, fromGid) => {
         const address = coordinator.addressOf(gid, kind);
         const peer = address === null ? -1 : link.peerAt(address, fromGid);
@@ -161,8 +230,8 @@ export class AgentHost {
       const index = token % AGENTS;
       if (index === HELLO_TIMER) this.greet();
       else {
-        const { agent, out } = this.running[index];
-        agent.onTimer?.((token - index) / AGENTS, out);
+        const one = this.running[index];
+        this.raise(one, () => one.agent.onTimer?.((token - index) / AGENTS, one.out));
       }
     }
     this.setAlarm();
@@ -188,16 +257,23 @@ export class AgentHost {
 
 /** The agent hosts of a provider's devices. */
 export class AgentHosts {
-  private readonly provider: Provider;
+  private readonly providerOf: (device: string) => Provider;
   private readonly coordinatorOf: (device: string) => AgentCoordinator;
+  private readonly unavailable: (device: string, error: IsoverbsError) => void;
   /** By device. Null: the device has no room for agents. */
   private readonly byDevice = new Map<string, AgentHost | null>();
   /** Devices whose agents are out of order, also those that start later. */
   private readonly down = new Set<string>();
 
-  constructor(provider: Provider, coordinatorOf: (device: string) => AgentCoordinator) {
-    this.provider = provider;
+  /** @param unavailable is called with the reason when a device has no room for agents */
+  constructor(
+    providerOf: (device: string) => Provider,
+    coordinatorOf: (device: string) => AgentCoordinator,
+    unavailable: (device: string, error: IsoverbsError) => void = () => {},
+  ) {
+    this.providerOf = providerOf;
     this.coordinatorOf = coordinatorOf;
+    this.unavailable = unavailable;
   }
 
   /** The agent host of a device, created by the first call; null if the device has no room for its queue pairs. */
@@ -213,10 +289,11 @@ export class AgentHosts {
 
   private make(device: string): AgentHost | null {
     try {
-      return new AgentHost(this.provider, device, this.coordinatorOf(device));
+      return new AgentHost(this.providerOf(device), device, this.coordinatorOf(device));
     } catch (error) {
-      if (error instanceof IsoverbsError) return null;
-      throw error;
+      if (!(error instanceof IsoverbsError)) throw error;
+      this.unavailable(device, error);
+      return null;
     }
   }
 
@@ -224,10 +301,19 @@ export class AgentHosts {
     this.byDevice.get(device)?.decided();
   }
 
+  /** A member of a device has left. */
+  left(device: string, member: number): void {
+    this.byDevice.get(device)?.left(member);
+  }
+
   setDown(device: string, isDown: boolean): void {
     if (isDown) this.down.add(device);
     else this.down.delete(device);
     this.byDevice.get(device)?.setDown(isDown);
+  }
+
+  closeAll(): void {
+    for (const device of [...this.byDevice.keys()]) this.close(device);
   }
 
   /** The last context of a device has closed. */

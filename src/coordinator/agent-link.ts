@@ -10,7 +10,7 @@ import type { Provider } from '../verbs/provider.ts';
 import { maskOf } from '../verbs/qp-state.ts';
 import type { MrInfo } from '../verbs/types.ts';
 import { WcBatch } from '../verbs/wc-batch.ts';
-import { AGENT_TENANT, type AgentAddress, MAX_MESSAGE_WORDS } from './agent.ts';
+import { AGENT_TENANT, type AgentAddress, MAX_MESSAGE_WORDS, requireWords } from './agent.ts';
 import { PROBE_BYTES, ProbePath } from './probe-path.ts';
 
 /** Kinds of frames. */
@@ -190,11 +190,7 @@ export class AgentLink {
   /** @throws InvalidArgumentError for too many words, or an unknown peer */
   send(peer: number, agent: number, words: ArrayLike<number>): void {
     this.requirePeer(peer);
-    if (words.length > MAX_MESSAGE_WORDS) {
-      throw new InvalidArgumentError(
-        `a message of an agent has at most ${MAX_MESSAGE_WORDS} words, not ${words.length}: send several`,
-      );
-    }
+    requireWords(words);
     this.frame(peer, MESSAGE, agent, words);
   }
 

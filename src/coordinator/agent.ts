@@ -3,11 +3,20 @@
  * the agents of the same name on other hosts, measures paths, and has its device's coordinator decide. It owns no clock,
  * thread or file (docs/policies.md).
  */
+import { InvalidArgumentError } from '../verbs/errors.ts';
 import type { MemberPage } from './member-table.ts';
 import type { MembersView, Ruler } from './ruler.ts';
 
 /** The most words (float64) of a message: a datagram of 1024 bytes, the MTU that every device has, with its header. */
 export const MAX_MESSAGE_WORDS = 100;
+
+/** @throws InvalidArgumentError if these are more words than a message has */
+export function requireWords({ length }: ArrayLike<number>): void {
+  if (length <= MAX_MESSAGE_WORDS) return;
+  throw new InvalidArgumentError(
+    `a message of an agent has at most ${MAX_MESSAGE_WORDS} words, not ${length}: send several`,
+  );
+}
 
 /** The tenant of the contexts that agents open for their own queue pairs. */
 export const AGENT_TENANT = 'isoverbs agent';
@@ -32,6 +41,30 @@ export interface Agent {
   onMembers?(out: AgentActions): void;
   /** A `timer` has expired. */
   onTimer?(token: number, out: AgentActions): void;
+  /** A member of the agent's device tells it something by its line. A program can say anything. */
+  onTold?(member: number, words: Float64Array, out: AgentActions): void;
+  /** A member that had a line has left; its number may be given to another. */
+  onLeft?(member: number, out: AgentActions): void;
+}
+
+/**
+ * The line of a context to the agent of its device, which runs where the coordinator runs: in this process, or in the
+ * daemon.
+ */
+export interface AgentLine {
+  /**
+   * Tells the agent up to MAX_MESSAGE_WORDS words. What is told while the line is down is lost.
+   * @throws InvalidArgumentError for more words
+   */
+  tell(words: ArrayLike<number>): void;
+}
+
+/** What happens on a line. */
+export interface AgentLineEvents {
+  /** An agent is at the other end that knows nothing of this context: at first, and after the daemon has restarted. */
+  onUp?(line: AgentLine): void;
+  /** The agent tells the context something. To act on it at once, call `CoordinatorRegistry.notify`. */
+  onTold?(words: Float64Array): void;
 }
 
 /** The actions of an agent in an event. */
@@ -39,12 +72,17 @@ export interface AgentActions {
   /** The device's time. */
   readonly nowNs: number;
   /**
-   * The members of the agent's device as a ruler sees them, or null under a daemon, which has them. Grants are set with
-   * the columns of this view, and announced by `changed`.
+   * The members of the agent's device as a ruler sees them. Grants are set with the columns of this view, and announced
+   * by `changed`.
    */
-  members(ruler: Ruler): MembersView | null;
+  members(ruler: Ruler): MembersView;
   /** Members must act on their grants at once. */
   changed(member: number): void;
+  /**
+   * Tells a member up to MAX_MESSAGE_WORDS words, by the line on which the agent was told something.
+   * @throws InvalidArgumentError for more words
+   */
+  tell(member: number, words: ArrayLike<number>): void;
   /**
    * The number of the peer with a port of this GID, reached from the own port `fromGid`; -1 if no such agent is known.
    * Numbers stay the same as long as the agent exists.
@@ -65,7 +103,7 @@ export interface AgentActions {
   timer(atNs: number, token: number): void;
   /**
    * Adds a member on behalf of a context of another host, of a tenant (tenantId) or a tenant of its own (0). `granted` is
-   * called when it must act on its grants at once. Null if the table is full, or the members are elsewhere.
+   * called when it must act on its grants at once. Null if the table is full.
    */
   join(tenant: number, granted: () => void): MemberPage | null;
   /** Removes a member that `join` added. */

@@ -1,6 +1,7 @@
 /**
  * The coordinator of one device: its rulers turn what members report into grants. It has no clock: times are arguments.
  */
+import type { AgentLineEvents } from './agent.ts';
 import { DEFAULT_CAPACITY, type MemberPage, MemberTable, memberTableBytes } from './member-table.ts';
 import { Members, type Silence } from './members.ts';
 import type { Decider, Description, MembersView, Ruler } from './ruler.ts';
@@ -40,6 +41,8 @@ export interface DeviceCoordinator {
   notify?(): void;
   /** The members as a ruler sees them. A coordinator elsewhere does not show them. */
   membersOf?(ruler: Ruler): MembersView;
+  /** Gives a member a line to the agent of this name, which runs next to a coordinator elsewhere. */
+  line?(page: MemberPage, agent: string, events: AgentLineEvents): void;
   /** Notifies a member of changed grants with the next announcement. */
   markChanged?(member: number): void;
   /** Whether members of this view are to be notified. */

@@ -4,7 +4,7 @@ import type { ContextView } from '../shim/policy.ts';
 import { InvalidArgumentError, NoResourcesError } from '../verbs/errors.ts';
 import type { Labels } from '../verbs/labels.ts';
 import type { Provider } from '../verbs/provider.ts';
-import type { Agent, AgentKind } from './agent.ts';
+import type { Agent, AgentKind, AgentLineEvents } from './agent.ts';
 import { type AgentCoordinator, AgentHosts } from './agent-host.ts';
 import { Coordinator, type DeviceCoordinator } from './coordinator.ts';
 import { type Derive, DeviceRules, parseRules } from './device-rules.ts';
@@ -55,7 +55,12 @@ export class CoordinatorRegistry implements CoordinatorPort {
   constructor(make: CoordinatorFactory = createCoordinator, provider: Provider | null = null) {
     this.createCoordinator = make;
     this.agentHosts =
-      provider === null ? null : new AgentHosts(provider, (device) => this.agentCoordinator(device));
+      provider === null
+        ? null
+        : new AgentHosts(
+            () => provider,
+            (device) => this.agentCoordinator(device),
+          );
   }
 
   /** Returns the coordinator of a device, and creates it at the first call. */
@@ -114,6 +119,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
 
   private leave(device: string, page: MemberPage): void {
     const coordinator = this.coordinatorFor(device);
+    this.agentHosts?.left(device, page.row);
     const byRow = this.byRow.get(coordinator);
     if (byRow?.[page.row]?.page === page) byRow[page.row] = undefined;
     coordinator.leave(page);
@@ -234,10 +240,26 @@ export class CoordinatorRegistry implements CoordinatorPort {
   }
 
   /**
-   * The agent of this kind of a device's host, started by the first call. Null if agents are not supported: in a gate of
-   * another thread, or when the device has no room for their queue pairs.
+   * Gives a context a line to the agent of this kind at its device, and so starts the agent, unless it runs. It runs where
+   * the coordinator runs: in this process, where the line is up before the call returns, or in the daemon. A second call
+   * replaces the line. Returns false if this process cannot run agents: in a gate of another thread, or when the device
+   * has no room for their queue pairs.
    */
+  line(context: ContextView, kind: AgentKind, events: AgentLineEvents): boolean {
+    const { device, page } = this.member(context);
+    const coordinator = this.coordinatorFor(device);
+    if (coordinator.line !== undefined) {
+      coordinator.line(page, kind.name, events);
+      return true;
+    }
+    const host = this.agentHosts?.hostOf(device) ?? null;
+    host?.line(kind, page.row, events);
+    return host !== null;
+  }
+
+  /** The agent of this kind that runs in this process; null: none can (`line`). */
   agent<Kind extends Agent>(device: string, kind: AgentKind<Kind>): Kind | null {
+    if (this.coordinatorFor(device).line !== undefined) return null;
     return this.agentHosts?.hostOf(device)?.start(kind) ?? null;
   }
 
@@ -249,7 +271,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
   /** What the agents of a device's host can do at its coordinator. */
   private agentCoordinator(device: string): AgentCoordinator {
     return {
-      members: (ruler) => this.coordinatorFor(device).membersOf?.(ruler) ?? null,
+      members: (ruler) => this.coordinatorFor(device).membersOf!(ruler),
       changed: (member) => {
         this.coordinatorFor(device).markChanged?.(member);
         this.announce(device);

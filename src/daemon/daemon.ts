@@ -3,8 +3,11 @@ import { closeSync, mkdirSync, openSync, readFileSync, readSync, statSync } from
 import { dirname } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
-import { ConfigError } from '../verbs/errors.ts';
+import type { AgentKind } from '../coordinator/agent.ts';
+import { ConfigError, NoDeviceError } from '../verbs/errors.ts';
+import type { Provider } from '../verbs/provider.ts';
 import type { ClientLimits } from './admission.ts';
+import { DaemonAgents } from './agents.ts';
 import type { DaemonConfig } from './config.ts';
 import { Host, type Ruling } from './host.ts';
 import type { PeerCredentials } from './ipc/index.ts';
@@ -19,7 +22,13 @@ export interface DaemonOptions {
   readonly config: DaemonConfig;
   /** The rulers of all policies that clients may have, with their rules. */
   readonly rulings: readonly Ruling[];
+  /** The agents of these policies. */
+  readonly agents?: readonly AgentKind[];
   readonly log: Logger;
+  /** The devices that agents may open. */
+  readonly devices?: readonly string[];
+  /** @throws IsoverbsError if there is no such device */
+  providerOf?(device: string): Provider;
   /** The link rate of a device that the configuration does not name; null if there is no such device. */
   linkGbps(device: string): number | null;
   /** Called after each pass with its duration. */
@@ -112,32 +121,44 @@ function requireOwnFolder(folder: string): void {
   );
 }
 
+function noProvider(device: string): never {
+  throw new NoDeviceError(`the daemon cannot open ${device} for agents: it was started without devices`);
+}
+
 export class Daemon {
   private readonly options: DaemonOptions;
   private readonly host: Host;
+  private readonly agents: DaemonAgents;
   private readonly server: Server;
   private config: DaemonConfig;
 
   constructor(options: DaemonOptions) {
-    const { config, rulings, socket, log } = options;
+    const { config, rulings, socket, log, agents = [], devices = [], providerOf = noProvider } = options;
     this.options = options;
     this.config = config;
     this.host = new Host({
       rulings,
       linkGbps: (device) => this.config.devices[device]?.linkGbps ?? options.linkGbps(device),
+      left: (device, row) => this.agents.left(device, row),
+      decided: (device) => this.agents.decided(device),
       inspectProcess: processState,
     });
+    const nowNs = () => performance.now() * 1e6;
+    const requestPass = () => this.server.requestPass();
+    const { host } = this;
+    this.agents = new DaemonAgents({ kinds: agents, host, log, devices, providerOf, requestPass, nowNs });
     this.server = new Server({
       socket,
       mode: config.mode,
       limits: this.limits(),
-      host: this.host,
+      host,
+      agents: this.agents,
       policy: config.policy,
       log,
       identify: (credentials, hello) => this.identify(credentials, hello),
       maySet: (credentials) => this.maySet(credentials),
       onPass: options.onPass,
-      nowNs: () => performance.now() * 1e6,
+      nowNs,
     });
   }
 
@@ -171,6 +192,7 @@ export class Daemon {
 
   close(): void {
     this.server.close();
+    this.agents.close();
   }
 
   /** The data behind the metrics. */

@@ -4,26 +4,27 @@
  * then takes the clients to notify. A client can write its counters at any time, so they are copied before
  * anything is decided; values are trusted only as far as src/coordinator trusts them.
  */
+import type { AgentCoordinator } from '../coordinator/agent-host.ts';
 import { Coordinator } from '../coordinator/coordinator.ts';
 import { type LayoutNames, layoutNames } from '../coordinator/layout.ts';
 import { limits } from '../coordinator/limits.ts';
 import * as M from '../coordinator/member-table.ts';
 import type { Description, Ruler } from '../coordinator/ruler.ts';
-import { ISO_TRAFFIC_UNDECLARED } from '../verbs/constants.ts';
-import { TRAFFIC_NAMES } from '../verbs/labels.ts';
+import { NoDeviceError } from '../verbs/errors.ts';
 import { type ProcessState, SILENT_NS } from './liveness.ts';
 import { type PageShape, type Pages, pageShapeOf, rowAt, SEATS_PER_CLIENT } from './pages.ts';
 import type { GivenLabels, TenantRow } from './protocol.ts';
-import type { Identity, TenantLabels } from './rules.ts';
+import type { Identity } from './rules.ts';
 import { SeatTable } from './seat-table.ts';
+import { NOTHING_SAID, rowOf, type ShownSeat, updateTotal } from './tenant-rows.ts';
 import {
-  NOTHING_SAID,
-  rowOf,
-  type ShownSeat,
+  declare,
+  givenLabels,
+  type Setting,
+  settingsOf,
   type TenantSettings,
   UNSET,
-  updateTotal,
-} from './tenant-rows.ts';
+} from './tenant-settings.ts';
 import { type Total, Totals } from './totals.ts';
 
 /**
@@ -79,6 +80,8 @@ interface Device {
   isDirty: boolean;
   /** When all seats were last read. */
   fullReadNs: number;
+  /** Members on behalf of other hosts, by row, with what notifies them. */
+  readonly guests: Map<number, () => void>;
 }
 
 /** A client process, or one thread of it. */
@@ -103,16 +106,12 @@ export interface HostOptions {
   readonly rulings: readonly Ruling[];
   /** The rate of a device's link; 0 if unknown, null if there is no such device. */
   linkGbps(device: string): number | null;
+  /** A context has left its row at a device. */
+  left?(device: string, row: number): void;
+  /** The rulers of a device have decided. */
+  decided?(device: string): void;
   /** Inspects a process that gives no sign of life. Absent or null: nothing is known about the process. */
   inspectProcess?(pid: number): ProcessState | null;
-}
-
-/** What an operator has set for a tenant; it takes precedence over the rules. */
-interface Setting extends Partial<TenantLabels> {
-  weight?: number;
-  gbps?: number | null;
-  maxQps?: number | null;
-  maxRequestsPerS?: number | null;
 }
 
 export class Host {
@@ -218,6 +217,7 @@ export class Host {
     client.seats.delete(seatNumber);
     tenant.seats.delete(seat);
     this.relabelled.delete(seat);
+    this.options.left?.(device.name, page.row);
     device.seats[page.row] = undefined;
     device.seatTable.remove(page.row);
     device.coordinator.leave(page);
@@ -263,6 +263,7 @@ export class Host {
       changedTenants: new Set(),
       isDirty: false,
       fullReadNs: Number.NEGATIVE_INFINITY,
+      guests: new Map(),
     };
     this.devices.set(name, device);
     return device;
@@ -284,22 +285,15 @@ export class Host {
    */
   private applySettings(device: Device, tenant: Tenant): void {
     const identities = new Set([...tenant.seats].map(({ client }) => client.identity));
-    const all = [...identities];
-    const setting = this.settings.get(tenant.name) ?? {};
-    const { weight = Math.max(...all.map((one) => one.weight)) } = setting;
-    const { gbps = largest(all.map((one) => one.gbps ?? 0)) } = setting;
-    const { maxQps = strictest(all.map((one) => one.maxQps)) } = setting;
-    const { maxRequestsPerS = strictest(all.map((one) => one.maxRequestsPerS)) } = setting;
-    const labels = { ...labelsOf(all), ...setLabels(setting) };
     const known = JSON.stringify(givenLabels(tenant.settings));
-    tenant.settings = { weight, gbps, labels, maxQps: maxQps ?? 0, maxRequestsPerS: maxRequestsPerS ?? 0 };
+    tenant.settings = settingsOf([...identities], this.settings.get(tenant.name) ?? {});
     if (JSON.stringify(givenLabels(tenant.settings)) !== known) {
       for (const seat of tenant.seats) this.relabelled.add(seat);
     }
     // While nothing is limited, passes need not read statistics.
-    if (maxQps === null && maxRequestsPerS === null) device.limitedTenants.delete(tenant);
+    if (tenant.settings.maxQps + tenant.settings.maxRequestsPerS === 0) device.limitedTenants.delete(tenant);
     else device.limitedTenants.add(tenant);
-    for (const seat of tenant.seats) declare(seat, tenant.settings);
+    for (const { page } of tenant.seats) declare(page, tenant.settings);
   }
 
   /** @returns whether the tenant is present; the setting also applies to a tenant that comes later */
@@ -379,7 +373,49 @@ export class Host {
     for (const { ruler, rules } of this.options.rulings) coordinator.decide(ruler, rules, nowNs);
     coordinator.decide(limits, null, nowNs);
     seatTable.writeAll();
-    for (const index of coordinator.takeChanges()) this.queueNotification(seats[index]?.client);
+    for (const index of coordinator.takeChanges()) {
+      this.queueNotification(seats[index]?.client);
+      device.guests.get(index)?.();
+    }
+    this.options.decided?.(device.name);
+  }
+
+  /** The device and row of a client's seat; undefined if it has none of this number. */
+  placeOf(client: Client, seatNumber: number): { device: string; row: number } | undefined {
+    const seat = client.seats.get(seatNumber);
+    return seat && { device: seat.device.name, row: seat.page.row };
+  }
+
+  /**
+   * What agents can do at the coordinator of a device that has members. Everything takes effect with the next pass, which
+   * `requestPass` requests.
+   */
+  agentCoordinator(deviceName: string, requestPass: () => void): Omit<AgentCoordinator, 'addressOf'> {
+    const device = this.device(deviceName);
+    if (device === null) throw new NoDeviceError(`the daemon knows no device '${deviceName}'`);
+    const { coordinator, guests } = device;
+    const mark = () => {
+      device.isDirty = true;
+      requestPass();
+    };
+    return {
+      members: (ruler) => coordinator.membersOf(ruler),
+      changed: (member) => {
+        coordinator.markChanged(member);
+        mark();
+      },
+      join: (tenant, granted) => {
+        const page = coordinator.join(tenant === 0 ? '' : tenant);
+        if (page !== null) guests.set(page.row, granted);
+        return page;
+      },
+      leave: (page) => {
+        guests.delete(page.row);
+        coordinator.leave(page);
+        mark();
+      },
+      decide: mark,
+    };
   }
 
   private queueNotification(client: Client | undefined): void {
@@ -437,61 +473,4 @@ export class Host {
     const said = this.options.rulings.map(({ ruler }) => coordinator.describe(ruler, page.row));
     return Object.assign({}, ...said);
   }
-}
-
-/** Writes what is declared of a tenant into the columns of one of its contexts. */
-function declare({ page }: Seat, { weight, gbps, labels, maxQps, maxRequestsPerS }: TenantSettings): void {
-  const { reports } = page.columns(M.TENANT);
-  reports[M.WEIGHT] = weight;
-  reports[M.GBPS] = gbps ?? 0;
-  reports[M.TRAFFIC] = trafficOf(labels);
-  reports[M.QP_LIMIT] = maxQps;
-  reports[M.REQUEST_LIMIT] = maxRequestsPerS;
-}
-
-/** ISO_TRAFFIC_* */
-function trafficOf({ traffic }: TenantLabels): number {
-  return traffic === null ? ISO_TRAFFIC_UNDECLARED : TRAFFIC_NAMES.indexOf(traffic);
-}
-
-/** The labels of a tenant whose clients have these identities: the largest, and of groups the first by name. */
-function labelsOf(all: readonly Identity[]): TenantLabels {
-  const labels = all.map((one) => one.labels);
-  const groups = labels.flatMap(({ group }) => group ?? []).sort();
-  const kinds = labels.filter(({ traffic }) => traffic !== null).sort((a, b) => trafficOf(b) - trafficOf(a));
-  return {
-    qpWeight: largest(labels.map(({ qpWeight }) => qpWeight ?? 0)),
-    group: groups[0] ?? null,
-    traffic: kinds[0]?.traffic ?? null,
-  };
-}
-
-/** The labels among an operator's settings. */
-function setLabels({ qpWeight, group, traffic }: Setting): Partial<TenantLabels> {
-  return {
-    ...(qpWeight !== undefined && { qpWeight }),
-    ...(group !== undefined && { group }),
-    ...(traffic !== undefined && { traffic }),
-  };
-}
-
-/** The labels that clients receive. */
-function givenLabels({ weight, labels: { qpWeight, group, traffic } }: TenantSettings): GivenLabels {
-  return {
-    weight,
-    ...(qpWeight !== null && { qpWeight }),
-    ...(group !== null && { group }),
-    ...(traffic !== null && { traffic }),
-  };
-}
-
-/** Null if no value is above 0. */
-function largest(values: readonly number[]): number | null {
-  return Math.max(...values) || null;
-}
-
-/** The smallest limit above 0; null if there is none. */
-function strictest(limits: readonly number[]): number | null {
-  const some = limits.filter((value) => value > 0);
-  return some.length === 0 ? null : Math.min(...some);
 }

@@ -5,6 +5,7 @@
  * wire.
  */
 import { z } from 'zod';
+import { MAX_MESSAGE_WORDS } from '../coordinator/agent.ts';
 import { HandshakeError } from '../verbs/errors.ts';
 import { isGroup, TRAFFIC_NAMES } from '../verbs/labels.ts';
 
@@ -27,6 +28,11 @@ const group = z.string().refine(isGroup);
 const traffic = z.enum(TRAFFIC_NAMES);
 const gbps = z.number().positive().max(1e6);
 const slot = z.number().int().min(0).max(65535);
+/** What contexts and agents tell each other: 64-bit floating-point numbers, little endian. */
+const words = z
+  .base64()
+  .max(Math.ceil((8 * MAX_MESSAGE_WORDS) / 3) * 4)
+  .refine((text) => Buffer.byteLength(text, 'base64') % 8 === 0);
 
 /** A client's declarations about itself. The kernel reports the client's identity to the daemon. */
 const hello = z.strictObject({
@@ -47,6 +53,8 @@ export const toDaemon = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('leave'), slot }),
   /** A counter that affects others has changed. */
   z.strictObject({ type: z.literal('ring') }),
+  /** The context in a seat tells an agent of its device something. */
+  z.strictObject({ type: z.literal('tell'), slot, agent: name, words }),
   z.strictObject({ type: z.literal('tenants') }),
   z.strictObject({
     type: z.literal('set'),
@@ -134,11 +142,15 @@ export const toClient = z.discriminatedUnion('type', [
     policy: z.string(),
     /** The tenant that the daemon assigned to the client. */
     tenant: z.string(),
+    /** The agents that run in the daemon. */
+    agents: z.array(z.string()).readonly().default([]),
   }),
   z.object({ type: z.literal('joined'), slot, tenant: z.string(), labels: labels.default({}) }),
   /** The labels of the context in a seat have changed. */
   z.object({ type: z.literal('labels'), slot, labels }),
   z.object({ type: z.literal('refused'), slot: slot.optional(), reason: z.string() }),
+  /** An agent tells the context in a seat something. */
+  z.object({ type: z.literal('told'), slot, agent: z.string(), words }),
   /** A grant has changed. */
   z.object({ type: z.literal('ring') }),
   /** `more` means that the list continues in the next message. */
@@ -161,6 +173,19 @@ export type Hello = z.infer<typeof hello>;
 export type ToClient = z.infer<typeof toClient>;
 export type GivenLabels = z.infer<typeof labels>;
 export type TenantRow = z.infer<typeof tenantRow>;
+
+/** Encodes words for a message. */
+export function encodeWords(given: ArrayLike<number>): string {
+  const bytes = Buffer.alloc(8 * given.length);
+  for (let i = 0; i < given.length; i++) bytes.writeDoubleLE(given[i], 8 * i);
+  return bytes.toString('base64');
+}
+
+/** The words of a message. */
+export function decodeWords(text: string): Float64Array {
+  const bytes = Buffer.from(text, 'base64');
+  return Float64Array.from({ length: bytes.length / 8 }, (_, i) => bytes.readDoubleLE(8 * i));
+}
 
 /** Encodes one message as a frame. */
 export function frame(message: z.input<typeof toDaemon> | z.input<typeof toClient>): Buffer {

@@ -5,6 +5,7 @@
 import type { Logger } from 'pino';
 import { HandshakeError } from '../verbs/errors.ts';
 import { Admission, type ClientLimits, DEFAULT_LIMITS } from './admission.ts';
+import type { DaemonAgents } from './agents.ts';
 import { MESSAGES_PER_S, Users } from './budgets.ts';
 import { ConnectionLog } from './connection-log.ts';
 import type { Client, Host } from './host.ts';
@@ -14,7 +15,15 @@ import type { ServerCounts } from './metrics/metrics.ts';
 import { SEATS_PER_CLIENT } from './pages.ts';
 import { PassScheduler } from './pass-scheduler.ts';
 import type { Peer } from './peer.ts';
-import { frame, type Hello, type ToClient, type ToDaemon, VERSION } from './protocol.ts';
+import {
+  decodeWords,
+  encodeWords,
+  frame,
+  type Hello,
+  type ToClient,
+  type ToDaemon,
+  VERSION,
+} from './protocol.ts';
 import type { Identity } from './rules.ts';
 
 export interface ServerOptions {
@@ -26,6 +35,8 @@ export interface ServerOptions {
   /** The policy for clients that name none, in the form of ISOVERBS_POLICY; '' for no policy. */
   readonly policy: string;
   readonly log: Logger;
+  /** Default: none. */
+  readonly agents?: DaemonAgents;
   /** Called again for each client when the rules have changed. */
   identify(credentials: PeerCredentials, hello: Hello): Identity;
   /** Whether a client may change what tenants get. */
@@ -107,6 +118,11 @@ export class Server {
     this.passScheduler.request();
   }
 
+  /** Requests a pass, because an agent has changed grants. */
+  requestPass(): void {
+    this.passScheduler.request();
+  }
+
   /** Connected clients. */
   get size(): number {
     return this.admission.size;
@@ -141,6 +157,7 @@ export class Server {
       layout: isShim ? layout : [],
       policy,
       tenant,
+      agents: isShim ? (this.options.agents?.names ?? []) : [],
     });
     let sent = 0;
     try {
@@ -241,6 +258,10 @@ export class Server {
         this.options.host.markDirty(peer.client);
         this.passScheduler.request();
         break;
+      case 'tell':
+        if (peer.client === null) throw new HandshakeError(`'tell' as a tool`);
+        this.tell(peer, peer.client, message);
+        break;
       case 'tenants':
         this.answerAfterPass(peer, () => this.list(peer));
         break;
@@ -268,6 +289,12 @@ export class Server {
           ? { type: 'joined', slot: seatNumber, tenant: name, labels: host.giveLabels(client, seatNumber) }
           : { type: 'refused', slot: seatNumber, reason },
       );
+    });
+  }
+
+  private tell(peer: Peer, client: Client, { slot, agent, words }: ToDaemon & { type: 'tell' }): void {
+    this.options.agents?.tell(client, slot, agent, decodeWords(words), (told) => {
+      this.send(peer, { type: 'told', slot, agent, words: encodeWords(told) });
     });
   }
 

@@ -1,30 +1,10 @@
 /** The tenants of a device, as people see them. */
 import * as M from '../coordinator/member-table.ts';
-import { NO_LABELS, type TenantLabels } from './rules.ts';
+import type { TenantSettings } from './tenant-settings.ts';
 import { addSent, type Counted, type Total } from './totals.ts';
 
 /** More than any page can truthfully report. */
 const MAX_SHOWN = 2 ** 53;
-
-/** What is declared of a tenant (TENANT in src/coordinator/member-table.ts). */
-export interface TenantSettings {
-  readonly weight: number;
-  /** Null: a share by weight. */
-  readonly gbps: number | null;
-  readonly labels: TenantLabels;
-  /** 0: no limit. */
-  readonly maxQps: number;
-  readonly maxRequestsPerS: number;
-}
-
-/** As if nothing were declared. */
-export const UNSET: TenantSettings = {
-  weight: 1,
-  gbps: null,
-  labels: NO_LABELS,
-  maxQps: 0,
-  maxRequestsPerS: 0,
-};
 
 /** What is shown of a context of a client. */
 export interface ShownSeat {

@@ -1,11 +1,10 @@
 /** Drivers: where policies run, either in the application's own calls or in a worker thread. */
 import { resolve } from 'node:path';
-import type { Ruler } from '../policies/index.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import { ConfigError, shown } from '../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity } from '../verbs/units.ts';
 import { requireCpu, requireSpin, type WorkerDriverOptions, workerDriver } from './worker/front.ts';
-import { loadPolicy, loadRulers, underCurrentNames } from './worker/policies.ts';
+import { loadParts, loadPolicy, type PolicyParts, underCurrentNames } from './worker/policies.ts';
 import type { PolicySpec } from './worker/protocol.ts';
 
 export { type WorkerDriverOptions, workerDriver } from './worker/front.ts';
@@ -105,11 +104,11 @@ export function policyInterceptors(
 }
 
 /**
- * The rulers that a policy's module brings to coordinators.
+ * What a policy's module brings to coordinators.
  * @throws ConfigError
  */
-export function rulersOfModule(name: string): readonly Ruler[] {
-  return loadRulers(name, resolve(name));
+export function partsOfModule(name: string): PolicyParts {
+  return loadParts(name, resolve(name));
 }
 
 /** Whether a policy name is a file path: it contains a slash or ends like a module. */

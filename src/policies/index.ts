@@ -1,5 +1,6 @@
 /** The policies by name, with their validated options. */
 import type { ZodType } from 'zod';
+import type { AgentKind } from '../coordinator/agent.ts';
 import type { Ruler } from '../coordinator/ruler.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import type { PolicyNeeds } from '../shim/policy.ts';
@@ -8,6 +9,7 @@ import { convertQuantities, currentOptions, parseOptions } from './parse-options
 import { perf } from './perf/index.ts';
 import { master } from './perf/master.ts';
 import { perfOptions } from './perf/options.ts';
+import { readAgents } from './perf/read-agent.ts';
 import { slots } from './perf/slot-rotation.ts';
 import { tokenBucket } from './token-bucket/index.ts';
 import { tokenBucketOptions } from './token-bucket/options.ts';
@@ -17,6 +19,8 @@ export {
   type Agent,
   type AgentActions,
   type AgentKind,
+  type AgentLine,
+  type AgentLineEvents,
   MAX_MESSAGE_WORDS,
 } from '../coordinator/agent.ts';
 export type { DeviceCoordinator } from '../coordinator/coordinator.ts';
@@ -84,6 +88,7 @@ export interface PolicyEntry extends NamedEntry {
   };
   /** What the policy brings to the coordinators of devices, in the order in which they decide. */
   readonly rulers: readonly Ruler[];
+  readonly agents: readonly AgentKind[];
 }
 
 /** The built-in policies by name. */
@@ -93,6 +98,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
       'PeRF: splits large messages and puts 0_WAITs between the pieces, so that small messages can pass',
     needs: { wait: 'preferred', coordinator: 'own', shimmedPeer: 'for SENDs' },
     rulers: [master, slots],
+    agents: [readAgents],
     options: perfOptions,
     create: (options) => perf(perfOptions.parse(options)),
   },
@@ -101,6 +107,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
       'a static rate for each tenant: a share of the link by weight (equal by default), or a fixed rate',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
     rulers: [shares],
+    agents: [],
     options: tokenBucketOptions,
     create: (options) => tokenBucket(tokenBucketOptions.parse(options)),
   },

@@ -64,6 +64,9 @@ export class Process implements DaemonLink {
 
   poll(): void {}
 
+  lineAdded(): void {}
+  tell(): void {}
+
   lacksRuler(ruler: string): void {
     throw new Error(`no ruler ${ruler}`);
   }

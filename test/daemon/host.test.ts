@@ -306,6 +306,8 @@ test('without a daemon members have the standalone rate; when it goes they keep 
     signal() {},
     poll() {},
     lacksRuler() {},
+    lineAdded() {},
+    tell() {},
   };
   const coordinator = new RemoteCoordinator('sim0', link, { shares: { rateGbps: 7 } });
   const page = coordinator.join('a') as M.MemberPage;

@@ -12,10 +12,12 @@ import { MetricsServer, metricsAddress } from '../../daemon/metrics/metrics-serv
 import { unreachable } from '../../daemon/rules.ts';
 import { notifySystemd, reloading, type States, watchdogMs } from '../../daemon/systemd.ts';
 import { getDeviceList, openDevice } from '../../open.ts';
+import type { AgentKind } from '../../policies/index.ts';
 import { ConfigError } from '../../verbs/errors.ts';
+import type { Provider } from '../../verbs/provider.ts';
 import { version } from '../../version.ts';
 import { describe } from '../manual.ts';
-import { rulingsOf, withAbsolutePaths } from '../rulings.ts';
+import { agentsOf, rulingsOf, withAbsolutePaths } from '../rulings.ts';
 
 interface DaemonFlags {
   config?: string;
@@ -26,27 +28,37 @@ interface DaemonFlags {
   checkConfig?: boolean;
 }
 
-/** Link rates of the devices present. @throws NoDeviceError for a named device that is missing */
-function linkRates(
+interface KnownDevice {
+  readonly linkGbps: number;
+  readonly provider: Provider;
+}
+
+/** The devices present by name. @throws NoDeviceError for a named device that is missing */
+function knownDevices(
   names: readonly string[] | undefined,
   unknown: (device: string) => void,
-): (device: string) => number | null {
-  const known = new Map<string, number>();
+): Map<string, KnownDevice> {
+  const known = new Map<string, KnownDevice>();
   for (const name of names ?? getDeviceList().map((device) => device.name)) {
     const context = openDevice(name, { policy: null });
-    const linkGbps = context.provider.describeNic?.(context.handle)?.linkGbps ?? 0;
+    const { provider, handle } = context;
+    const linkGbps = provider.describeNic?.(handle)?.linkGbps ?? 0;
     if (linkGbps === 0) unknown(name);
-    known.set(name, linkGbps);
+    known.set(name, { linkGbps, provider });
     context.close();
   }
-  return (device) => known.get(device) ?? null;
+  return known;
 }
 
 /** Keys of the file that take effect only at the next start. */
 const AT_START = ['socket', 'mode', 'policy', 'metrics', 'limits', 'devices'] as const;
 
 /** @throws ConfigError naming the file, and the policy or key */
-function checkedConfig(flags: DaemonFlags): { config: DaemonConfig; rulings: Ruling[] } {
+function checkedConfig(flags: DaemonFlags): {
+  config: DaemonConfig;
+  rulings: Ruling[];
+  agents: AgentKind[];
+} {
   const fileConfig = readDaemonConfig(flags.config);
   const { policy, metrics } = flags;
   const folder = flags.config === undefined || policy !== undefined ? '.' : dirname(flags.config);
@@ -60,8 +72,11 @@ function checkedConfig(flags: DaemonFlags): { config: DaemonConfig; rulings: Rul
     const address = config.metrics;
     inFile(isFromFile('metrics') ? flags.config : undefined, () => metricsAddress(address));
   }
-  const rulings = inFile(isFromFile('policy') ? flags.config : undefined, () => rulingsOf(config.policy));
-  return { config, rulings };
+  const parts = inFile(isFromFile('policy') ? flags.config : undefined, () => ({
+    rulings: rulingsOf(config.policy),
+    agents: agentsOf(config.policy),
+  }));
+  return { config, ...parts };
 }
 
 /** Adds the name of the file to a configuration error. */
@@ -114,11 +129,11 @@ function reload(daemon: Daemon, flags: DaemonFlags, running: DaemonConfig, log: 
 }
 
 async function serve(flags: DaemonFlags, level: string): Promise<void> {
-  const { config, rulings } = checkedConfig(flags);
+  const { config, rulings, agents } = checkedConfig(flags);
   const socket = flags.socket ?? config.socket ?? defaultSocket();
   if (flags.checkConfig) return check(flags, config, socket);
   const log = logOf(level);
-  const linkGbps = linkRates(flags.device, (device) => {
+  const known = knownDevices(flags.device, (device) => {
     if (config.devices[device] !== undefined) return;
     log.warn(
       { device },
@@ -128,7 +143,12 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
   for (const remark of remarks(config)) log.warn(remark);
   let metrics: Metrics | null = null;
   const onPass = (durationNs: number) => metrics?.observePass(durationNs);
-  const daemon = new Daemon({ socket, config, rulings, log, linkGbps, onPass });
+  const daemon = new Daemon({
+    ...{ socket, config, rulings, agents, log, onPass },
+    devices: [...known.keys()],
+    providerOf: (device) => known.get(device)!.provider,
+    linkGbps: (device) => known.get(device)?.linkGbps ?? null,
+  });
   const ending = new Promise<string>((resolve) => {
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve(name));
   });

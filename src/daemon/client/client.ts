@@ -4,13 +4,15 @@
  */
 import { HEARTBEAT } from '../../coordinator/member-table.ts';
 import { HandshakeError } from '../../verbs/errors.ts';
+import { Budget, TELLS } from '../budgets.ts';
 import { loadIpc } from '../ipc/index.ts';
 import { SEATS_PER_CLIENT } from '../pages.ts';
-import { type GivenLabels, type Hello, prepare } from '../protocol.ts';
+import { decodeWords, encodeWords, type GivenLabels, type Hello, prepare } from '../protocol.ts';
 import { type Answer, type Attempt, type Connection, connect } from './connection.ts';
 import {
   type DaemonLink,
   RemoteCoordinator,
+  type RemoteLine,
   type RemoteMember,
   type StandaloneGrants,
 } from './remote-coordinator.ts';
@@ -59,6 +61,7 @@ export class DaemonClient implements DaemonLink {
   private pollDueMs = 0;
   /** Set during a poll, which runs inside a verb: a policy that waits for an answer must not be called meanwhile. */
   private isPolling = false;
+  private readonly tells = new Budget(TELLS, performance.now() * 1e6);
 
   constructor(options: ClientOptions) {
     this.options = options;
@@ -111,6 +114,53 @@ export class DaemonClient implements DaemonLink {
         `contexts of ${device} get no share from it; name the policy's module in the daemon's configuration (policy)`,
       true,
     );
+  }
+
+  lineAdded(member: RemoteMember, line: RemoteLine): void {
+    const { seatNumber } = member;
+    if (seatNumber >= 0 && this.pendingJoins[seatNumber] === 0) this.raiseLine(member, line);
+  }
+
+  /** The member has a seat, so the line is up if the daemon runs the agent. */
+  private raiseLine(member: RemoteMember, line: RemoteLine): void {
+    const { connection, options } = this;
+    if (connection === null) return;
+    if (!connection.welcome.agents.includes(line.agent)) {
+      options.report(
+        `the daemon at ${options.socket} runs no agent '${line.agent}' for the contexts of ${member.device}; name the ` +
+          `policy's module, or an isoverbs of this version, in the daemon's configuration (policy)`,
+        true,
+      );
+      return;
+    }
+    this.outsidePoll(() => {
+      if (member.lines.get(line.agent) === line && this.connection === connection) line.events.onUp?.(line);
+    });
+  }
+
+  /** Beyond a budget, what is told is lost, because the daemon disconnects a client that sends too much. */
+  tell(member: RemoteMember, agent: string, words: ArrayLike<number>): void {
+    const { connection } = this;
+    const { seatNumber: slot } = member;
+    const isUp = connection?.welcome.agents.includes(agent) && slot >= 0 && this.pendingJoins[slot] === 0;
+    if (!isUp || !this.tells.tryTake(performance.now() * 1e6)) return;
+    connection?.send({ type: 'tell', slot, agent, words: encodeWords(words) });
+  }
+
+  private told({ slot, agent, words }: Answer & { type: 'told' }): void {
+    if (this.pendingJoins[slot] !== 0) return;
+    const member = this.bySeat[slot];
+    const line = member?.lines.get(agent);
+    if (line === undefined) return;
+    this.outsidePoll(() => {
+      if (member?.lines.get(agent) === line) line.events.onTold?.(decodeWords(words));
+    });
+  }
+
+  /** A poll runs inside a verb, where a policy must not be called. */
+  private outsidePoll(call: () => void): void {
+    if (this.isPolling) setImmediate(call).unref();
+    else call();
   }
 
   /**
@@ -222,6 +272,7 @@ export class DaemonClient implements DaemonLink {
   private received(message: Answer): void {
     if (message.type === 'joined' || message.type === 'refused') this.joinAnswered(message);
     else if (message.type === 'labels') this.relabel(message.slot, message.labels);
+    else if (message.type === 'told') this.told(message);
   }
 
   /** Labels of a seat that is being joined come with the answer. */
@@ -244,6 +295,7 @@ export class DaemonClient implements DaemonLink {
       member.attach(row, connection.welcome.layout);
       member.setLabels(message.labels);
       for (const { onBeat } of this.listeners) onBeat();
+      for (const line of member.lines.values()) this.raiseLine(member, line);
       this.signal();
       this.notifyListeners();
       return;

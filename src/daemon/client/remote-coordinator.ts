@@ -2,6 +2,7 @@
  * The coordinator of a device as its client sees it. Members write their counters into memory that the daemon
  * reads, and read its grants. While there is no daemon, they use their own memory, and nothing waits for a daemon.
  */
+import { type AgentLine, type AgentLineEvents, requireWords } from '../../coordinator/agent.ts';
 import type { DeviceCoordinator } from '../../coordinator/coordinator.ts';
 import type { Columned, LayoutNames } from '../../coordinator/layout.ts';
 import * as M from '../../coordinator/member-table.ts';
@@ -71,6 +72,12 @@ class View implements MemberColumns {
   }
 }
 
+/** The line of a member to an agent in the daemon. */
+export interface RemoteLine extends AgentLine {
+  readonly agent: string;
+  readonly events: AgentLineEvents;
+}
+
 /** A member of this process. Its columns are the daemon's while it has a seat there. */
 export class RemoteMember implements M.MemberPage {
   /** Its row among the members of the device in this thread. */
@@ -87,6 +94,8 @@ export class RemoteMember implements M.MemberPage {
   private readonly standalone: StandaloneGrants;
   private readonly link: DaemonLink;
   private seat: { readonly row: Row; readonly layout: LayoutNames } | null = null;
+  /** By agent. */
+  readonly lines = new Map<string, RemoteLine>();
   private calls = 0;
 
   constructor(
@@ -185,6 +194,10 @@ export interface DaemonLink {
   signal(): void;
   /** The daemon has no ruler of this name and these columns, so members keep what they may do alone. */
   lacksRuler(ruler: string, device: string): void;
+  /** A member has a new line. */
+  lineAdded(member: RemoteMember, line: RemoteLine): void;
+  /** Tells the agent something, if the member has a seat in a daemon that runs the agent. */
+  tell(member: RemoteMember, agent: string, words: ArrayLike<number>): void;
   /** Called while the program runs: handles what the daemon has sent even if the event loop is blocked. */
   poll(): void;
 }
@@ -216,11 +229,24 @@ export class RemoteCoordinator implements DeviceCoordinator {
     const member = this.members[index];
     if (member === undefined) return;
     this.members[index] = undefined;
+    member.lines.clear();
     this.link.memberLeft(member);
   }
 
   listen(onNews: () => void, onBeat: () => void): void {
     this.link.listen(onNews, onBeat);
+  }
+
+  line({ row }: M.MemberPage, agent: string, events: AgentLineEvents): void {
+    const member = this.members[row];
+    if (member === undefined) return;
+    const tell = (words: ArrayLike<number>) => {
+      requireWords(words);
+      if (member.lines.get(agent) === line) this.link.tell(member, agent, words);
+    };
+    const line = { agent, events, tell };
+    member.lines.set(agent, line);
+    this.link.lineAdded(member, line);
   }
 
   /** The daemon decides by its own rules and checks its members periodically. */

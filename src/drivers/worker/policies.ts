@@ -1,6 +1,6 @@
 /** Creates policies by name or from a module, because closures cannot be passed between threads. */
 import { createRequire } from 'node:module';
-import { createPolicy, policies, type Ruler } from '../../policies/index.ts';
+import { type AgentKind, createPolicy, policies, type Ruler } from '../../policies/index.ts';
 import { currentOptions } from '../../policies/parse-options.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import type { Policy } from '../../shim/policy.ts';
@@ -38,21 +38,35 @@ function exportsOf(name: string, module: string) {
   }
 }
 
+/** What the module of a policy brings to coordinators. */
+export interface PolicyParts {
+  readonly rulers: readonly Ruler[];
+  readonly agents: readonly AgentKind[];
+}
+
+const isRuler = (one: Partial<Ruler> | null) =>
+  typeof one?.name === 'string' &&
+  typeof one.begin === 'function' &&
+  typeof one.rules?.safeParse === 'function' &&
+  [one.reports, one.grants].every(Array.isArray);
+
+const isAgentKind = (one: Partial<AgentKind> | null) =>
+  typeof one?.name === 'string' && typeof one.create === 'function';
+
 /**
- * The rulers that a policy's module exports as `rulers`, if any.
+ * What a policy's module exports as `rulers` and `agents`, if anything.
  * @throws ConfigError
  */
-export function loadRulers(name: string, module: string): readonly Ruler[] {
-  const { rulers = [] } = exportsOf(name, module) ?? {};
-  const isRuler = (one: Partial<Ruler> | null) =>
-    typeof one?.name === 'string' &&
-    typeof one.begin === 'function' &&
-    typeof one.rules?.safeParse === 'function' &&
-    [one.reports, one.grants].every(Array.isArray);
-  if (Array.isArray(rulers) && rulers.every(isRuler)) return rulers;
-  throw new ConfigError(
-    `policy '${name}': ${module} must export an array 'rulers'; a ruler has name, reports, grants, rules and begin`,
-  );
+export function loadParts(name: string, module: string): PolicyParts {
+  const { rulers = [], agents = [] } = exportsOf(name, module) ?? {};
+  const must = (what: string) => new ConfigError(`policy '${name}': ${module} must export ${what}`);
+  if (!Array.isArray(rulers) || !rulers.every(isRuler)) {
+    throw must("an array 'rulers'; a ruler has name, reports, grants, rules and begin");
+  }
+  if (!Array.isArray(agents) || !agents.every(isAgentKind)) {
+    throw must("an array 'agents'; the kind of an agent has name and create");
+  }
+  return { rulers, agents };
 }
 
 /**

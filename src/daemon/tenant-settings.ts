@@ -1,0 +1,104 @@
+/** What the configuration and the operator have declared of the tenants. */
+import * as M from '../coordinator/member-table.ts';
+import { ISO_TRAFFIC_UNDECLARED } from '../verbs/constants.ts';
+import { TRAFFIC_NAMES } from '../verbs/labels.ts';
+import type { GivenLabels } from './protocol.ts';
+import { type Identity, NO_LABELS, type TenantLabels } from './rules.ts';
+
+/** What is declared of a tenant (TENANT in src/coordinator/member-table.ts). */
+export interface TenantSettings {
+  readonly weight: number;
+  /** Null: a share by weight. */
+  readonly gbps: number | null;
+  readonly labels: TenantLabels;
+  /** 0: no limit. */
+  readonly maxQps: number;
+  readonly maxRequestsPerS: number;
+}
+
+/** As if nothing were declared. */
+export const UNSET: TenantSettings = {
+  weight: 1,
+  gbps: null,
+  labels: NO_LABELS,
+  maxQps: 0,
+  maxRequestsPerS: 0,
+};
+
+/** What an operator has set for a tenant; it takes precedence over the rules. */
+export interface Setting extends Partial<TenantLabels> {
+  weight?: number;
+  gbps?: number | null;
+  maxQps?: number | null;
+  maxRequestsPerS?: number | null;
+}
+
+/** What a tenant has by the identities of its clients, where the operator has set nothing else. */
+export function settingsOf(all: readonly Identity[], setting: Setting): TenantSettings {
+  const { weight = Math.max(...all.map((one) => one.weight)) } = setting;
+  const { gbps = largest(all.map((one) => one.gbps ?? 0)) } = setting;
+  const { maxQps = strictest(all.map((one) => one.maxQps)) } = setting;
+  const { maxRequestsPerS = strictest(all.map((one) => one.maxRequestsPerS)) } = setting;
+  const labels = { ...labelsOf(all), ...setLabels(setting) };
+  return { weight, gbps, labels, maxQps: maxQps ?? 0, maxRequestsPerS: maxRequestsPerS ?? 0 };
+}
+
+/** Writes what is declared of a tenant into the columns of one of its members. */
+export function declare(
+  page: M.MemberPage,
+  { weight, gbps, labels, maxQps, maxRequestsPerS }: TenantSettings,
+): void {
+  const { reports } = page.columns(M.TENANT);
+  reports[M.WEIGHT] = weight;
+  reports[M.GBPS] = gbps ?? 0;
+  reports[M.TRAFFIC] = trafficOf(labels);
+  reports[M.QP_LIMIT] = maxQps;
+  reports[M.REQUEST_LIMIT] = maxRequestsPerS;
+}
+
+/** ISO_TRAFFIC_* */
+function trafficOf({ traffic }: TenantLabels): number {
+  return traffic === null ? ISO_TRAFFIC_UNDECLARED : TRAFFIC_NAMES.indexOf(traffic);
+}
+
+/** The labels of a tenant whose clients have these identities: the largest, and of groups the first by name. */
+function labelsOf(all: readonly Identity[]): TenantLabels {
+  const labels = all.map((one) => one.labels);
+  const groups = labels.flatMap(({ group }) => group ?? []).sort();
+  const kinds = labels.filter(({ traffic }) => traffic !== null).sort((a, b) => trafficOf(b) - trafficOf(a));
+  return {
+    qpWeight: largest(labels.map(({ qpWeight }) => qpWeight ?? 0)),
+    group: groups[0] ?? null,
+    traffic: kinds[0]?.traffic ?? null,
+  };
+}
+
+/** The labels among an operator's settings. */
+function setLabels({ qpWeight, group, traffic }: Setting): Partial<TenantLabels> {
+  return {
+    ...(qpWeight !== undefined && { qpWeight }),
+    ...(group !== undefined && { group }),
+    ...(traffic !== undefined && { traffic }),
+  };
+}
+
+/** The labels that clients receive. */
+export function givenLabels({ weight, labels: { qpWeight, group, traffic } }: TenantSettings): GivenLabels {
+  return {
+    weight,
+    ...(qpWeight !== null && { qpWeight }),
+    ...(group !== null && { group }),
+    ...(traffic !== null && { traffic }),
+  };
+}
+
+/** Null if no value is above 0. */
+function largest(values: readonly number[]): number | null {
+  return Math.max(...values) || null;
+}
+
+/** The smallest limit above 0; null if there is none. */
+function strictest(limits: readonly number[]): number | null {
+  const some = limits.filter((value) => value > 0);
+  return some.length === 0 ? null : Math.min(...some);
+}
