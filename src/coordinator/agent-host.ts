@@ -13,7 +13,7 @@ import {
   type AgentLineEvents,
   requireWords,
 } from './agent.ts';
-import { AgentLink, HELLO_NS } from './agent-link.ts';
+import { AgentLink, HELLO_NS, NO_GID } from './agent-link.ts';
 import type { MemberPage } from './member-table.ts';
 import type { MembersView, Ruler } from './ruler.ts';
 import { tenantId } from './tenants.ts';
@@ -27,6 +27,8 @@ export interface AgentCoordinator {
   decide(ruler: Ruler, nowNs: number, isNews: boolean): void;
   /** Where the agents of this kind receive messages at the device that has this GID; null: that is not known. */
   addressOf(gid: string, kind: AgentKind): AgentAddress | null;
+  /** The device has been opened for agents. Its port has these GIDs. */
+  opened(gids: readonly string[]): void;
   /** An event of an agent has thrown. Absent: whoever raised the event gets the exception. */
   failed?(agent: string, error: unknown): void;
 }
@@ -82,6 +84,7 @@ export class AgentHost {
       },
     });
     this.alarm = alarmOf(provider, this.link.context, 'nothing', () => this.fire());
+    coordinator.opened(this.link.gids.filter((gid) => gid !== NO_GID));
   }
 
   get qpNum(): number {
@@ -169,6 +172,7 @@ export class AgentHost {
       get nowNs() {
         return link.nowNs;
       },
+      gids: link.gids,
       members: (ruler) => coordinator.members(ruler),
       changed: (member) => coordinator.changed(member),
       tell: (member, words) => {

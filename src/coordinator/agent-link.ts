@@ -5,7 +5,7 @@
 import { RecvBatch, SendBatch } from '../verbs/batch.ts';
 import * as C from '../verbs/constants.ts';
 import { InvalidArgumentError, IsoverbsError } from '../verbs/errors.ts';
-import { gidToBytes, gidToString } from '../verbs/gid.ts';
+import { gidFromWords, gidToWords } from '../verbs/gid.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { maskOf } from '../verbs/qp-state.ts';
 import type { MrInfo } from '../verbs/types.ts';
@@ -38,7 +38,7 @@ const QKEY = 0x1507a6;
 const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE;
 
 /** An unused entry of a table of GIDs. */
-const NO_GID = '::';
+export const NO_GID = '::';
 /** Peers beyond this number are ignored, because anyone on the network can claim to be one. */
 const MAX_PEERS = 4096;
 /** Peers greet each other in this interval. */
@@ -77,7 +77,8 @@ export class AgentLink {
   private readonly qp: number;
   private readonly mr: Omit<MrInfo, 'memory'>;
   private readonly words: Float64Array;
-  private readonly gids: readonly string[];
+  /** The GIDs of the port, by index. */
+  readonly gids: readonly string[];
   private readonly peers: Peer[] = [];
   /** What releases the objects of the device, in the order of their creation. */
   private readonly releases: (() => void)[] = [];
@@ -213,8 +214,8 @@ export class AgentLink {
     const at = byteOffset / 8;
     const w = this.words;
     [w[at], w[at + 1], w[at + 2]] = [MAGIC, kind, agent];
-    w.set(wordsOf(fromGid), at + FROM_AT);
-    w.set(wordsOf(gid), at + TO_AT);
+    w.set(gidToWords(fromGid), at + FROM_AT);
+    w.set(gidToWords(gid), at + TO_AT);
     w.set(words, at + HEADER_WORDS);
     sends.clear();
     const bytes = 8 * (HEADER_WORDS + words.length);
@@ -286,7 +287,7 @@ export class AgentLink {
     const length = (byteLen - GRH_BYTES) / 8 - HEADER_WORDS;
     const w = this.words;
     if (!Number.isInteger(length) || length < 0 || w[at] !== MAGIC) return;
-    const [from, to] = [FROM_AT, TO_AT].map((offset) => gidOf(w, at + offset));
+    const [from, to] = [FROM_AT, TO_AT].map((offset) => gidFromWords(w, at + offset));
     if (from === null || to === null) return;
     const isKnown = this.peers.some((one) => one.gid === from && one.qpNum === qpNum);
     // Greets it, if it is new.
@@ -363,22 +364,4 @@ export class AgentLink {
     for (const { path } of this.peers) path?.close();
     this.release();
   }
-}
-
-function wordsOf(gid: string): number[] {
-  const bytes = gidToBytes(gid);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, 16);
-  return [0, 4, 8, 12].map((at) => view.getUint32(at));
-}
-
-/** The GID of four words; null if they are no words of 32 bits. */
-function gidOf(words: Float64Array, at: number): string | null {
-  const bytes = new Uint8Array(16);
-  const view = new DataView(bytes.buffer);
-  for (let i = 0; i < 4; i++) {
-    const word = words[at + i];
-    if (!(Number.isInteger(word) && word >= 0 && word < 2 ** 32)) return null;
-    view.setUint32(4 * i, word);
-  }
-  return gidToString(bytes);
 }

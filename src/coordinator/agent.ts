@@ -71,6 +71,8 @@ export interface AgentLineEvents {
 export interface AgentActions {
   /** The device's time. */
   readonly nowNs: number;
+  /** The GIDs of the device's port, by index; '::' for an unused one. */
+  readonly gids: readonly string[];
   /**
    * The members of the agent's device as a ruler sees them. Grants are set with the columns of this view, and announced
    * by `changed`.

@@ -284,6 +284,9 @@ export class CoordinatorRegistry implements CoordinatorPort {
         this.decideAt(device, ruler, rules, nowNs, isNews);
         this.announce(device);
       },
+      opened: (gids) => {
+        for (const gid of gids) this.registerGid(device, gid);
+      },
       addressOf: (gid, kind) => {
         const at = this.byGid.get(gid);
         const host = at === undefined ? null : this.agentHosts?.hostOf(at);

@@ -5,6 +5,7 @@
 import type { Logger } from 'pino';
 import type { AgentKind } from '../coordinator/agent.ts';
 import { type AgentCoordinator, AgentHosts } from '../coordinator/agent-host.ts';
+import { NO_GID } from '../coordinator/agent-link.ts';
 import { IsoverbsError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { Client, Host } from './host.ts';
@@ -87,6 +88,9 @@ export class DaemonAgents {
     const { host, requestPass } = this.options;
     return {
       ...host.agentCoordinator(device, requestPass),
+      opened: (gids) => {
+        for (const gid of gids) this.byGid.set(gid, device);
+      },
       addressOf: (gid, kind) => {
         const at = this.deviceWith(gid);
         const agents = at === undefined ? null : this.hosts.hostOf(at);
@@ -132,8 +136,6 @@ export class DaemonAgents {
 
 /** Agents whose messages differ each time must not fill the log. */
 const MAX_LOGGED = 100;
-
-const NO_GID = '::';
 
 /** The GIDs of a device's first port. */
 function gidsOf(provider: Provider, device: string): string[] {

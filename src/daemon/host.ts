@@ -84,6 +84,9 @@ interface Device {
   readonly guests: Map<number, () => void>;
 }
 
+/** What an agent can do at its coordinator, without the addresses of others. */
+type CoordinatorSide = Omit<AgentCoordinator, 'addressOf' | 'opened' | 'failed'>;
+
 /** A client process, or one thread of it. */
 export class Client {
   identity: Identity;
@@ -390,7 +393,7 @@ export class Host {
    * What agents can do at the coordinator of a device that has members. Everything takes effect with the next pass, which
    * `requestPass` requests.
    */
-  agentCoordinator(deviceName: string, requestPass: () => void): Omit<AgentCoordinator, 'addressOf'> {
+  agentCoordinator(deviceName: string, requestPass: () => void): CoordinatorSide {
     const device = this.device(deviceName);
     if (device === null) throw new NoDeviceError(`the daemon knows no device '${deviceName}'`);
     const { coordinator, guests } = device;

@@ -65,6 +65,7 @@ export type {
 export { createShim, type ShimOptions } from '../shim/shim.ts';
 export { type EmulateWaitOptions, emulateWait } from '../shim/wait/emulate-wait.ts';
 export { type WaitChoice, withWait } from '../shim/wait/wait-support.ts';
+export { gidFromWords, gidToWords } from '../verbs/gid.ts';
 export { createCoordinatedShim } from './coordinated.ts';
 
 /** An entry of a table of built-in policies or interceptors. */

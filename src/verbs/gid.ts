@@ -54,3 +54,22 @@ export function requireGid(verb: string, name: string, gid: unknown): Uint8Array
     throw refuse(`is wrong: ${(error as Error).message}`);
   }
 }
+
+/** A GID as four numbers of 32 bits, for messages of numbers. @throws InvalidArgumentError */
+export function gidToWords(gid: string): number[] {
+  const bytes = gidToBytes(gid);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, 16);
+  return [0, 4, 8, 12].map((at) => view.getUint32(at));
+}
+
+/** The GID of four numbers in a message; null if they are no numbers of 32 bits. */
+export function gidFromWords(words: ArrayLike<number>, at: number): string | null {
+  const bytes = new Uint8Array(16);
+  const view = new DataView(bytes.buffer);
+  for (let i = 0; i < 4; i++) {
+    const word = words[at + i];
+    if (!(Number.isInteger(word) && word >= 0 && word < 2 ** 32)) return null;
+    view.setUint32(4 * i, word);
+  }
+  return gidToString(bytes);
+}
