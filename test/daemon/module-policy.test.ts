@@ -12,6 +12,7 @@ const TENANT = join(PROGRAMS, 'tenant.mjs');
 const ROOT = resolve(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'dist/cli/main.js');
 const MODULE = join(ROOT, 'examples/policies/demand-shares.mjs');
+const RECEIVERS = join(ROOT, 'examples/policies/receiver-shares.mjs');
 const PATIENCE_MS = 30_000;
 const TIMEOUT_MS = 120_000;
 
@@ -24,6 +25,18 @@ rules: [{ match: { declared: three }, weight: 3 }]
 
 /** What a tenant that demands all it can get is granted. */
 const granted = (rateGbps: number) => ({ rateGbps, demandGbps: 1e5, processes: 1, qps: 4 });
+
+/** Waits until the daemon shows exactly these tenants with these rates. */
+async function untilRatesAre(world: World, expected: Readonly<Record<string, number>>) {
+  const endMs = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const rows = await world.tenantRows().catch(() => []);
+    const seen = Object.fromEntries(rows.map(({ tenant, rateGbps }) => [tenant, rateGbps]));
+    if (isDeepStrictEqual(seen, expected)) return;
+    if (performance.now() > endMs) return expect(seen, world.log).toEqual(expected);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
 
 /**
  * Waits until the daemon shows exactly these tenants at one moment. The columns must match together: an idle tenant's
@@ -56,6 +69,28 @@ test.skipIf(reason !== '').each(['inline', 'worker'])(
     three.kill();
     await untilTenantsAre(world, { one: granted(4) });
     for (const tenant of [one, three]) expect([tenant.errors, tenant.stderr]).toEqual([[], '']);
+  },
+  TIMEOUT_MS,
+);
+
+test.skipIf(reason !== '').each(['inline', 'worker'])(
+  'processes with the driver %s share their receiver, as agents in the daemon decide',
+  async (driver) => {
+    await using world = new World(`devices: { sim0: { linkGbps: 4 } }\npolicy: ${RECEIVERS}`);
+    await world.startDaemon();
+    const env = { ISOVERBS_POLICY: RECEIVERS, ISOVERBS_DRIVER: driver };
+    const [a, b] = ['a', 'b'].map((name) => world.start(name, [TENANT], env));
+    await untilRatesAre(world, { a: 2, b: 2 });
+    b.kill();
+    await untilRatesAre(world, { a: 4 });
+    // A new daemon, whose agents know nothing, learns it from the lines.
+    await world.endDaemon('SIGTERM');
+    await world.startDaemon();
+    const c = world.start('c', [TENANT], env);
+    await untilRatesAre(world, { a: 2, c: 2 });
+    for (const tenant of [a, b, c]) expect(tenant.errors).toEqual([]);
+    expect([b.stderr, c.stderr]).toEqual(['', '']);
+    expect(world.log).toContain('opening sim0 for agents');
   },
   TIMEOUT_MS,
 );
