@@ -14,6 +14,8 @@ import { device } from './ground.ts';
 const LINK_GBPS = 0.04;
 const TOKEN_BUCKET = `token-bucket:burstBytes=${1 << 18}`;
 const DEMAND_SHARES = `${resolve(import.meta.dirname, '../../examples/policies/demand-shares.mjs')}:burstBytes=${1 << 18},periodNs=1e7`;
+const RECEIVER_SHARES = resolve(import.meta.dirname, '../../examples/policies/receiver-shares.mjs');
+const FAR = process.env.RXE_DEV2 ?? device;
 const SENT = /^sent \d+ bytes, [\d.]+ Gbit\/s, sha256 ok$/m;
 const GETS = /^\d+ GETs: p50 [\d.]+ us, p99 [\d.]+ us, \d+ per second$/m;
 /** RoCEv2 header bytes of each packet with a path MTU of 4096 bytes. */
@@ -41,17 +43,17 @@ afterEach(async () => {
 });
 
 function newGround(): TestBed {
-  ground = new TestBed({ near: device, far: process.env.RXE_DEV2 ?? device });
+  ground = new TestBed({ near: device, far: FAR });
   grounds.add(ground);
   return ground;
 }
 
-/** A daemon that shares the near device. */
-function shares(policy: string, rules = '[]') {
+/** A daemon that shares the near device, and knows the others. */
+function shares(policy: string, rules = '[]', others: readonly string[] = []) {
   const config = ground.file(
     `policy: '${policy}'\ndevices: { ${device}: { linkGbps: ${LINK_GBPS} } }\nrules: ${rules}\n`,
   );
-  return ground.programs.daemon('--config', config, '--device', device);
+  return ground.programs.daemon('--config', config, '--device', device, ...others);
 }
 
 /** The tenants, once they match. */
@@ -181,6 +183,27 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
     await Promise.all(transfers.map((one) => one.done()));
     for (const one of transfers) expect(one.output).toMatch(SENT);
     expect(receiver.output).not.toContain('WRONG');
+  });
+
+  test('agents in the daemon, on queue pairs of both devices, share the link of a receiver', async () => {
+    newGround();
+    const [{ transfers: receiver }, daemon] = await Promise.all([
+      ground.serve(),
+      shares(RECEIVER_SHARES, '[]', FAR === device ? [] : [FAR]),
+    ]);
+    const [a, b] = ['a', 'b'].map((tenant) => ground.transfer({ tenant }, LONG_S));
+    await rows((some) => has(some, 'a', LINK_GBPS / 2) && has(some, 'b', LINK_GBPS / 2));
+    await Promise.all([a, b].map((one) => one.line(/^\d+ WRITEs$/)));
+    const got = await during('1:1 by the receiver', [a, b], 16_000);
+    expect(Math.abs(got.part - 1 / 2)).toBeLessThan(0.1);
+    expect((got.total * WIRE) / LINK_GBPS).toBeLessThan(1.05);
+    process.kill(b.tenantPid, 'SIGKILL');
+    await rows((some) => has(some, 'a', LINK_GBPS));
+    a.kill('SIGINT');
+    await a.done();
+    expect(a.output).toMatch(SENT);
+    expect(receiver.output).not.toContain('WRONG');
+    for (const name of new Set([device, FAR])) expect(daemon.output).toContain(`opening ${name} for agents`);
   });
 
   test('perf classifies programs by traffic, isolates them, and releases one when the other leaves', async () => {
