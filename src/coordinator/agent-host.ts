@@ -128,6 +128,7 @@ export class AgentHost {
     const one = this.running.find((running) => running.kind.name === kind.name)!;
     const { agent, out, lines } = one;
     const end = {
+      intervalNs: 0,
       tell: (words: ArrayLike<number>) => {
         requireWords(words);
         if (lines.get(member)?.end !== end || this.link.isDown) return;

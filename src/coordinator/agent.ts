@@ -52,6 +52,8 @@ export interface Agent {
  * daemon.
  */
 export interface AgentLine {
+  /** How often the agent can be told something for long, in nanoseconds; 0: at any time. What is told beyond is lost. */
+  readonly intervalNs: number;
   /**
    * Tells the agent up to MAX_MESSAGE_WORDS words. What is told while the line is down is lost.
    * @throws InvalidArgumentError for more words

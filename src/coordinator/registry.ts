@@ -33,8 +33,6 @@ interface Member {
   readonly page: MemberPage;
   granted: (() => void) | null;
   usage: (() => Usage | null) | null;
-  /** Called when its context has closed. */
-  readonly whenClosed: (() => void)[];
 }
 
 /** Connects policies with the coordinators of a provider's devices. */
@@ -110,7 +108,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
     const coordinator = this.coordinatorFor(device);
     const page = coordinator.join(tenant);
     if (page === null) return null;
-    const member = { device, page, granted, usage: null, whenClosed: [] };
+    const member = { device, page, granted, usage: null };
     const byRow = this.byRow.get(coordinator) ?? [];
     byRow[page.row] = member;
     this.byRow.set(coordinator, byRow);
@@ -140,7 +138,6 @@ export class CoordinatorRegistry implements CoordinatorPort {
       if (used) writeUsage(member.page, used);
       this.members.delete(context);
       this.leave(member.device, member.page);
-      for (const call of member.whenClosed) call();
       const isLast = ![...this.members.keys()].some(({ device }) => device === context.device);
       if (isLast) this.agentHosts?.close(context.device);
     };
@@ -300,16 +297,6 @@ export class CoordinatorRegistry implements CoordinatorPort {
   /** Records that a port of a device has this GID. */
   registerGid(device: string, gid: string): void {
     this.byGid.set(gid, device);
-  }
-
-  /** Calls `call` when a context has closed. */
-  whenClosed(context: ContextView, call: () => void): void {
-    this.member(context).whenClosed.push(call);
-  }
-
-  /** The device of this process that has a port with this GID. */
-  deviceOf(gid: string): string | undefined {
-    return this.byGid.get(gid);
   }
 
   /** A context must act on new grants that did not come from its coordinator. */

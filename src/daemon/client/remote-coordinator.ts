@@ -8,6 +8,7 @@ import type { Columned, LayoutNames } from '../../coordinator/layout.ts';
 import * as M from '../../coordinator/member-table.ts';
 import type { MemberColumns } from '../../coordinator/ruler.ts';
 import { type Labels, TRAFFIC_NAMES } from '../../verbs/labels.ts';
+import { TELLS } from '../budgets.ts';
 import { columnsIn, type Row, SEATS_PER_CLIENT } from '../pages.ts';
 import type { GivenLabels } from '../protocol.ts';
 
@@ -244,7 +245,7 @@ export class RemoteCoordinator implements DeviceCoordinator {
       requireWords(words);
       if (member.lines.get(agent) === line) this.link.tell(member, agent, words);
     };
-    const line = { agent, events, tell };
+    const line = { agent, events, tell, intervalNs: 1e9 / TELLS.perS };
     member.lines.set(agent, line);
     this.link.lineAdded(member, line);
   }

@@ -12,7 +12,7 @@ import { ISO_TRAFFIC_UNDECLARED } from '../../verbs/constants.ts';
 import { RETH_BYTES, ROCE } from '../kit/wire.ts';
 import * as M from './columns.ts';
 import { master } from './master.ts';
-import type { Reader } from './read-agent.ts';
+import type { Reader, Readers } from './read-agent.ts';
 import { slots } from './slot-rotation.ts';
 import { type ActiveTenants, GrantedTenants } from './wait-pacer.ts';
 
@@ -132,6 +132,8 @@ export class Member {
   readonly context: ContextView;
   /** Its own device first, then those through which the data that it READs leaves. */
   readonly egressDevices: EgressDevice[];
+  /** What it READs from peers. */
+  readonly readers: Readers;
   /** The device through which its large messages leave. */
   main: EgressDevice;
   readonly qps: QpView[] = [];
@@ -145,8 +147,9 @@ export class Member {
   /** Number of the current part of the window, since time 0. */
   part = -1;
 
-  constructor(context: ContextView, page: MemberPage) {
+  constructor(context: ContextView, page: MemberPage, readers: Readers) {
     this.context = context;
+    this.readers = readers;
     this.main = new EgressDevice(context.device, page);
     this.egressDevices = [this.main];
     this.headerBytes = (context.nic?.headerBytes ?? ROCE.headerBytes) + RETH_BYTES;

@@ -5,7 +5,6 @@
 
 import { WRITTEN_NS } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
-import { tenantId } from '../../coordinator/tenants.ts';
 import { plainRun } from '../../shim/plain-requests.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
@@ -37,7 +36,7 @@ import { Lmse } from './lmse.ts';
 import { master, masterRulesOf } from './master.ts';
 import { MQSE_KINDS, Mqse, type MqseOptions, type Quota, TOKEN_BITS } from './mqse.ts';
 import { FIXED, type PerfOptions, perfOptions } from './options.ts';
-import { readAgents } from './read-agent.ts';
+import { Readers, readAgents } from './read-agent.ts';
 import { slotRules, slots } from './slot-rotation.ts';
 import { SoftwareTurns } from './software-turns.ts';
 import { SLOT_TIMER, TenantSlots } from './tenant-slots.ts';
@@ -144,7 +143,12 @@ export class Perf implements Policy {
     this.mqse.setup(resources);
     this.softwareTurns.setup(resources);
     this.limits.addContext(context, out.nowNs(context), (one) => this.registry.has(one));
-    this.members[context.index] = new Member(context, this.registry.page(context));
+    const readers = new Readers(
+      () => out.nowNs(context),
+      () => this.registry.notify(context),
+      (events) => this.registry.line(context, readAgents, events),
+    );
+    this.members[context.index] = new Member(context, this.registry.page(context), readers);
     this.tenantSlots.addContext(context);
     this.allow(context, 0, out);
   }
@@ -211,19 +215,12 @@ export class Perf implements Policy {
   }
 
   /** The device through which the data of a queue pair's READs leaves: the peer's; if unknown, the reader's. */
-  private readEgressOf(member: Member, { context, dgid, sgid }: QpView): EgressDevice {
+  private readEgressOf(member: Member, { dgid, sgid }: QpView): EgressDevice {
     const { egressDevices, home } = member;
-    const { registry } = this;
-    const known = egressDevices.find(({ device }) => device === dgid);
+    const reader = member.readers.of(dgid, sgid);
+    if (reader === null) return home;
+    const known = egressDevices.find((one) => one.reader === reader);
     if (known !== undefined) return known;
-    const device = registry.deviceOf(dgid);
-    if (device === undefined || device === context.device) return home;
-    const tenant = context.tenant === '' ? 0 : tenantId(context.tenant);
-    const granted = () => registry.notify(context);
-    const agent = registry.agent(context.device, readAgents);
-    const reader = agent?.read(dgid, sgid, tenant, granted);
-    if (!agent || !reader) return home;
-    registry.whenClosed(context, () => agent.leave(reader));
     const place = new EgressDevice(dgid, reader.page, reader);
     egressDevices.push(place);
     return place;

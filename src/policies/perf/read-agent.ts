@@ -1,13 +1,14 @@
 /**
- * READ isolation: the data of a READ leaves by the peer's device, so it competes with the tenants there. The agent of the
- * reader's host reports the reader to the agent of the peer's host. That agent makes the reader a member of its device and
+ * READ isolation: the data of a READ leaves by the peer's device, so it competes with the tenants there. The reader tells
+ * the agent of its host, which reports it to the agent of the peer's host. That agent makes the reader a member of its device and
  * answers with the grants. The hosts know each other only through messages. Any of these may be lost, so the report is
  * repeated at each sample.
  */
-import type { Agent, AgentActions, AgentKind } from '../../coordinator/agent.ts';
+import type { Agent, AgentActions, AgentKind, AgentLine, AgentLineEvents } from '../../coordinator/agent.ts';
 import type { Columned } from '../../coordinator/layout.ts';
 import { MEMBER, type MemberPage, WRITTEN_NS } from '../../coordinator/member-table.ts';
 import type { MemberColumns } from '../../coordinator/ruler.ts';
+import { gidFromWords, gidToWords } from '../../verbs/gid.ts';
 import { QNUM_ALLOW, SLOT_END_NS, SLOT_NUMBER, SLOT_STATE, SPLIT } from './columns.ts';
 import { master } from './master.ts';
 import { slots } from './slot-rotation.ts';
@@ -16,6 +17,9 @@ import { slots } from './slot-rotation.ts';
 const REPORT = 1;
 const GRANT = 2;
 const LEAVE = 3;
+/** Kinds of words on lines, beside reports and grants: a context READs from a peer, at which no agent is known. */
+const READ = 4;
+const UNKNOWN = 5;
 
 /** The rulers that a report is for, as bits, and whether it is news. */
 const FOR_MASTER = 1;
@@ -41,6 +45,9 @@ const SWEEP = 0;
 const ANSWER_NS = 1e5;
 /** A reader whose reports are not answered for this long sends as if there were no tenants at the peer. */
 const UNANSWERED_NS = 2e6;
+/** Time until a peer without an agent is asked for again, and what it is at least, in intervals of the line. */
+const RETRY_NS = 1e6;
+const RETRY_INTERVALS = 1000;
 
 /** A page in no table: the columns of a reader, as its own host has them. */
 class ReaderPage implements MemberPage {
@@ -65,10 +72,12 @@ class ReaderPage implements MemberPage {
 /** A context that READs from a peer. */
 export class Reader {
   readonly page = new ReaderPage();
-  private readonly peer: number;
+  /** Whether no agent is known at the peer, so that the READs count at the context's own device. */
+  isUnknown = false;
+  readonly gid: string;
+  private readonly fromGid: string;
   private readonly words = new Float64Array(REPORT_WORDS);
-  private readonly out: AgentActions;
-  private readonly granted: () => void;
+  private readonly readers: Readers;
   private lastGrant = 0;
   /** The last report that was answered, and the last one with news. */
   private answered = 0;
@@ -79,17 +88,24 @@ export class Reader {
   /** What is to be reported when the last report is answered: flags, as in a report. */
   private pending = 0;
 
-  /** @param granted is called when it must act on its grants at once */
-  constructor(peer: number, number: number, tenant: number, out: AgentActions, granted: () => void) {
-    this.peer = peer;
-    this.out = out;
-    this.granted = granted;
-    [this.words[0], this.words[1], this.words[3]] = [REPORT, number, tenant];
+  constructor(gid: string, fromGid: string, number: number, readers: Readers) {
+    this.gid = gid;
+    this.fromGid = fromGid;
+    this.readers = readers;
+    [this.words[0], this.words[1]] = [REPORT, number];
+  }
+
+  /** Tells an agent that knows nothing of it, and whose peer counts grants from the beginning. */
+  begin(): void {
+    this.isUnknown = false;
+    this.lastGrant = 0;
+    this.readers.tell([READ, this.words[1], ...gidToWords(this.gid), ...gidToWords(this.fromGid)]);
   }
 
   /** Whether the grants do not take the last news into account yet. */
   get isAwaiting(): boolean {
-    return this.answered < this.news && this.out.nowNs - this.unansweredNs < UNANSWERED_NS;
+    if (this.isUnknown || this.answered >= this.news) return false;
+    return this.readers.nowNs() - this.unansweredNs < UNANSWERED_NS;
   }
 
   /**
@@ -97,14 +113,21 @@ export class Reader {
    * because answers may queue behind the data that the peer sends.
    */
   report(isForSlots: boolean, isNews: boolean): void {
-    const { words, out } = this;
-    const { nowNs } = out;
+    const { words, readers } = this;
+    const nowNs = readers.nowNs();
     this.pending |= (isForSlots ? FOR_SLOTS : FOR_MASTER) | (isNews ? IS_NEWS : 0);
     if (isNews) {
       if (this.answered >= this.news) this.unansweredNs = nowNs;
       this.news = words[2] + 1;
     }
-    if (this.answered === words[2] || nowNs - this.sentNs >= ANSWER_NS) this.send(nowNs);
+    const sinceNs = nowNs - this.sentNs;
+    if (!this.isUrgent && sinceNs < readers.intervalNs) return;
+    if (this.answered === words[2] || sinceNs >= ANSWER_NS) this.send(nowNs);
+  }
+
+  /** What is no news can wait: a sample follows soon. */
+  private get isUrgent(): boolean {
+    return (this.pending & (FOR_SLOTS | IS_NEWS)) !== 0;
   }
 
   private send(nowNs: number): void {
@@ -115,21 +138,16 @@ export class Reader {
     this.sentNs = nowNs;
     words.set(page.columns(master).reports, REPORT_HEADER);
     words.set(page.columns(slots).reports, SLOTS_REPORTED);
-    this.out.send(this.peer, words);
-  }
-
-  leave(): void {
-    this.out.send(this.peer, [LEAVE, this.words[1]]);
+    this.readers.tell(words);
   }
 
   /** The peer has granted. */
-  receive(words: Float64Array, nowNs: number): void {
+  receive(words: Float64Array): void {
     // Messages may overtake each other.
     if (!(words[2] > this.lastGrant)) return;
     this.lastGrant = words[2];
     this.answered = Math.max(this.answered, Math.min(words[3], this.words[2]));
-    const { page } = this;
-    if (words[SLOTS_GRANTED + SLOT_END_NS] !== 0) words[SLOTS_GRANTED + SLOT_END_NS] += nowNs;
+    const { page, readers } = this;
     const { grants } = page.columns(master);
     const { grants: slot } = page.columns(slots);
     const isToAct =
@@ -139,10 +157,71 @@ export class Reader {
       words[SLOTS_GRANTED + SLOT_NUMBER] !== slot[SLOT_NUMBER];
     grants.set(words.subarray(GRANT_HEADER, SLOTS_GRANTED));
     slot.set(words.subarray(SLOTS_GRANTED));
-    if (isToAct) this.granted();
-    // What is no news waits for the next report: a sample follows soon.
-    const isUrgent = (this.pending & (FOR_SLOTS | IS_NEWS)) !== 0;
-    if (isUrgent && this.answered === this.words[2]) this.send(nowNs);
+    if (isToAct) readers.granted();
+    if (this.isUrgent && this.answered === this.words[2]) this.send(readers.nowNs());
+  }
+}
+
+/** The READs of one context from peers, by its line to the agent. */
+export class Readers {
+  readonly nowNs: () => number;
+  /** Called when the context must act on its grants at once. */
+  readonly granted: () => void;
+  private readonly open: (events: AgentLineEvents) => void;
+  private isOpen = false;
+  private line: AgentLine | null = null;
+  /** By number. */
+  private readonly all: Reader[] = [];
+  /** When to ask again for peers whose agents are unknown, by GID. */
+  private readonly retryNs = new Map<string, number>();
+  private readonly events: AgentLineEvents = {
+    onUp: (line) => {
+      this.line = line;
+      for (const reader of this.all) reader.begin();
+    },
+    onTold: (words) => {
+      const reader = this.all[words[1]];
+      if (words[0] === UNKNOWN && reader !== undefined) reader.isUnknown = true;
+      else if (words[0] === GRANT && words.length === GRANT_WORDS) reader?.receive(words);
+    },
+  };
+
+  /** @param open opens the context's line to the agent (`CoordinatorRegistry.line`), when it first READs from a peer */
+  constructor(nowNs: () => number, granted: () => void, open: (events: AgentLineEvents) => void) {
+    this.nowNs = nowNs;
+    this.granted = granted;
+    this.open = open;
+  }
+
+  get intervalNs(): number {
+    return this.line?.intervalNs ?? 0;
+  }
+
+  tell(words: ArrayLike<number>): void {
+    this.line?.tell(words);
+  }
+
+  /** What READs from a peer, reached by the port with the GID `fromGid`; null if no agent is known there, for now. */
+  of(gid: string, fromGid: string): Reader | null {
+    // The peer is the device itself.
+    if (gid === fromGid || gid === '') return null;
+    if (!this.isOpen) {
+      this.isOpen = true;
+      this.open(this.events);
+    }
+    if (this.line === null) return null;
+    const nowNs = this.nowNs();
+    const isToRetry = !((this.retryNs.get(gid) ?? 0) > nowNs);
+    let reader = this.all.find((one) => one.gid === gid);
+    if (reader === undefined) {
+      if (!isToRetry) return null;
+      reader = new Reader(gid, fromGid, this.all.length, this);
+      this.all.push(reader);
+      reader.begin();
+    } else if (reader.isUnknown && isToRetry) reader.begin();
+    if (!reader.isUnknown) return reader;
+    if (isToRetry) this.retryNs.set(gid, nowNs + Math.max(RETRY_NS, RETRY_INTERVALS * this.intervalNs));
+    return null;
   }
 }
 
@@ -156,48 +235,80 @@ interface Guest {
   heardNs: number;
 }
 
+/** A reader of this host. */
+interface Own {
+  readonly member: number;
+  /** Its number on the member's line. */
+  readonly number: number;
+  readonly peer: number;
+  readonly tenant: number;
+}
+
 /** The agent of perf at one host: its own readers, and the readers of other hosts that are members here. */
 export class ReadAgent implements Agent {
-  private out: AgentActions | null = null;
-  /** Own readers by number, and those of other hosts by peer and number. */
-  private readonly readers = new Map<number, Reader>();
+  /** Own readers by the number that peers know, and those of other hosts by peer and number. */
+  private readonly readers = new Map<number, Own>();
   private readonly guests = new Map<string, Guest>();
   private readonly guestCounts: number[] = [];
   private nextReader = 0;
+  /** Numbers that peers know, by member and number on its line. */
+  private readonly numbers = new Map<number, Map<number, number>>();
 
-  onStart(out: AgentActions): void {
-    this.out = out;
-  }
-
-  /**
-   * The context of a tenant READs from a peer.
-   * @param tenant its number; 0: a tenant of its own @param granted is called when it must act on its grants at once
-   * @returns null if no agent is known there
-   */
-  read(gid: string, fromGid: string, tenant: number, granted: () => void): Reader | null {
-    const { out } = this;
-    const peer = out?.peerAt(gid, fromGid) ?? -1;
-    if (out === null || peer < 0) return null;
-    const reader = new Reader(peer, this.nextReader, tenant, out, granted);
-    this.readers.set(this.nextReader++, reader);
-    return reader;
-  }
-
-  /** The context of a reader has closed. */
-  leave(reader: Reader): void {
-    for (const [number, one] of this.readers) {
-      if (one === reader) this.readers.delete(number);
+  onTold(member: number, words: Float64Array, out: AgentActions): void {
+    if (words[0] === READ) this.read(member, words, out);
+    else if (words[0] === REPORT && words.length === REPORT_WORDS) {
+      const number = this.numbers.get(member)?.get(words[1]);
+      const own = number === undefined ? undefined : this.readers.get(number);
+      if (number === undefined || own === undefined) return;
+      [words[1], words[3]] = [number, own.tenant];
+      out.send(own.peer, words);
     }
-    reader.leave();
+  }
+
+  /** A member READs from a peer. */
+  private read(member: number, words: Float64Array, out: AgentActions): void {
+    const [, number] = words;
+    const [gid, fromGid] = [gidFromWords(words, 2), gidFromWords(words, 6)];
+    const numbers = this.numbers.get(member) ?? new Map<number, number>();
+    this.numbers.set(member, numbers);
+    this.end(numbers.get(number), out);
+    numbers.delete(number);
+    const isKnown = gid !== null && fromGid !== null && !out.gids.includes(gid) && numbers.size < MAX_READERS;
+    const peer = isKnown ? out.peerAt(gid, fromGid) : -1;
+    if (peer < 0) {
+      out.tell(member, [UNKNOWN, number]);
+      return;
+    }
+    numbers.set(number, this.nextReader);
+    this.readers.set(this.nextReader++, { member, number, peer, tenant: tenantOf(member, out) });
+  }
+
+  /** A reader is gone. */
+  private end(number: number | undefined, out: AgentActions): void {
+    const own = number === undefined ? undefined : this.readers.get(number);
+    if (number === undefined || own === undefined) return;
+    this.readers.delete(number);
+    out.send(own.peer, [LEAVE, number]);
+  }
+
+  onLeft(member: number, out: AgentActions): void {
+    for (const number of this.numbers.get(member)?.values() ?? []) this.end(number, out);
+    this.numbers.delete(member);
   }
 
   onMessage(peer: number, words: Float64Array, out: AgentActions): void {
     const number = words[1];
     if (words[0] === REPORT && words.length === REPORT_WORDS) this.reported(peer, words, out);
     else if (words[0] === LEAVE) this.remove(`${peer} ${number}`, out);
-    else if (words[0] === GRANT && words.length === GRANT_WORDS) {
-      this.readers.get(number)?.receive(words, out.nowNs);
-    }
+    else if (words[0] === GRANT && words.length === GRANT_WORDS) this.granted(peer, words, out);
+  }
+
+  private granted(peer: number, words: Float64Array, out: AgentActions): void {
+    const own = this.readers.get(words[1]);
+    if (own?.peer !== peer) return;
+    words[1] = own.number;
+    if (words[SLOTS_GRANTED + SLOT_END_NS] !== 0) words[SLOTS_GRANTED + SLOT_END_NS] += out.nowNs;
+    out.tell(own.member, words);
   }
 
   private reported(peer: number, words: Float64Array, out: AgentActions): void {
@@ -261,6 +372,14 @@ export class ReadAgent implements Agent {
     out.leave(guest.page);
     out.decide(master, true);
   }
+}
+
+/** The number of a member's tenant; 0: a tenant of its own. */
+function tenantOf(member: number, out: AgentActions): number {
+  const { tenants } = out.members(master);
+  tenants.group();
+  const tenant = tenants.tenantOf(member);
+  return tenant < 0 ? 0 : Math.max(0, tenants.idOf(tenant));
 }
 
 /** The agents of perf. */
