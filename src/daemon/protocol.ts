@@ -149,6 +149,8 @@ export const toClient = z.discriminatedUnion('type', [
   /** The labels of the context in a seat have changed. */
   z.object({ type: z.literal('labels'), slot, labels }),
   z.object({ type: z.literal('refused'), slot: slot.optional(), reason: z.string() }),
+  /** The agents know nothing more of the context in a seat, because the rules have changed. */
+  z.object({ type: z.literal('line'), slot }),
   /** An agent tells the context in a seat something. */
   z.object({ type: z.literal('told'), slot, agent: z.string(), words }),
   /** A grant has changed. */

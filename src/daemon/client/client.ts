@@ -121,6 +121,10 @@ export class DaemonClient implements DaemonLink {
     if (seatNumber >= 0 && this.pendingJoins[seatNumber] === 0) this.raiseLine(member, line);
   }
 
+  private raiseLines(member: RemoteMember | undefined): void {
+    for (const line of member?.lines.values() ?? []) this.raiseLine(member!, line);
+  }
+
   /** The member has a seat, so the line is up if the daemon runs the agent. */
   private raiseLine(member: RemoteMember, line: RemoteLine): void {
     const { connection, options } = this;
@@ -273,6 +277,9 @@ export class DaemonClient implements DaemonLink {
     if (message.type === 'joined' || message.type === 'refused') this.joinAnswered(message);
     else if (message.type === 'labels') this.relabel(message.slot, message.labels);
     else if (message.type === 'told') this.told(message);
+    else if (message.type === 'line' && this.pendingJoins[message.slot] === 0) {
+      this.raiseLines(this.bySeat[message.slot]);
+    }
   }
 
   /** Labels of a seat that is being joined come with the answer. */
@@ -295,7 +302,7 @@ export class DaemonClient implements DaemonLink {
       member.attach(row, connection.welcome.layout);
       member.setLabels(message.labels);
       for (const { onBeat } of this.listeners) onBeat();
-      for (const line of member.lines.values()) this.raiseLine(member, line);
+      this.raiseLines(member);
       this.signal();
       this.notifyListeners();
       return;

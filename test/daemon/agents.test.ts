@@ -1,0 +1,223 @@
+// Agents in the daemon: lines of clients over a real socket, and the daemon's own devices, which are simulated here.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect as connectNet } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pino from 'pino';
+import { afterEach, expect, test, vi } from 'vitest';
+import type { Agent, AgentActions, AgentLine } from '../../src/coordinator/agent.ts';
+import type { MemberPage } from '../../src/coordinator/member-table.ts';
+import { DaemonAgents } from '../../src/daemon/agents.ts';
+import { DaemonClient } from '../../src/daemon/client/client.ts';
+import { Host } from '../../src/daemon/host.ts';
+import { encodeWords, frame, VERSION } from '../../src/daemon/protocol.ts';
+import { identify } from '../../src/daemon/rules.ts';
+import { Server } from '../../src/daemon/server.ts';
+import { createFabric } from '../../src/providers/sim/index.ts';
+import { NoResourcesError } from '../../src/verbs/errors.ts';
+import type { Provider } from '../../src/verbs/provider.ts';
+import { granted, RULINGS } from '../support/columns.ts';
+
+const cleanUp: (() => void)[] = [];
+afterEach(() => {
+  for (const undo of cleanUp.splice(0).reverse()) undo();
+});
+
+/** An agent that answers each number with its double, passes it on to the agent of sim1, and throws at 13. */
+class Doubling implements Agent {
+  readonly told: string[] = [];
+  readonly heard: number[] = [];
+
+  onTold(member: number, [first]: Float64Array, out: AgentActions): void {
+    this.told.push(`${member}: ${first}`);
+    if (first === 13) throw new Error('unlucky');
+    out.tell(member, [2 * first]);
+    const peer = out.peerAt('::ffff:10.0.0.2', out.gids[0]);
+    if (peer >= 0) out.send(peer, [first]);
+  }
+
+  onMessage(_peer: number, [first]: Float64Array): void {
+    this.heard.push(first);
+  }
+
+  onLeft(member: number): void {
+    this.told.push(`${member} left`);
+  }
+}
+
+function daemon(change: (provider: Provider) => Provider = (provider) => provider) {
+  const path = mkdtempSync(join(tmpdir(), 'isoverbs-agents-'));
+  const socket = join(path, 's');
+  const lines: string[] = [];
+  const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
+  const nowNs = () => performance.now() * 1e6;
+  const provider = change(createFabric({ hosts: 2 }).provider);
+  const made: Doubling[] = [];
+  const create = () => {
+    made.push(new Doubling());
+    return made[made.length - 1];
+  };
+  const host: Host = new Host({
+    rulings: RULINGS,
+    linkGbps: () => 100,
+    left: (device, row) => agents.left(device, row),
+    decided: (device) => agents.decided(device),
+  });
+  const agents: DaemonAgents = new DaemonAgents({
+    ...{ kinds: [{ name: 'doubling', create }], host, log, nowNs },
+    devices: ['sim0', 'sim1'],
+    providerOf: () => provider,
+    requestPass: () => server.requestPass(),
+  });
+  const server = new Server({
+    ...{ socket, mode: 0o600, host, agents, policy: '', log, nowNs },
+    identify: (peer, hello) => identify({ ...peer, ...hello, cgroup: '', command: '' }, [], true),
+    maySet: () => true,
+  });
+  server.listen();
+  cleanUp.push(
+    () => rmSync(path, { recursive: true }),
+    () => server.close(),
+    () => agents.close(),
+  );
+  return { socket, server, lines, made };
+}
+
+/** A context of a client, with a line that notes what it hears. */
+function context(socket: string, agent = 'doubling') {
+  const reports: string[] = [];
+  const report = (line: string) => void reports.push(line);
+  const client = new DaemonClient({ socket, hello: { tenant: 'a' }, standalone: {}, report });
+  cleanUp.push(() => client.close());
+  const coordinator = client.coordinator('sim0');
+  const page = coordinator.join('') as MemberPage;
+  const told: number[][] = [];
+  const ups: AgentLine[] = [];
+  coordinator.line(page, agent, {
+    onUp: (line) => void ups.push(line),
+    onTold: (words) => void told.push([...words]),
+  });
+  return { client, coordinator, page, told, ups, reports };
+}
+
+const until = (check: () => void) => vi.waitFor(check, { timeout: 5000, interval: 2 });
+
+test('a context tells the agent of its device, is told, and agents of two devices exchange messages', async () => {
+  const { socket, lines, made } = daemon();
+  const one = context(socket);
+  await until(() => expect(one.ups).toHaveLength(1));
+  expect(made).toEqual([]);
+  const words = [1 / 3, -0, Number.MAX_VALUE, Number.POSITIVE_INFINITY, 5e-324];
+  for (const word of words) one.ups[0].tell([word]);
+  await until(() => expect(one.told).toEqual(words.map((word) => [2 * word])));
+  await until(() => expect(made[1]?.heard).toEqual(words));
+  one.ups[0].tell([Number.NaN]);
+  await until(() => expect(one.told.at(-1)).toEqual([Number.NaN]));
+  const opened = lines.filter((line) => line.includes('for agents'));
+  expect(opened.map((line) => JSON.parse(line).device)).toEqual(['sim0', 'sim1']);
+  one.coordinator.leave(one.page);
+  await until(() => expect(made[0].told.at(-1)).toBe('0 left'));
+  one.ups[0].tell([1]);
+  expect(() => one.ups[0].tell(new Float64Array(101))).toThrow('at most 100 words');
+});
+
+test('lines come up again with the next daemon, and after the rules were loaded again', async () => {
+  const first = daemon();
+  const one = context(first.socket);
+  await until(() => expect(one.ups).toHaveLength(1));
+  first.server.reidentify();
+  await until(() => expect(one.ups).toHaveLength(2));
+  one.ups[0].tell([4]);
+  await until(() => expect(one.told).toEqual([[8]]));
+  first.server.close();
+  await until(() => expect(one.client.isConnected).toBe(false));
+  // Nobody hears this.
+  one.ups[0].tell([5]);
+  first.server.listen();
+  await until(() => expect(one.ups).toHaveLength(3));
+  one.ups[2].tell([6]);
+  await until(() => expect(one.told.at(-1)).toEqual([12]));
+  expect(first.made[0].told.filter((what) => what.endsWith(': 5'))).toEqual([]);
+});
+
+test('a daemon that lacks the agent says nothing, and the program reports it once', async () => {
+  const { socket } = daemon();
+  const one = context(socket, 'another');
+  await until(() => expect(one.reports.some((line) => line.includes("runs no agent 'another'"))).toBe(true));
+  expect(one.ups).toEqual([]);
+});
+
+test('an exception of an agent is logged once and harms no client', async () => {
+  const { socket, lines, server } = daemon();
+  const one = context(socket);
+  await until(() => expect(one.ups).toHaveLength(1));
+  for (const word of [13, 13, 7]) one.ups[0].tell([word]);
+  await until(() => expect(one.told).toEqual([[14]]));
+  expect(lines.filter((line) => line.includes("agent 'doubling' of sim0: unlucky"))).toHaveLength(1);
+  expect(server.size).toBe(1);
+});
+
+test('a device without room for agents is logged, and clients go on', async () => {
+  const { socket, lines, server } = daemon((provider) => ({
+    ...provider,
+    createCq: () => {
+      throw new NoResourcesError('full');
+    },
+  }));
+  const one = context(socket);
+  await until(() => expect(one.ups).toHaveLength(1));
+  for (let i = 0; i < 3; i++) one.ups[0].tell([1]);
+  await until(() => expect(lines.at(-1)).toContain('sim0 has no room for agents: full'));
+  one.coordinator.leave(one.page);
+  const other = context(socket);
+  await until(() => expect(other.ups).toHaveLength(1));
+  expect([one.told, other.told, server.size]).toEqual([[], [], 2]);
+  expect(lines.filter((line) => line.includes('has no room'))).toHaveLength(1);
+});
+
+test('a client that tells without pause loses words, not its connection', async () => {
+  const { socket, made } = daemon();
+  const one = context(socket);
+  await until(() => expect(one.ups).toHaveLength(1));
+  for (let i = 0; i < 20_000; i++) one.ups[0].tell([i]);
+  await until(() => expect(made[0]?.told.length).toBeGreaterThan(500));
+  expect(made[0].told.length).toBeLessThan(2000);
+  expect(one.client.isConnected).toBe(true);
+});
+
+test('hostile words end the connection of whoever sends them, and nothing else', async () => {
+  const { socket, lines, made } = daemon();
+  const honest = context(socket);
+  await until(() => expect(honest.ups).toHaveLength(1));
+  const hello = { type: 'hello', version: VERSION } as const;
+  const shim = frame({ ...hello, role: 'shim' });
+  const tell = (words: string, slot = 0, agent = 'doubling') => {
+    const text = Buffer.from(JSON.stringify({ type: 'tell', slot, agent, words }));
+    const length = Buffer.alloc(4);
+    length.writeUInt32LE(text.length);
+    return Buffer.concat([length, text]);
+  };
+  const good = encodeWords([1]);
+  for (const [bytes, reason] of [
+    [Buffer.concat([frame({ ...hello, role: 'tool' }), tell(good)]), /'tell' as a tool/],
+    [Buffer.concat([shim, tell('AAAA')]), /words/],
+    [Buffer.concat([shim, tell('no base64!')]), /words/],
+    [Buffer.concat([shim, tell('A'.repeat(1068 + 4))]), /words/],
+    [Buffer.concat([shim, tell(good, -1)]), /slot/],
+    [Buffer.concat([shim, tell(good, 0, 'a'.repeat(200))]), /agent/],
+  ] as const) {
+    const evil = connectNet(socket).on('error', () => {});
+    evil.resume().write(bytes);
+    await new Promise((resolve) => evil.once('close', resolve));
+    await until(() => expect(lines.at(-1)).toMatch(reason));
+  }
+  // A seat that is not taken, an agent that does not exist, and nothing at all are ignored.
+  const odd = connectNet(socket).on('error', () => {});
+  odd.resume().write(Buffer.concat([shim, tell(good), tell(good, 9), tell(good, 0, 'no'), tell('')]));
+  honest.ups[0].tell([21]);
+  await until(() => expect(honest.told).toEqual([[42]]));
+  expect(odd.destroyed).toBe(false);
+  odd.destroy();
+  expect(made[0].told).toEqual(['0: 21']);
+  expect(granted(honest.page, 'split')).toBe(0);
+});
