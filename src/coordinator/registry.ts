@@ -4,7 +4,7 @@ import type { ContextView } from '../shim/policy.ts';
 import { InvalidArgumentError, NoResourcesError } from '../verbs/errors.ts';
 import type { Labels } from '../verbs/labels.ts';
 import type { Provider } from '../verbs/provider.ts';
-import type { Agent, AgentKind, AgentLineEvents } from './agent.ts';
+import type { Agent, AgentAddress, AgentKind, AgentLineEvents } from './agent.ts';
 import { type AgentCoordinator, AgentHosts } from './agent-host.ts';
 import { Coordinator, type DeviceCoordinator } from './coordinator.ts';
 import { type Derive, DeviceRules, parseRules } from './device-rules.ts';
@@ -49,9 +49,17 @@ export class CoordinatorRegistry implements CoordinatorPort {
   private readonly byGid = new Map<string, string>();
   /** By device. Null without a provider, on whose devices agents could open queue pairs. */
   private readonly agentHosts: AgentHosts | null;
+  private readonly requireOwn: ((device: string) => void) | undefined;
+  /** Null: the agents of other hosts are unknown. */
+  private readonly peers: PeerDirectory | null;
 
-  constructor(make: CoordinatorFactory = createCoordinator, provider: Provider | null = null) {
+  constructor(
+    make: CoordinatorFactory = createCoordinator,
+    provider: Provider | null = null,
+    within: CoordinatorScope | null = null,
+  ) {
     this.createCoordinator = make;
+    this.requireOwn = within?.requireOwn;
     this.agentHosts =
       provider === null
         ? null
@@ -59,12 +67,17 @@ export class CoordinatorRegistry implements CoordinatorPort {
             () => provider,
             (device) => this.agentCoordinator(device),
           );
+    this.peers = within?.added(this) ?? null;
   }
 
-  /** Returns the coordinator of a device, and creates it at the first call. */
+  /**
+   * Returns the coordinator of a device, and creates it at the first call.
+   * @throws NoDeviceError for a device of another simulated host
+   */
   coordinatorFor(device: string): DeviceCoordinator {
     let coordinator = this.devices.get(device);
     if (coordinator === undefined) {
+      this.requireOwn?.(device);
       coordinator = this.createCoordinator(device);
       this.devices.set(device, coordinator);
       coordinator.listen?.(
@@ -206,6 +219,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
   private rulesAt(device: string): DeviceRules {
     let rules = this.rules.get(device);
     if (rules === undefined) {
+      this.requireOwn?.(device);
       rules = new DeviceRules(device, (context) => this.members.has(context));
       this.rules.set(device, rules);
     }
@@ -254,14 +268,19 @@ export class CoordinatorRegistry implements CoordinatorPort {
     return host !== null;
   }
 
-  /** The agent of this kind that runs in this process; null: none can (`line`). */
+  /**
+   * The agent of this kind that runs in this process; null: none can (`line`).
+   * @throws NoDeviceError for a device of another simulated host
+   */
   agent<Kind extends Agent>(device: string, kind: AgentKind<Kind>): Kind | null {
+    this.requireOwn?.(device);
     if (this.coordinatorFor(device).line !== undefined) return null;
     return this.agentHosts?.hostOf(device)?.start(kind) ?? null;
   }
 
   /** Takes the agents of a device's host out of order (true), or lets them continue. */
   setAgentsDown(device: string, isDown: boolean): void {
+    this.requireOwn?.(device);
     this.agentHosts?.setDown(device, isDown);
   }
 
@@ -284,19 +303,28 @@ export class CoordinatorRegistry implements CoordinatorPort {
       opened: (gids) => {
         for (const gid of gids) this.registerGid(device, gid);
       },
-      addressOf: (gid, kind) => {
-        const at = this.byGid.get(gid);
-        const host = at === undefined ? null : this.agentHosts?.hostOf(at);
-        if (!host) return null;
-        host.start(kind);
-        return { gid, qpNum: host.qpNum };
-      },
+      addressOf: (gid, kind) =>
+        this.byGid.has(gid) ? this.addressOf(gid, kind) : (this.peers?.addressOf(gid, kind) ?? null),
     };
   }
 
-  /** Records that a port of a device has this GID. */
+  /**
+   * Where the agents of this kind receive at the device that was recorded for a GID. This starts the agent there. Null:
+   * no device was recorded, or it has no room for agents.
+   */
+  addressOf(gid: string, kind: AgentKind): AgentAddress | null {
+    const device = this.byGid.get(gid);
+    const host = device === undefined ? null : this.agentHosts?.hostOf(device);
+    if (!host) return null;
+    host.start(kind);
+    return { gid, qpNum: host.qpNum };
+  }
+
+  /** Records that a port of a device has this GID. @throws NoDeviceError for a device of another simulated host */
   registerGid(device: string, gid: string): void {
+    this.requireOwn?.(device);
     this.byGid.set(gid, device);
+    this.peers?.register(gid);
   }
 
   /** A context must act on new grants that did not come from its coordinator. */
@@ -330,10 +358,21 @@ function writeUsage({ counters }: MemberPage, { requests, bytes, held, qps, late
 
 type CoordinatorFactory = (device: string) => DeviceCoordinator;
 
+/** Where the agents of other hosts receive messages. Nothing else of these hosts can be had from it. */
+export interface PeerDirectory {
+  /** Records that a port of the own host has this GID. */
+  register(gid: string): void;
+  /** As CoordinatorRegistry.addressOf, at the host that has recorded this GID. */
+  addressOf(gid: string, kind: AgentKind): AgentAddress | null;
+}
+
 /** What makes coordinators, and is told of each registry that uses them. */
 export interface CoordinatorScope {
   readonly create: CoordinatorFactory;
-  added(registry: CoordinatorRegistry): void;
+  /** Throws for a device that is another host's. Absent: all devices belong to one host. */
+  readonly requireOwn?: (device: string) => void;
+  /** Returns how the registry finds the agents of other hosts; null if there are none. */
+  added(registry: CoordinatorRegistry): PeerDirectory | null;
 }
 
 const memories = new Map<string, SharedArrayBuffer>();
@@ -386,9 +425,8 @@ export function registryFor(provider: Provider): CoordinatorRegistry {
   if (found === undefined) {
     // Coordinators elsewhere stay where they are.
     const create = remoteFactory === null ? scope?.create : undefined;
-    found = new CoordinatorRegistry(create ?? createCoordinator, provider);
+    found = new CoordinatorRegistry(create ?? createCoordinator, provider, scope);
     byProvider.set(provider, found);
-    scope?.added(found);
   }
   return found;
 }

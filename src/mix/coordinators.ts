@@ -6,9 +6,10 @@
 import { Coordinator, type DeviceCoordinator } from '../coordinator/coordinator.ts';
 import type { Columned } from '../coordinator/layout.ts';
 import { MEMBER, type MemberPage } from '../coordinator/member-table.ts';
-import type { CoordinatorRegistry, CoordinatorScope } from '../coordinator/registry.ts';
+import type { CoordinatorRegistry, CoordinatorScope, PeerDirectory } from '../coordinator/registry.ts';
 import type { MemberColumns, MembersView, Ruler } from '../coordinator/ruler.ts';
 import type { CoordinatorCosts } from '../sim/profile/params.ts';
+import { NoDeviceError } from '../verbs/errors.ts';
 import type { CoordinatorResult } from './result.ts';
 
 /** The clock of the simulation. */
@@ -18,16 +19,24 @@ export interface VirtualTime {
   callAt(timeNs: number, action: () => void): void;
 }
 
-export class Coordinators implements CoordinatorScope {
-  /** Those of all stacks of policies. */
-  private readonly registries: CoordinatorRegistry[] = [];
+export class Coordinators {
+  /** By host: those of its policies. */
+  private readonly registries: CoordinatorRegistry[][];
+  /** By entry of policies, then by layer from the innermost: the registry of the host that has a GID. */
+  private readonly byGid: Map<string, CoordinatorRegistry>[][] = [];
   private readonly costs: Readonly<CoordinatorCosts>;
   /** By host. */
   private readonly cores: readonly CoordinatorCore[];
 
   constructor(time: VirtualTime, costs: Readonly<CoordinatorCosts>, hosts: number) {
     this.costs = costs;
-    this.cores = Array.from({ length: hosts }, () => new CoordinatorCore(time, costs));
+    this.registries = Array.from({ length: hosts }, () => []);
+    // Policies of one host must not reach those of another through the clock of the simulation, or change its costs.
+    const own = () => ({
+      clock: time.clock,
+      callAt: (atNs: number, act: () => void) => time.callAt(atNs, act),
+    });
+    this.cores = Array.from({ length: hosts }, () => new CoordinatorCore(own(), { ...costs }));
   }
 
   /** The number of hosts. */
@@ -35,22 +44,43 @@ export class Coordinators implements CoordinatorScope {
     return this.cores.length;
   }
 
-  /** Creates the coordinator of a device for the policies of one provider. */
-  readonly create = (device: string): DeviceCoordinator => {
-    const core = this.cores.find((_, host) => device === `sim${host}`);
-    if (core === undefined) throw new Error(`no host has the device ${device}`);
-    const created = new HostCoordinator(core);
-    core.coordinators.push(created);
-    return created;
-  };
+  /**
+   * The coordinators for the policies of one host. Its agents find those of the same policy on hosts with the same entry.
+   * @param entry the number of the entry of policies in the mix
+   */
+  scopeOf(host: number, entry: number): CoordinatorScope {
+    const core = this.cores[host];
+    let layers = 0;
+    return {
+      create: () => {
+        const created = new HostCoordinator(core);
+        core.coordinators.push(created);
+        return created;
+      },
+      requireOwn: (device) => requireOwn(host, device),
+      added: (registry) => {
+        this.registries[host].push(registry);
+        return this.directoryOf(registry, entry, layers++);
+      },
+    };
+  }
 
-  added(registry: CoordinatorRegistry): void {
-    this.registries.push(registry);
+  /** Closures, so that nothing of a host can be read from what another one is given. */
+  private directoryOf(registry: CoordinatorRegistry, entry: number, layer: number): PeerDirectory {
+    this.byGid[entry] ??= [];
+    this.byGid[entry][layer] ??= new Map();
+    const byGid = this.byGid[entry][layer];
+    return {
+      register: (gid) => {
+        byGid.set(gid, registry);
+      },
+      addressOf: (gid, kind) => byGid.get(gid)?.addressOf(gid, kind) ?? null,
+    };
   }
 
   /** Takes the agents of a host out of order, or lets them continue. */
   setAgentsDown(host: number, isDown: boolean): void {
-    for (const one of this.registries) one.setAgentsDown(`sim${host}`, isDown);
+    for (const one of this.registries[host]) one.setAgentsDown(`sim${host}`, isDown);
   }
 
   /** From now on, the coordinator of a host decides nothing: grants stay, and reports and members are kept. */
@@ -76,6 +106,14 @@ export class Coordinators implements CoordinatorScope {
     );
     return hosts.length === 0 ? undefined : { grantNs, passNs, hosts };
   }
+}
+
+/** @throws NoDeviceError for the device of another host */
+export function requireOwn(host: number, device: string): void {
+  if (device === `sim${host}`) return;
+  throw new NoDeviceError(
+    `host ${host} has no device '${device}', only 'sim${host}': use context.device, and reach other hosts by messages of agents`,
+  );
 }
 
 /** A ruler at one coordinator, with the rules of its last decision. */

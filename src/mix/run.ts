@@ -1,5 +1,4 @@
 /** Runs a mixture of applications in virtual time. */
-import { withCoordinators } from '../coordinator/registry.ts';
 import { createFabric, type Fabric } from '../providers/sim/index.ts';
 import { compose } from '../shim/compose.ts';
 import { NOTICE_BYTES } from '../shim/peer/entries.ts';
@@ -56,7 +55,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     script.steps.length === 0 ? fabric.provider : compose(fabric.provider, [outages.interceptor()]);
   const dispatcher = new Dispatcher(fabric, stacks, cpu);
   const coordinators = new Coordinators(dispatcher, costs, hosts);
-  withCoordinators(coordinators, () => stacks.compose(devices, hosts, cpu));
+  stacks.compose(devices, cpu, coordinators);
   const connector = new Connector(stacks, params.mtuBytes, apps);
   const departures = new DepartureRecorder(spec.departures ?? [], apps);
   const running = apps.map((app) => addApp(app, dispatcher, connector, departures, spec));

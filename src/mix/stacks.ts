@@ -1,9 +1,13 @@
 /** The policies of each host, and the provider that an application uses there. */
 import { z } from 'zod';
+import { withCoordinators } from '../coordinator/registry.ts';
 import { policyInterceptors } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
 import { compose, type Interceptor } from '../shim/compose.ts';
+import { sumCounters } from '../shim/counters.ts';
 import type { LayerCounters, PolicyGauge, PolicyState, Provider } from '../verbs/provider.ts';
+import type { OpenOptions } from '../verbs/types.ts';
+import { type Coordinators, requireOwn } from './coordinators.ts';
 import { type App, hostsOf, isNamed } from './resolve.ts';
 import type { ShimCpu } from './shim-cpu.ts';
 import type { MixSpec, PolicyUse } from './spec.ts';
@@ -67,44 +71,50 @@ export interface HostStack {
   readonly interceptors: number;
 }
 
-/** The stacks of all hosts. Hosts with the same entry of the mix share one, as the processes of a host do. */
+/** Policies of a mix, and the hosts that have them. */
+interface Entry {
+  readonly hosts: readonly number[];
+  /** Each time that one of them wraps the devices of a host, it creates a policy and a shim. */
+  readonly interceptors: readonly Interceptor[];
+}
+
+/** The stacks of all hosts. Each host has its own policies, shims and coordinators, as separate machines do. */
 export class Stacks {
-  private readonly usual: Interceptor[];
-  private readonly named: readonly {
-    readonly hosts: readonly number[];
-    readonly interceptors: Interceptor[];
-  }[];
+  private readonly entries: readonly Entry[];
+  private readonly order: ReadonlyMap<string, number>;
   private readonly byHost = new Map<number, HostStack>();
-  private all: readonly HostStack[] = [];
+  /** By entry. */
+  private all: readonly (readonly Provider[])[] = [];
 
   /** @throws ConfigError for an unknown option of a policy */
   constructor(spec: MixSpec, apps: readonly App[]) {
-    this.usual = interceptorsOf(spec, apps);
-    this.named = (spec.onHosts ?? []).map(({ hosts, stack }) => ({
+    const named = (spec.onHosts ?? []).map(({ hosts, stack }) => ({
       hosts: hostsOf('policy', hosts, spec.hosts),
       interceptors: interceptorsOfStack(stack, apps, spec),
     }));
+    const taken = new Set(named.flatMap(({ hosts }) => hosts));
+    const others = Array.from({ length: spec.hosts }, (_, host) => host).filter((host) => !taken.has(host));
+    this.entries = [{ hosts: others, interceptors: interceptorsOf(spec, apps) }, ...named];
+    this.order = contextOrder(apps);
   }
 
   /** Whether any host has a policy. */
   get isShaped(): boolean {
-    return this.usual.length > 0 || this.named.some(({ interceptors }) => interceptors.length > 0);
+    return this.entries.some(({ interceptors }) => interceptors.length > 0);
   }
 
-  /** Wraps the devices. */
-  compose(devices: Provider, hosts: number, cpu: ShimCpu): void {
-    const wrapped = (interceptors: Interceptor[]): HostStack => ({
-      provider: compose(devices, interceptors.length === 0 ? [] : [...interceptors, cpu.interceptor()]),
-      interceptors: interceptors.length,
-    });
-    const usual = wrapped(this.usual);
-    for (let host = 0; host < hosts; host++) this.byHost.set(host, usual);
-    const named = this.named.map((one) => {
-      const stack = wrapped(one.interceptors);
-      for (const host of one.hosts) this.byHost.set(host, stack);
-      return stack;
-    });
-    this.all = [usual, ...named];
+  /** Wraps the devices, for each host its own. */
+  compose(devices: Provider, cpu: ShimCpu, coordinators: Coordinators): void {
+    this.all = this.entries.map(({ hosts, interceptors }, entry) =>
+      // If all hosts are named, the usual policies are on none, and report so. The named ones then replace them on host 0.
+      (hosts.length === 0 ? [0] : hosts).map((host) => {
+        const wrap = () => compose(onHost(devices, host), [...interceptors, cpu.interceptor()]);
+        const isBare = interceptors.length === 0;
+        const provider = isBare ? devices : withCoordinators(coordinators.scopeOf(host, entry), wrap);
+        this.byHost.set(host, { provider, interceptors: interceptors.length });
+        return provider;
+      }),
+    );
   }
 
   of(host: number): HostStack {
@@ -113,21 +123,84 @@ export class Stacks {
     return stack;
   }
 
-  /** What the shim of each policy has counted, by stack. */
+  /** What the shim of each policy has counted, over the hosts with the same entry. */
   counters(): LayerCounters[] {
-    return this.all.flatMap(({ provider }) => provider.counters?.() ?? []);
+    return this.all.flatMap((providers) => {
+      const byHost = providers.map((provider) => provider.counters?.() ?? []);
+      const [first = []] = byHost;
+      return first.map(({ name }, i) => ({ name, ...sumCounters(byHost.map((layers) => layers[i])) }));
+    });
   }
 
   /** Quantities of the policies at present. */
   gauges(): PolicyGauge[] {
-    return this.all.flatMap(({ provider }) => provider.policyGauges?.() ?? []);
+    return this.merged(
+      (provider) => provider.policyGauges?.() ?? [],
+      ({ name }) => name === 'held',
+    );
   }
 
   /** How the policies classify each sending context; undefined without a policy that reports it. */
   policyStates(): PolicyState[] | undefined {
-    const reports = this.all.flatMap(({ provider }) => provider.policyStates?.() ?? []);
-    return this.all.some(({ provider }) => provider.policyStates !== undefined) ? reports : undefined;
+    const isReported = this.all.flat().some(({ policyStates }) => policyStates !== undefined);
+    return isReported ? this.merged((provider) => provider.policyStates?.() ?? []) : undefined;
   }
+
+  /**
+   * What the hosts of each entry report: by policy, then in the order in which the mix opens the contexts.
+   * @param isShims whether the shim reports it, which comes before what its policy reports
+   */
+  private merged<Report extends Pick<PolicyState, 'policy' | 'device' | 'tenant'>>(
+    of: (provider: Provider) => readonly Report[],
+    isShims: (report: Report) => boolean = () => false,
+  ): Report[] {
+    return this.all.flatMap((providers) => {
+      const byHost = providers.map(of);
+      const longestFirst = byHost.toSorted((a, b) => b.length - a.length).flat();
+      const policies = [...new Set(longestFirst.map(({ policy }) => policy))];
+      const rankOf = (one: Report) =>
+        2 * policies.indexOf(one.policy) + (isShims(one) ? 0 : 1) + this.orderOf(one);
+      const ranked = byHost.flatMap((reports) => {
+        // A host's own order stays.
+        let rank = 0;
+        return reports.map((one) => {
+          rank = Math.max(rank, rankOf(one));
+          return { one, rank };
+        });
+      });
+      return ranked.sort((a, b) => a.rank - b.rank).map(({ one }) => one);
+    });
+  }
+
+  /** The place of a context among all, from 0 to 1. */
+  private orderOf({ device, tenant }: { device: string; tenant: string }): number {
+    const { size } = this.order;
+    return (this.order.get(`${device} ${tenant}`) ?? size) / (size + 1);
+  }
+}
+
+/** The order in which connector.ts opens the contexts, by device and tenant. */
+function contextOrder(apps: readonly App[]): Map<string, number> {
+  const order = new Map<string, number>();
+  for (const { host, to, tenant } of apps) {
+    for (const one of [host, to]) {
+      const key = `sim${one} ${tenant}`;
+      if (!order.has(key)) order.set(key, order.size);
+    }
+  }
+  return order;
+}
+
+/** The devices as one host sees them. */
+function onHost(devices: Provider, host: number): Provider {
+  return Object.freeze({
+    ...devices,
+    getDeviceList: () => devices.getDeviceList().filter(({ name }) => name === `sim${host}`),
+    openDevice: (name: string, options?: OpenOptions) => {
+      requireOwn(host, name);
+      return devices.openDevice(name, options);
+    },
+  });
 }
 
 /** The policies of a mix as `--policy` takes them, without their options. */

@@ -121,7 +121,7 @@ function coordinatorsOf(costs: Partial<CoordinatorCosts> = {}) {
     }
     clock[0] = timeNs;
   };
-  return { coordinators, coordinator: coordinators.create('sim0'), runTo };
+  return { coordinators, coordinator: coordinators.scopeOf(0, 0).create('sim0'), runTo };
 }
 
 const limit: Column = { name: 'limit', unit: '1', min: 0, max: 9, default: 0, alone: 7 };
@@ -212,7 +212,7 @@ test('coordinators of two providers are separate, and withCoordinators() ends wi
         made.push(device);
         return new Coordinator();
       },
-      added: () => {},
+      added: () => null,
     },
     () => registryFor({} as Provider),
   );

@@ -6,6 +6,7 @@ import { createShim } from '../../shim/shim.ts';
 import { withWait } from '../../shim/wait/wait-support.ts';
 import { tokenBucket } from '../token-bucket/index.ts';
 import { tokenBucketOptions } from '../token-bucket/options.ts';
+import { FirstTurns } from './mqse.ts';
 import { isLimited, type PerfOptions } from './options.ts';
 import { Perf } from './perf.ts';
 
@@ -13,12 +14,13 @@ import { Perf } from './perf.ts';
 export function perf(options: PerfOptions): Interceptor {
   const { emulation, zeroWait, yieldBytes } = options;
   const limits = limitsOf(options);
+  const firstTurns = new FirstTurns(options.seed);
   const outside = [
     ...limits,
     ...(options.readByRemoteControl ? [readByRemoteControl({ minBytes: options.subMsgSizeBytes + 1 })] : []),
   ];
   const around = (coordinator: CoordinatorRegistry) => {
-    const shim = createShim(() => new Perf(options, coordinator), { coordinator });
+    const shim = createShim(() => new Perf(options, coordinator, firstTurns), { coordinator });
     return withWait(shim, 'preferred', { emulation, zeroWait, yieldBytes }, outside);
   };
   return {

@@ -71,6 +71,31 @@ const SMOOTHING = 0.125;
 const EMULATED_BYTES = 4;
 const EMULATED_REQUESTS = 2;
 
+/**
+ * The random choice of the queue pair that is fed first. Several engines may share one: the hosts of a simulation draw from
+ * one sequence, as if it were one experiment's dice.
+ */
+export class FirstTurns {
+  private random: number;
+  /** One more than the largest index of a queue pair. */
+  private limit = 1;
+
+  constructor(seed: number) {
+    this.random = seed | 1;
+  }
+
+  /** There is a queue pair of this index. */
+  include(index: number): void {
+    this.limit = Math.max(this.limit, index + 1);
+  }
+
+  /** The index of the queue pair with which to begin, if there is one. */
+  draw(): number {
+    this.random = (Math.imul(this.random, 1664525) + 1013904223) | 0;
+    return (this.random >>> 8) % this.limit;
+  }
+}
+
 /** The multi-QP scheduling engine: the queue pairs of a context send in turns. */
 export class Mqse {
   private readonly engine: MessageEngine;
@@ -79,12 +104,12 @@ export class Mqse {
   /** By index of the queue pair. */
   private readonly takers: (TurnTaker | undefined)[] = [];
   private readonly qps: (QpView | undefined)[] = [];
-  private random: number;
+  private readonly firstTurns: FirstTurns;
 
-  constructor(engine: MessageEngine, options: MqseOptions) {
+  constructor(engine: MessageEngine, options: MqseOptions, firstTurns = new FirstTurns(options.seed)) {
     this.engine = engine;
     this.options = options;
-    this.random = options.seed | 1;
+    this.firstTurns = firstTurns;
   }
 
   setup(resources: Resources): void {
@@ -137,6 +162,7 @@ export class Mqse {
 
   onQp(qp: QpView, change: QpChange, out: Actions): void {
     this.qps[qp.index] = change === 'destroyed' ? undefined : qp;
+    this.firstTurns.include(qp.index);
     const taker = this.takers[qp.index];
     if (taker === undefined) return;
     const { group } = taker;
@@ -377,10 +403,8 @@ export class Mqse {
   /** Feeds all queue pairs of a context that hold requests, from a random one on. */
   private feedAll(context: ContextView, out: Actions): void {
     const { qps } = this;
-    this.random = (Math.imul(this.random, 1664525) + 1013904223) | 0;
-    const first = (this.random >>> 8) % Math.max(1, qps.length);
-    for (let i = 0; i < qps.length; i++) {
-      const qp = qps[(first + i) % qps.length];
+    const first = this.firstTurns.draw();
+    for (const qp of [...qps.slice(first), ...qps.slice(0, first)]) {
       if (qp !== undefined && qp.context === context) this.feedQp(qp, out);
     }
   }

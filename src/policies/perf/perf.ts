@@ -34,7 +34,7 @@ import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
 import { master, masterRulesOf } from './master.ts';
-import { MQSE_KINDS, Mqse, type MqseOptions, type Quota, TOKEN_BITS } from './mqse.ts';
+import { type FirstTurns, MQSE_KINDS, Mqse, type MqseOptions, type Quota, TOKEN_BITS } from './mqse.ts';
 import { FIXED, type PerfOptions, perfOptions } from './options.ts';
 import { Readers, readAgents } from './read-agent.ts';
 import { slotRules, slots } from './slot-rotation.ts';
@@ -73,7 +73,7 @@ export class Perf implements Policy {
   /** Columns by queue pair. */
   private readonly qps: QpView[] = [];
 
-  constructor(given: PerfOptions, coordinators: CoordinatorRegistry) {
+  constructor(given: PerfOptions, coordinators: CoordinatorRegistry, firstTurns?: FirstTurns) {
     // A copy, because configure() changes it.
     const options = { ...given };
     this.options = options;
@@ -91,7 +91,7 @@ export class Perf implements Policy {
         this.lmse.handoverDelayNs(member.context, member.home.tenants, bytes, out),
     });
     const holds = (qp: QpView, out: Actions) => this.holds(this.members[qp.context.index], qp, out);
-    this.mqse = new Mqse({ feed, issue, aheadBytes, holds }, mqseOptions(options));
+    this.mqse = new Mqse({ feed, issue, aheadBytes, holds }, mqseOptions(options), firstTurns);
     this.softwareTurns = new SoftwareTurns({ feed, issue, aheadBytes }, options);
     this.slots = this.lmse.slots;
     this.splitsAboveBytes = options.subMsgSizeBytes;
