@@ -31,7 +31,7 @@ export class Coordinators {
   constructor(time: VirtualTime, costs: Readonly<CoordinatorCosts>, hosts: number) {
     this.costs = costs;
     this.registries = Array.from({ length: hosts }, () => []);
-    // Policies of one host must not reach those of another through the clock of the simulation, or change its costs.
+    // Policies of one host must neither reach those of another through the simulation nor change its costs.
     const own = () => ({
       clock: time.clock,
       callAt: (atNs: number, act: () => void) => time.callAt(atNs, act),
@@ -72,7 +72,8 @@ export class Coordinators {
     const byGid = this.byGid[entry][layer];
     return {
       register: (gid) => {
-        byGid.set(gid, registry);
+        // A host cannot take over the GID of another.
+        if (!byGid.has(gid)) byGid.set(gid, registry);
       },
       addressOf: (gid, kind) => byGid.get(gid)?.addressOf(gid, kind) ?? null,
     };

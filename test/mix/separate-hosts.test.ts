@@ -4,9 +4,12 @@ import { z } from 'zod';
 import type { Agent, AgentActions } from '../../src/coordinator/agent.ts';
 import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
 import type { Column, Ruler } from '../../src/coordinator/ruler.ts';
+import { Coordinators } from '../../src/mix/coordinators.ts';
+import { Dispatcher } from '../../src/mix/dispatcher.ts';
 import { mixApp } from '../../src/mix/mixture.ts';
 import { runMix } from '../../src/mix/run.ts';
 import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
+import { Stacks } from '../../src/mix/stacks.ts';
 import { createCoordinatedShim, type PolicyEntry, policies } from '../../src/policies/index.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../src/shim/policy.ts';
 import type { Resources } from '../../src/shim/resources.ts';
@@ -174,6 +177,10 @@ describe('the policy of host 0', () => {
       expect(foreign.filter((one) => reached.has(one))).toEqual([]);
     }
     expect(reached.has(other) || reached.has(third)).toBe(false);
+    // What knows all hosts.
+    for (const whole of [Stacks, Dispatcher, Coordinators]) {
+      expect([...reached].filter((one) => one instanceof whole)).toEqual([]);
+    }
   });
 
   test('gets nothing of another host from any method of its registry', async () => {

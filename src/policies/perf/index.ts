@@ -14,6 +14,7 @@ import { Perf } from './perf.ts';
 export function perf(options: PerfOptions): Interceptor {
   const { emulation, zeroWait, yieldBytes } = options;
   const limits = limitsOf(options);
+  // All hosts of a simulation draw from one sequence.
   const firstTurns = new FirstTurns(options.seed);
   const outside = [
     ...limits,

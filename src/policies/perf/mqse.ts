@@ -72,8 +72,8 @@ const EMULATED_BYTES = 4;
 const EMULATED_REQUESTS = 2;
 
 /**
- * The random choice of the queue pair that is fed first. Several engines may share one: the hosts of a simulation draw from
- * one sequence, as if it were one experiment's dice.
+ * The random choice of the queue pair that is fed first. Engines of one simulation share one, which is its source of
+ * randomness: a run is repeated exactly, on any number of hosts, by its seed.
  */
 export class FirstTurns {
   private random: number;
