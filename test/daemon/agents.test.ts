@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { connect as connectNet } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import pino from 'pino';
 import { afterEach, expect, test, vi } from 'vitest';
 import type { Agent, AgentActions, AgentLine } from '../../src/coordinator/agent.ts';
@@ -17,6 +18,10 @@ import { createFabric } from '../../src/providers/sim/index.ts';
 import { NoResourcesError } from '../../src/verbs/errors.ts';
 import type { Provider } from '../../src/verbs/provider.ts';
 import { granted, RULINGS } from '../support/columns.ts';
+import { reason } from './rig.ts';
+import { PROGRAMS, World } from './world.ts';
+
+const READER = join(PROGRAMS, 'reader.mjs');
 
 const cleanUp: (() => void)[] = [];
 afterEach(() => {
@@ -221,3 +226,30 @@ test('hostile words end the connection of whoever sends them, and nothing else',
   expect(made[0].told).toEqual(['0: 21']);
   expect(granted(honest.page, 'split')).toBe(0);
 });
+
+test.skipIf(reason !== '')(
+  'READs of one process are cut because of small messages of another, as agents in the daemon tell each other',
+  async () => {
+    await using world = new World('policy: perf');
+    await world.startDaemon();
+    const start = (name: string) => {
+      const program = world.start(name, [READER, name], { ISOVERBS_POLICY: 'perf' });
+      const states: string[] = [];
+      createInterface({ input: program.child.stdout! }).on('line', (line) => {
+        states.push(JSON.parse(line).state);
+      });
+      return { program, states };
+    };
+    const bulk = start('bulk');
+    const gid = '::ffff:10.0.0.2';
+    const soon = { timeout: 30_000, interval: 5 };
+    const untilBulk = (state: string) => vi.waitFor(() => expect(bulk.states.at(-1)).toBe(state), soon);
+    await untilBulk(`left alone: nothing to isolate on ${gid}`);
+    const small = start('small');
+    await untilBulk(`its messages are split: large messages beside small ones on ${gid}`);
+    small.program.kill();
+    await untilBulk(`left alone: nothing to isolate on ${gid}`);
+    expect([bulk.program.stderr, small.program.stderr]).toEqual(['', '']);
+  },
+  90_000,
+);
