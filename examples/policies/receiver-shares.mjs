@@ -81,8 +81,12 @@ class Shares {
     for (const one of isNews ? this.senders.keys() : [peer]) this.answer(one, out);
   }
 
+  /** A host is no longer there: neither as a sender, nor as a receiver that shares its link. */
   onPeer(peer, change, out) {
-    if (change === 'up' || !this.senders.delete(peer)) return;
+    if (change === 'up') return;
+    this.asked.delete(peer);
+    this.grant(peer, 0, out);
+    if (!this.senders.delete(peer)) return;
     for (const one of this.senders.keys()) this.answer(one, out);
   }
 
@@ -92,9 +96,10 @@ class Shares {
 
   grant(peer, senders, out) {
     const linkGbps = this.members.linkGbps || ALL_GBPS;
+    const rateGbps = senders === 0 ? ALL_GBPS : linkGbps / senders;
     for (const [member, { gid, fromGid }] of this.receivers) {
       if (out.peerAt(gid, fromGid) !== peer) continue;
-      if (this.rate.set(member, linkGbps / Math.max(1, senders))) out.changed(member);
+      if (this.rate.set(member, rateGbps)) out.changed(member);
     }
   }
 }

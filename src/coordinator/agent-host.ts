@@ -64,6 +64,8 @@ export class AgentHost {
   /** The agent that probes each peer: probes are the link's, one at a time. */
   private readonly probing: (Running | undefined)[] = [];
   private isClosed = false;
+  /** Members that agents have added. */
+  private readonly guests = new Set<MemberPage>();
 
   /** @throws IsoverbsError if the device cannot be opened */
   constructor(provider: Provider, device: string, coordinator: AgentCoordinator) {
@@ -83,8 +85,13 @@ export class AgentHost {
         if (by !== undefined) this.raise(by, () => by.agent.onProbe?.(peer, latencyNs, by.out));
       },
     });
-    this.alarm = alarmOf(provider, this.link.context, 'nothing', () => this.fire());
-    coordinator.opened(this.link.gids.filter((gid) => gid !== NO_GID));
+    try {
+      this.alarm = alarmOf(provider, this.link.context, 'nothing', () => this.fire());
+      coordinator.opened(this.link.gids.filter((gid) => gid !== NO_GID));
+    } catch (error) {
+      this.link.close();
+      throw error;
+    }
   }
 
   get qpNum(): number {
@@ -201,9 +208,17 @@ export class AgentHost {
         }
       },
       timer: (atNs, token) => this.setTimer(atNs, token * AGENTS + index),
-      join: (tenant, granted) => coordinator.join(tenant, granted),
-      leave: (page) => coordinator.leave(page),
-      decide: (ruler, isNews) => coordinator.decide(ruler, link.nowNs, isNews),
+      join: (tenant, granted) => {
+        const page = this.isClosed ? null : coordinator.join(tenant, granted);
+        if (page !== null) this.guests.add(page);
+        return page;
+      },
+      leave: (page) => {
+        if (this.guests.delete(page)) coordinator.leave(page);
+      },
+      decide: (ruler, isNews) => {
+        if (!this.isClosed) coordinator.decide(ruler, link.nowNs, isNews);
+      },
     };
   }
 
@@ -229,7 +244,7 @@ export class AgentHost {
   private fire(): void {
     const { timers, link } = this;
     if (link.isDown || this.isClosed) return;
-    while (timers.size > 0 && timers.headNs[0] <= link.nowNs) {
+    while (!this.isClosed && timers.size > 0 && timers.headNs[0] <= link.nowNs) {
       const token = timers.headToken;
       timers.pop();
       const index = token % AGENTS;
@@ -255,6 +270,10 @@ export class AgentHost {
 
   close(): void {
     this.isClosed = true;
+    // From now on, nothing of what agents do has an effect.
+    this.link.isDown = true;
+    for (const page of this.guests) this.coordinator.leave(page);
+    this.guests.clear();
     this.alarm.close();
     this.link.close();
   }

@@ -5,10 +5,10 @@
 import { RecvBatch, SendBatch } from '../verbs/batch.ts';
 import * as C from '../verbs/constants.ts';
 import { InvalidArgumentError, IsoverbsError } from '../verbs/errors.ts';
-import { gidFromWords, gidToWords } from '../verbs/gid.ts';
+import { gidFromWords, gidToString, gidToWords } from '../verbs/gid.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { maskOf } from '../verbs/qp-state.ts';
-import type { MrInfo } from '../verbs/types.ts';
+import type { GidEntry, MrInfo } from '../verbs/types.ts';
 import { WcBatch } from '../verbs/wc-batch.ts';
 import { AGENT_TENANT, type AgentAddress, MAX_MESSAGE_WORDS, requireWords } from './agent.ts';
 import { PROBE_BYTES, ProbePath } from './probe-path.ts';
@@ -39,12 +39,21 @@ const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE;
 
 /** An unused entry of a table of GIDs. */
 export const NO_GID = '::';
-/** Peers beyond this number are ignored, because anyone on the network can claim to be one. */
+/**
+ * Peers beyond this number are ignored. Any host on the network can claim to be one, so those that this host did not look
+ * up have half of the room, and only some may be new in each interval.
+ */
 const MAX_PEERS = 4096;
+const MAX_CLAIMED = MAX_PEERS / 2;
+const CLAIMED_PER_INTERVAL = 64;
+/** Greetings leave this many slots free for messages. */
+const FREE_SLOTS = 16;
 /** Peers greet each other in this interval. */
 export const HELLO_NS = 10e6;
 /** A peer of which nothing was heard for this long is down: three greetings were lost. */
 const SILENT_NS = 3.5 * HELLO_NS;
+/** A peer that has been down for longer is greeted only this often. */
+const REST_NS = 1e9;
 /** A probe that takes longer is lost. */
 const PROBE_TIMEOUT_NS = 100e6;
 
@@ -53,8 +62,19 @@ interface Peer extends AgentAddress {
   readonly fromGid: string;
   readonly ah: number;
   heardNs: number;
+  greetedNs: number;
   isUp: boolean;
   path: ProbePath | null;
+}
+
+/** A frame that has arrived. */
+interface Frame {
+  readonly from: string;
+  readonly to: string;
+  readonly qpNum: number;
+  readonly kind: number;
+  readonly agent: number;
+  readonly words: Float64Array;
 }
 
 /** What happens on a link. */
@@ -76,10 +96,20 @@ export class AgentLink {
   private readonly cq: number;
   private readonly qp: number;
   private readonly mr: Omit<MrInfo, 'memory'>;
+  /** Peers may write here, and nowhere else. */
+  private readonly probeMr: MrInfo;
   private readonly words: Float64Array;
+  private readonly bytes: Uint8Array;
   /** The GIDs of the port, by index. */
   readonly gids: readonly string[];
+  private readonly entries: readonly GidEntry[];
   private readonly peers: Peer[] = [];
+  /** Peers that this host did not look up: in all, and those that are new since the last greetings. */
+  private claimed = 0;
+  private newlyClaimed = 0;
+  /** The next peer to greet in this interval. */
+  private nextGreeted = Number.POSITIVE_INFINITY;
+  private isClosed = false;
   /** What releases the objects of the device, in the order of their creation. */
   private readonly releases: (() => void)[] = [];
   private paths = 0;
@@ -95,7 +125,9 @@ export class AgentLink {
     try {
       const made = this.open(device);
       ({ context: this.context, pd: this.pd, cq: this.cq, qp: this.qp, qpNum: this.qpNum } = made);
-      ({ mr: this.mr, words: this.words, gids: this.gids } = made);
+      ({ mr: this.mr, probeMr: this.probeMr, words: this.words, entries: this.entries } = made);
+      this.bytes = new Uint8Array(this.words.buffer);
+      this.gids = this.entries.map(({ gid }) => gid);
       ({ sends: this.sends, receives: this.receives, completions: this.completions } = made);
       this.toRts();
       for (let slot = 0; slot < RECEIVES; slot++) this.receive(slot);
@@ -119,9 +151,11 @@ export class AgentLink {
     releases.push(() => provider.destroyRing(receives.ring));
     const completions = new WcBatch(provider, { capacity: BATCH });
     releases.push(() => provider.destroyRing(completions.ring));
-    const bytes = RECEIVES * RECEIVE_BYTES + SENDS * FRAME_BYTES + PROBE_BYTES;
-    const { memory, ...mr } = provider.allocMr(pd, bytes, ACCESS);
+    const bytes = RECEIVES * RECEIVE_BYTES + SENDS * FRAME_BYTES;
+    const { memory, ...mr } = provider.allocMr(pd, bytes, C.IBV_ACCESS_LOCAL_WRITE);
     releases.push(() => provider.deregMr(mr.handle));
+    const probeMr = provider.allocMr(pd, PROBE_BYTES, ACCESS);
+    releases.push(() => provider.deregMr(probeMr.handle));
     // Behind the queue pair whose requests name them.
     releases.push(() => {
       for (const { ah } of this.peers) provider.destroyAh(ah);
@@ -137,9 +171,9 @@ export class AgentLink {
     provider.watchCompChannel(channel, () => this.poll());
     releases.push(() => provider.watchCompChannel(channel, null));
     const { gidTblLen } = provider.queryPort(context, 1);
-    const gids = Array.from({ length: gidTblLen }, (_, i) => provider.queryGid(context, 1, i).gid);
+    const entries = Array.from({ length: gidTblLen }, (_, i) => provider.queryGid(context, 1, i));
     const words = new Float64Array(memory, 0, bytes / 8);
-    return { context, pd, cq, qp, qpNum, mr, words, gids, sends, receives, completions };
+    return { context, pd, cq, qp, qpNum, mr, probeMr, words, entries, sends, receives, completions };
   }
 
   private release(): void {
@@ -172,9 +206,9 @@ export class AgentLink {
   /** The number of a peer, which is greeted when it is new. -1: there are too many, or it cannot be reached. */
   peerAt({ gid, qpNum }: AgentAddress, fromGid: string): number {
     const { peers, provider } = this;
-    const known = peers.findIndex((one) => one.gid === gid && one.qpNum === qpNum);
-    if (known >= 0 || peers.length === MAX_PEERS) return known;
-    const sgidIndex = fromGid === NO_GID ? -1 : this.gids.indexOf(fromGid);
+    const known = this.find(gid, qpNum, fromGid);
+    if (known >= 0 || peers.length === MAX_PEERS || this.isClosed) return known;
+    const sgidIndex = this.indexOf(fromGid);
     if (sgidIndex < 0 || gid === NO_GID) return -1;
     let ah: number;
     try {
@@ -183,9 +217,33 @@ export class AgentLink {
       if (error instanceof IsoverbsError) return -1;
       throw error;
     }
-    peers.push({ gid, qpNum, fromGid, ah, heardNs: this.nowNs, isUp: false, path: null });
+    const { nowNs } = this;
+    peers.push({ gid, qpNum, fromGid, ah, heardNs: nowNs, greetedNs: nowNs, isUp: false, path: null });
     this.frame(peers.length - 1, HELLO, 0, []);
     return peers.length - 1;
+  }
+
+  private find(gid: string, qpNum: number, fromGid: string): number {
+    return this.peers.findIndex((one) => one.gid === gid && one.qpNum === qpNum && one.fromGid === fromGid);
+  }
+
+  /** The peer that has sent a frame. -1: too many claim to be one. */
+  private senderOf({ from, to, qpNum }: Frame): number {
+    const known = this.find(from, qpNum, to);
+    if (known >= 0) return known;
+    if (this.claimed === MAX_CLAIMED || this.newlyClaimed === CLAIMED_PER_INTERVAL) return -1;
+    const peer = this.peerAt({ gid: from, qpNum }, to);
+    if (peer < 0) return -1;
+    this.claimed++;
+    this.newlyClaimed++;
+    return peer;
+  }
+
+  /** The index of one of the port's GIDs, by which RoCEv2 packets leave if there are several; -1: there is none. */
+  private indexOf(gid: string): number {
+    if (gid === NO_GID) return -1;
+    const all = this.entries.filter((entry) => entry.gid === gid);
+    return (all.find(({ type }) => type === 'RoCE v2') ?? all[0])?.index ?? -1;
   }
 
   /** @throws InvalidArgumentError for too many words, or an unknown peer */
@@ -205,7 +263,7 @@ export class AgentLink {
 
   private frame(peer: number, kind: number, agent: number, words: ArrayLike<number>): void {
     const { provider, sends, mr } = this;
-    if (this.isDown) return;
+    if (this.isDown || this.isClosed) return;
     // Without a free slot, the message is lost.
     const slot = this.freeSends.pop();
     if (slot === undefined) return;
@@ -230,7 +288,7 @@ export class AgentLink {
     if (!(Number.isInteger(bytes) && bytes >= 1 && bytes <= PROBE_BYTES)) {
       throw new InvalidArgumentError(`a probe has 1 to ${PROBE_BYTES} bytes, not ${bytes}`);
     }
-    if (this.isDown) return;
+    if (this.isDown || this.isClosed) return;
     one.path ??= this.makePath(one, peer);
     if (one.path === null) {
       this.events.probe(peer, Number.NaN);
@@ -243,13 +301,12 @@ export class AgentLink {
 
   /** Null: there are too many paths, or the device has no room for another queue pair. */
   private makePath({ gid, fromGid }: Peer, peer: number): ProbePath | null {
-    const { provider, pd, cq, mr, context } = this;
+    const { provider, pd, cq, probeMr, context } = this;
     if (this.paths === MAX_PATHS) return null;
-    const sgidIndex = this.gids.indexOf(fromGid);
-    const bufferAddr = mr.addr + RECEIVES * RECEIVE_BYTES + SENDS * FRAME_BYTES;
+    const sgidIndex = this.indexOf(fromGid);
     const path = { dgid: gid, sgidIndex, portNum: 1, hopLimit: 64 };
     const mtu = provider.queryPort(context, 1).activeMtu;
-    const { lkey, rkey } = mr;
+    const { lkey, rkey, addr: bufferAddr } = probeMr;
     const wrId = FIRST_PROBE + peer;
     try {
       const made = new ProbePath(provider, { context, pd, cq, path, mtu, bufferAddr, lkey, rkey, wrId });
@@ -263,40 +320,65 @@ export class AgentLink {
 
   /** Handles all completions, at an event of the device. */
   private poll(): void {
-    const { provider, cq, completions } = this;
+    const { provider, cq, completions: wc } = this;
     // Armed before it is polled: a completion in between raises an event, which finds nothing.
     provider.reqNotifyCq(cq, false);
-    const n = provider.pollCq(cq, completions.ring, 0, BATCH);
-    for (let i = 0; i < n; i++) this.completed(i);
+    const n = provider.pollCq(cq, wc.ring, 0, BATCH);
+    // First what the link itself needs: an event may close it, throw, or poll again.
+    const events: (() => void)[] = [];
+    for (let i = 0; i < n; i++) {
+      const event = this.completed(i);
+      if (event !== null) events.push(event);
+    }
+    let failure: { readonly error: unknown } | null = null;
+    for (const event of events) {
+      if (this.isClosed) break;
+      try {
+        event();
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
+    if (failure !== null) throw failure.error;
+    this.greetMore();
   }
 
-  private completed(i: number): void {
+  /** Reuses what a completion has freed. Returns what it means; null: nothing. */
+  private completed(i: number): (() => void) | null {
     const { completions: wc } = this;
     const id = wc.wrId(i);
     const isGood = wc.status(i) === C.IBV_WC_SUCCESS;
-    if (id >= FIRST_PROBE) this.probed(id - FIRST_PROBE, isGood);
-    else if (!wc.isRecv(i)) this.freeSends.push(id);
-    else {
-      if (isGood && !this.isDown) this.received(id, wc.byteLen(i), wc.srcQp(i));
-      this.receive(id);
+    if (id >= FIRST_PROBE) return () => this.probed(id - FIRST_PROBE, isGood);
+    if (!wc.isRecv(i)) {
+      this.freeSends.push(id);
+      return null;
     }
+    const frame = isGood && !this.isDown ? this.frameAt(id, wc.byteLen(i), wc.srcQp(i)) : null;
+    this.receive(id);
+    return frame === null ? null : () => this.received(frame);
   }
 
-  private received(slot: number, byteLen: number, qpNum: number): void {
+  /** What has arrived in a slot; null: it is no frame of an agent, or not from where it says. */
+  private frameAt(slot: number, byteLen: number, qpNum: number): Frame | null {
     const at = (slot * RECEIVE_BYTES + GRH_BYTES) / 8;
     const length = (byteLen - GRH_BYTES) / 8 - HEADER_WORDS;
     const w = this.words;
-    if (!Number.isInteger(length) || length < 0 || w[at] !== MAGIC) return;
+    if (!Number.isInteger(length) || length < 0 || w[at] !== MAGIC) return null;
     const [from, to] = [FROM_AT, TO_AT].map((offset) => gidFromWords(w, at + offset));
-    if (from === null || to === null) return;
-    const isKnown = this.peers.some((one) => one.gid === from && one.qpNum === qpNum);
+    const sender = senderGid(this.bytes.subarray(slot * RECEIVE_BYTES, slot * RECEIVE_BYTES + GRH_BYTES));
+    if (from === null || to === null || (sender !== null && sender !== from)) return null;
+    const words = w.slice(at + HEADER_WORDS, at + HEADER_WORDS + length);
+    return { from, to, qpNum, kind: w[at + 1], agent: w[at + 2], words };
+  }
+
+  private received(frame: Frame): void {
+    const isKnown = this.find(frame.from, frame.qpNum, frame.to) >= 0;
     // Greets it, if it is new.
-    const peer = this.peerAt({ gid: from, qpNum }, to);
+    const peer = this.senderOf(frame);
     if (peer < 0) return;
     this.heard(peer, isKnown);
-    const words = w.slice(at + HEADER_WORDS, at + HEADER_WORDS + length);
-    const kind = w[at + 1];
-    if (kind === MESSAGE) this.events.message(peer, w[at + 2], words);
+    const { kind, agent, words } = frame;
+    if (kind === MESSAGE) this.events.message(peer, agent, words);
     else if (kind === CONNECT || kind === CONNECTED) this.connect(peer, words, kind === CONNECT);
   }
 
@@ -350,9 +432,12 @@ export class AgentLink {
 
   /** Greets all peers, and finds those that are silent and probes that are lost. Called each HELLO_NS. */
   greet(): void {
-    const { nowNs } = this;
-    for (const [peer, one] of this.peers.entries()) {
-      this.frame(peer, HELLO, 0, []);
+    const { nowNs, peers } = this;
+    this.newlyClaimed = 0;
+    this.nextGreeted = 0;
+    this.greetMore();
+    for (let peer = 0; peer < peers.length && !this.isClosed; peer++) {
+      const one = peers[peer];
       if (one.path?.isProbing && nowNs - one.path.beganNs > PROBE_TIMEOUT_NS) this.dropPath(peer, true);
       if (!one.isUp || nowNs - one.heardNs <= SILENT_NS) continue;
       one.isUp = false;
@@ -360,8 +445,29 @@ export class AgentLink {
     }
   }
 
+  /** Greets the next peers, as far as there are free slots. */
+  private greetMore(): void {
+    const { peers, nowNs } = this;
+    while (this.nextGreeted < peers.length && this.freeSends.length > FREE_SLOTS && !this.isClosed) {
+      const peer = this.nextGreeted++;
+      const one = peers[peer];
+      const isResting = !one.isUp && nowNs - one.heardNs > REST_NS && nowNs - one.greetedNs < REST_NS;
+      if (isResting) continue;
+      one.greetedNs = nowNs;
+      this.frame(peer, HELLO, 0, []);
+    }
+  }
+
   close(): void {
+    this.isClosed = true;
     for (const { path } of this.peers) path?.close();
     this.release();
   }
+}
+
+/** The sender's GID by the packet's own header, which the NIC writes before the message; null: there is none. */
+function senderGid(header: Uint8Array): string | null {
+  if (header[0] >> 4 === 6) return gidToString(header.subarray(8, 24));
+  if (header[20] >> 4 !== 4) return null;
+  return `::ffff:${header.subarray(32, 36).join('.')}`;
 }

@@ -54,12 +54,13 @@ export class ProbePath {
     this.qp = handle;
     this.description = [qpNum, bufferAddr, rkey];
     this.batch = new SendBatch(provider, { capacity: 1, sges: 1 });
-    this.modify({
-      qpState: C.IBV_QPS_INIT,
-      pkeyIndex: 0,
-      portNum: 1,
-      qpAccessFlags: C.IBV_ACCESS_REMOTE_WRITE,
-    });
+    const qpAccessFlags = C.IBV_ACCESS_REMOTE_WRITE;
+    try {
+      this.modify({ qpState: C.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags });
+    } catch (error) {
+      this.close();
+      throw error;
+    }
   }
 
   private modify(attr: QpAttr): void {

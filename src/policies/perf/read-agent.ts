@@ -36,8 +36,16 @@ const GRANT_WORDS = GRANT_HEADER + master.grants.length + slots.grants.length;
 const SLOTS_REPORTED = REPORT_HEADER + master.reports.length;
 const SLOTS_GRANTED = GRANT_HEADER + master.grants.length;
 
-/** Members that one peer may have here, and the time after which a silent one is removed. */
-const MAX_READERS = 4096;
+/**
+ * Readers that one member, one tenant and all members may have. Readers of other hosts that one peer, and all peers, may
+ * have here: most of a device's members are its own contexts.
+ */
+const MAX_OF_MEMBER = 64;
+const MAX_OF_TENANT = 256;
+const MAX_READERS = 1024;
+const MAX_OF_PEER = 512;
+const MAX_GUESTS = 1024;
+/** The time after which a silent guest is removed. */
 const SILENT_NS = 1e9;
 const SWEEP_NS = 1e8;
 const SWEEP = 0;
@@ -95,6 +103,12 @@ export class Reader {
     [this.words[0], this.words[1]] = [REPORT, number];
   }
 
+  /** The agent does not know it any more, so that its READs count at the context's own device. */
+  leave(): void {
+    this.isUnknown = true;
+    this.forget();
+  }
+
   /** Tells an agent that knows nothing of it, and whose peer counts grants from the beginning. */
   begin(): void {
     this.isUnknown = false;
@@ -116,6 +130,8 @@ export class Reader {
     const { words, readers } = this;
     const nowNs = readers.nowNs();
     this.pending |= (isForSlots ? FOR_SLOTS : FOR_MASTER) | (isNews ? IS_NEWS : 0);
+    const isLate = this.answered < this.news && nowNs - this.unansweredNs >= UNANSWERED_NS;
+    if (isLate) this.forget();
     if (isNews) {
       if (this.answered >= this.news) this.unansweredNs = nowNs;
       this.news = words[2] + 1;
@@ -139,6 +155,20 @@ export class Reader {
     words.set(page.columns(master).reports, REPORT_HEADER);
     words.set(page.columns(slots).reports, SLOTS_REPORTED);
     this.readers.tell(words);
+  }
+
+  /** Sends as if there were no tenants at the peer, which does not answer. */
+  private forget(): void {
+    const { page } = this;
+    let hasChanged = false;
+    for (const ruler of [master, slots]) {
+      const { grants } = page.columns(ruler);
+      for (const [i, column] of ruler.grants.entries()) {
+        hasChanged ||= grants[i] !== column.default;
+        grants[i] = column.default;
+      }
+    }
+    if (hasChanged) this.readers.granted();
   }
 
   /** The peer has granted. */
@@ -181,7 +211,7 @@ export class Readers {
     },
     onTold: (words) => {
       const reader = this.all[words[1]];
-      if (words[0] === UNKNOWN && reader !== undefined) reader.isUnknown = true;
+      if (words[0] === UNKNOWN && reader !== undefined) this.lost(reader);
       else if (words[0] === GRANT && words.length === GRANT_WORDS) reader?.receive(words);
     },
   };
@@ -199,6 +229,12 @@ export class Readers {
 
   tell(words: ArrayLike<number>): void {
     this.line?.tell(words);
+  }
+
+  /** No agent is known at the peer, for now. */
+  private lost(reader: Reader): void {
+    reader.leave();
+    this.retryNs.set(reader.gid, this.nowNs() + Math.max(RETRY_NS, RETRY_INTERVALS * this.intervalNs));
   }
 
   /** What READs from a peer, reached by the port with the GID `fromGid`; null if no agent is known there, for now. */
@@ -219,9 +255,7 @@ export class Readers {
       this.all.push(reader);
       reader.begin();
     } else if (reader.isUnknown && isToRetry) reader.begin();
-    if (!reader.isUnknown) return reader;
-    if (isToRetry) this.retryNs.set(gid, nowNs + Math.max(RETRY_NS, RETRY_INTERVALS * this.intervalNs));
-    return null;
+    return reader.isUnknown ? null : reader;
   }
 }
 
@@ -251,6 +285,8 @@ export class ReadAgent implements Agent {
   private readonly guests = new Map<string, Guest>();
   private readonly guestCounts: number[] = [];
   private nextReader = 0;
+  /** The number of the last grant that was sent, to any reader. */
+  private lastGrant = 0;
   /** Numbers that peers know, by member and number on its line. */
   private readonly numbers = new Map<number, Map<number, number>>();
 
@@ -259,7 +295,10 @@ export class ReadAgent implements Agent {
     else if (words[0] === REPORT && words.length === REPORT_WORDS) {
       const number = this.numbers.get(member)?.get(words[1]);
       const own = number === undefined ? undefined : this.readers.get(number);
-      if (number === undefined || own === undefined) return;
+      if (number === undefined || own === undefined) {
+        out.tell(member, [UNKNOWN, words[1]]);
+        return;
+      }
       [words[1], words[3]] = [number, own.tenant];
       out.send(own.peer, words);
     }
@@ -273,14 +312,25 @@ export class ReadAgent implements Agent {
     this.numbers.set(member, numbers);
     this.end(numbers.get(number), out);
     numbers.delete(number);
-    const isKnown = gid !== null && fromGid !== null && !out.gids.includes(gid) && numbers.size < MAX_READERS;
+    const tenant = tenantOf(member, out);
+    const isKnown =
+      gid !== null && fromGid !== null && !out.gids.includes(gid) && this.hasRoom(numbers, tenant);
     const peer = isKnown ? out.peerAt(gid, fromGid) : -1;
     if (peer < 0) {
       out.tell(member, [UNKNOWN, number]);
       return;
     }
     numbers.set(number, this.nextReader);
-    this.readers.set(this.nextReader++, { member, number, peer, tenant: tenantOf(member, out) });
+    this.readers.set(this.nextReader++, { member, number, peer, tenant });
+  }
+
+  /** Whether a member with these numbers, of a tenant, may have one more reader. */
+  private hasRoom(numbers: ReadonlyMap<number, number>, tenant: number): boolean {
+    if (numbers.size >= MAX_OF_MEMBER || this.readers.size >= MAX_READERS) return false;
+    if (tenant === 0 || this.readers.size < MAX_OF_TENANT) return true;
+    let count = 0;
+    for (const one of this.readers.values()) if (one.tenant === tenant) count++;
+    return count < MAX_OF_TENANT;
   }
 
   /** A reader is gone. */
@@ -289,6 +339,17 @@ export class ReadAgent implements Agent {
     if (number === undefined || own === undefined) return;
     this.readers.delete(number);
     out.send(own.peer, [LEAVE, number]);
+  }
+
+  /** A peer that is silent may be another one soon, at the same GID: its readers look for it again. */
+  onPeer(peer: number, change: 'up' | 'down', out: AgentActions): void {
+    if (change === 'up') return;
+    for (const [known, own] of this.readers) {
+      if (own.peer !== peer) continue;
+      this.readers.delete(known);
+      this.numbers.get(own.member)?.delete(own.number);
+      out.tell(own.member, [UNKNOWN, own.number]);
+    }
   }
 
   onLeft(member: number, out: AgentActions): void {
@@ -334,7 +395,8 @@ export class ReadAgent implements Agent {
     const known = this.guests.get(key);
     if (known !== undefined) return known;
     const count = this.guestCounts[peer] ?? 0;
-    if (!Number.isSafeInteger(number) || !Number.isSafeInteger(tenant) || count >= MAX_READERS) return null;
+    const isValid = Number.isSafeInteger(number) && Number.isSafeInteger(tenant) && tenant >= 0;
+    if (!isValid || count >= MAX_OF_PEER || this.guests.size >= MAX_GUESTS) return null;
     const page = out.join(tenant, () => this.answer(guest, out));
     if (page === null) return null;
     const answer = new Float64Array(GRANT_WORDS);
@@ -347,7 +409,7 @@ export class ReadAgent implements Agent {
   }
 
   private answer({ peer, page, answer, lastReport }: Guest, out: AgentActions): void {
-    answer[2]++;
+    answer[2] = ++this.lastGrant;
     answer[3] = lastReport;
     answer.set(page.columns(master).grants, GRANT_HEADER);
     answer.set(page.columns(slots).grants, SLOTS_GRANTED);
@@ -371,6 +433,7 @@ export class ReadAgent implements Agent {
     this.guestCounts[guest.peer]--;
     out.leave(guest.page);
     out.decide(master, true);
+    out.decide(slots, true);
   }
 }
 
