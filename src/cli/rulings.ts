@@ -1,11 +1,13 @@
 /** The rulers and agents of a daemon: those of the built-in policies, and of modules that its policy names. */
 import { resolve } from 'node:path';
 import { parsePolicies } from '../config.ts';
+import { Coordinator } from '../coordinator/coordinator.ts';
 import { parseRules } from '../coordinator/device-rules.ts';
 import type { Ruling } from '../daemon/host.ts';
 import { isModuleName, partsOfModule, policyInterceptors } from '../drivers/index.ts';
-import { type AgentKind, policies } from '../policies/index.ts';
+import { type AgentKind, policies, type Ruler } from '../policies/index.ts';
 import { convertQuantities, currentOptions } from '../policies/parse-options.ts';
+import { ConfigError } from '../verbs/errors.ts';
 
 /**
  * The rulers of all policies that programs may have, with their rules. Those of policies that `policy` names have its
@@ -24,9 +26,22 @@ export function rulingsOf(policy: string): Ruling[] {
   });
   const modules = list.filter(({ name }) => isModuleName(name));
   const others = modules.flatMap(({ name, options }) =>
-    partsOfModule(name).rulers.map((ruler) => ({ ruler, rules: parseRules(ruler, options) })),
+    partsOfModule(name).rulers.map((ruler) => {
+      requireBegin(name, ruler);
+      return { ruler, rules: parseRules(ruler, options) };
+    }),
   );
   return [...builtIn, ...others];
+}
+
+/** A ruler that cannot bind its columns would otherwise fail when the first client comes. @throws ConfigError */
+function requireBegin(name: string, ruler: Ruler): void {
+  try {
+    new Coordinator().membersOf(ruler);
+  } catch (cause) {
+    const { message } = cause as Error;
+    throw new ConfigError(`policy '${name}': ruler '${ruler.name}' cannot begin: ${message}`, { cause });
+  }
 }
 
 /** The agents of all policies that programs may have. @throws ConfigError */

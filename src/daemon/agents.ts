@@ -23,6 +23,8 @@ export interface DaemonAgentsOptions {
   nowNs(): number;
 }
 
+/** Time until a device that could not be opened is tried again. */
+const RETRY_NS = 10e9;
 /** GIDs change with the addresses of network interfaces, so they are read again, but no more often than this. */
 const GIDS_NS = 1e9;
 
@@ -33,12 +35,14 @@ export class DaemonAgents {
   /** The devices by GID of their ports. */
   private byGid = new Map<string, string>();
   private gidsReadNs = Number.NEGATIVE_INFINITY;
-  /** Errors of agents that were logged, by agent and message. */
-  private readonly logged = new Set<string>();
+  private readonly failures: FailureLog;
+  /** When a device could not be opened the last time. */
+  private readonly failedNs = new Map<string, number>();
 
   constructor(options: DaemonAgentsOptions) {
     const { kinds, log, providerOf } = options;
     this.options = options;
+    this.failures = new FailureLog(log);
     for (const kind of kinds) this.kinds.set(kind.name, kind);
     this.hosts = new AgentHosts(
       (device) => {
@@ -67,9 +71,22 @@ export class DaemonAgents {
     const place = this.options.host.placeOf(client, seatNumber);
     const kind = this.kinds.get(agent);
     if (place === undefined || kind === undefined) return;
-    const agents = this.hosts.hostOf(place.device);
+    const agents = this.agentsOf(place.device);
     const line = agents?.lineOf(kind, place.row) ?? agents?.line(kind, place.row, { onTold: answer });
     line?.tell(words);
+  }
+
+  /** Null: the device has no room for agents. It is tried again, but not at every message. */
+  private agentsOf(device: string) {
+    const agents = this.hosts.hostOf(device);
+    if (agents !== null) return agents;
+    const nowNs = this.options.nowNs();
+    const failedNs = this.failedNs.get(device);
+    const isDue = failedNs !== undefined && nowNs - failedNs >= RETRY_NS;
+    if (isDue || failedNs === undefined) this.failedNs.set(device, nowNs);
+    if (!isDue) return null;
+    this.hosts.close(device);
+    return this.hosts.hostOf(device);
   }
 
   left(device: string, row: number): void {
@@ -98,16 +115,8 @@ export class DaemonAgents {
         agents.start(kind);
         return { gid, qpNum: agents.qpNum };
       },
-      failed: (agent, error) => this.failed(device, agent, error as Error),
+      failed: (agent, error) => this.failures.log(`agent '${agent}' of ${device}`, error as Error),
     };
-  }
-
-  /** Each error is logged once, because whoever causes it can do so again and again. */
-  private failed(device: string, agent: string, { message, stack }: Error): void {
-    const key = `${agent} ${message}`;
-    if (this.logged.size >= MAX_LOGGED || this.logged.has(key)) return;
-    this.logged.add(key);
-    this.options.log.error({ device, agent, stack }, `agent '${agent}' of ${device}: ${message}`);
   }
 
   private deviceWith(gid: string): string | undefined {
@@ -134,8 +143,26 @@ export class DaemonAgents {
   }
 }
 
-/** Agents whose messages differ each time must not fill the log. */
+/** Code whose messages differ each time must not fill the log. */
 const MAX_LOGGED = 100;
+
+/** Logs what the agents and rulers of policies throw: each error once, because a client may be able to cause it again. */
+export class FailureLog {
+  private readonly logger: Logger;
+  private readonly logged = new Set<string>();
+
+  constructor(logger: Logger) {
+    this.logger = logger;
+  }
+
+  /** @param who what has thrown */
+  log(who: string, { message, stack }: Error): void {
+    const text = `${who}: ${message}`;
+    if (this.logged.size >= MAX_LOGGED || this.logged.has(text)) return;
+    this.logged.add(text);
+    this.logger.error({ stack }, text);
+  }
+}
 
 /** The GIDs of a device's first port. */
 function gidsOf(provider: Provider, device: string): string[] {

@@ -7,7 +7,7 @@ import type { AgentKind } from '../coordinator/agent.ts';
 import { ConfigError, NoDeviceError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { ClientLimits } from './admission.ts';
-import { DaemonAgents } from './agents.ts';
+import { DaemonAgents, FailureLog } from './agents.ts';
 import type { DaemonConfig } from './config.ts';
 import { Host, type Ruling } from './host.ts';
 import type { PeerCredentials } from './ipc/index.ts';
@@ -136,9 +136,11 @@ export class Daemon {
     const { config, rulings, socket, log, agents = [], devices = [], providerOf = noProvider } = options;
     this.options = options;
     this.config = config;
+    const failures = new FailureLog(log);
     this.host = new Host({
       rulings,
       linkGbps: (device) => this.config.devices[device]?.linkGbps ?? options.linkGbps(device),
+      failed: (ruler, device, error) => failures.log(`ruler '${ruler}' of ${device}`, error),
       left: (device, row) => this.agents.left(device, row),
       decided: (device) => this.agents.decided(device),
       inspectProcess: processState,

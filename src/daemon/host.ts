@@ -109,6 +109,8 @@ export interface HostOptions {
   readonly rulings: readonly Ruling[];
   /** The rate of a device's link; 0 if unknown, null if there is no such device. */
   linkGbps(device: string): number | null;
+  /** A ruler has thrown. Absent: the exception is the caller's. */
+  failed?(ruler: string, device: string, error: Error): void;
   /** A context has left its row at a device. */
   left?(device: string, row: number): void;
   /** The rulers of a device have decided. */
@@ -373,7 +375,9 @@ export class Host {
   private decide(device: Device, nowNs: number): void {
     const { coordinator, seats, seatTable } = device;
     device.isDirty = false;
-    for (const { ruler, rules } of this.options.rulings) coordinator.decide(ruler, rules, nowNs);
+    for (const { ruler, rules } of this.options.rulings) {
+      this.guard(ruler, device, () => coordinator.decide(ruler, rules, nowNs));
+    }
     coordinator.decide(limits, null, nowNs);
     seatTable.writeAll();
     for (const index of coordinator.takeChanges()) {
@@ -419,6 +423,17 @@ export class Host {
       },
       decide: mark,
     };
+  }
+
+  /** Grants of a ruler that throws stay as they are. Null: it has thrown. */
+  private guard<T>(ruler: Ruler, { name }: Device, call: () => T): T | null {
+    try {
+      return call();
+    } catch (error) {
+      if (this.options.failed === undefined) throw error;
+      this.options.failed(ruler.name, name, error as Error);
+      return null;
+    }
   }
 
   private queueNotification(client: Client | undefined): void {
@@ -471,9 +486,11 @@ export class Host {
   }
 
   /** What the rulers say of a tenant. */
-  private describe({ coordinator }: Device, { seats }: Tenant): Description {
+  private describe(device: Device, { seats }: Tenant): Description {
     const [{ page }] = seats;
-    const said = this.options.rulings.map(({ ruler }) => coordinator.describe(ruler, page.row));
+    const said = this.options.rulings.map(({ ruler }) =>
+      this.guard(ruler, device, () => device.coordinator.describe(ruler, page.row)),
+    );
     return Object.assign({}, ...said);
   }
 }

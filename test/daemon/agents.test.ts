@@ -145,6 +145,25 @@ test('lines come up again with the next daemon, and after the rules were loaded 
   expect(first.made[0].told.filter((what) => what.endsWith(': 5'))).toEqual([]);
 });
 
+test('what a policy throws at an event of its line is not an error of the connection', async () => {
+  const { socket, server } = daemon();
+  const one = context(socket);
+  await until(() => expect(one.ups).toHaveLength(1));
+  const thrown: string[] = [];
+  const note = ({ message }: Error) => void thrown.push(message);
+  const others = process.listeners('uncaughtException');
+  process.removeAllListeners('uncaughtException').on('uncaughtException', note);
+  cleanUp.push(() => {
+    process.removeAllListeners('uncaughtException');
+    for (const other of others) process.on('uncaughtException', other);
+  });
+  one.coordinator.line(one.page, 'doubling', {
+    onUp: (line) => line.tell(new Float64Array(101)),
+  });
+  await until(() => expect(thrown).toEqual([expect.stringContaining('at most 100 words, not 101')]));
+  expect([one.client.isConnected, server.size]).toEqual([true, 1]);
+});
+
 test('a daemon that lacks the agent says nothing, and the program reports it once', async () => {
   const { socket } = daemon();
   const one = context(socket, 'another');

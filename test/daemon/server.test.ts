@@ -6,7 +6,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterEach, expect, test, vi } from 'vitest';
+import { z } from 'zod';
 import * as M from '../../src/coordinator/member-table.ts';
+import type { Ruler } from '../../src/coordinator/ruler.ts';
 import { DaemonClient } from '../../src/daemon/client/client.ts';
 import { connect } from '../../src/daemon/client/connection.ts';
 import { requestTenants } from '../../src/daemon/client/tool-request.ts';
@@ -102,6 +104,34 @@ test('a program whose policy has a ruler that the daemon lacks keeps what it may
   await until(() => expect([page, other].map((known) => granted(known, 'rateGbps'))).toEqual([50, 50]));
   expect(page.columns(unknown).grants[0]).toBe(5);
   expect(reports.some((line) => line.includes("no ruler 'unknown' with the columns"))).toBe(true);
+});
+
+test('a ruler that throws is reported, and the others decide', async () => {
+  const socket = join(folder(), 's');
+  const failed: string[] = [];
+  const column = (name: string) => ({ name, unit: '0 or 1', min: 0, max: 1, default: 0 });
+  const broken: Ruler = {
+    ...{ name: 'broken', reports: [column('x')], grants: [column('y')], rules: z.object({}) },
+    begin: () => ({
+      decide() {
+        throw new Error('cannot decide');
+      },
+      describe() {
+        throw new Error('cannot describe');
+      },
+    }),
+  };
+  const host = new Host({
+    rulings: [{ ruler: broken, rules: {} }, ...RULINGS],
+    linkGbps: () => 100,
+    failed: (ruler, device, { message }) => void failed.push(`${ruler} ${device}: ${message}`),
+  });
+  daemon(socket, { host });
+  const page = pageOf(client(socket, 'a').client);
+  report(page, { ratedQps: 1 });
+  await until(() => expect(granted(page, 'rateGbps')).toBe(100));
+  expect((await requestTenants(socket)).map(({ tenant }) => tenant)).toEqual(['a']);
+  expect(new Set(failed)).toEqual(new Set(['broken sim0: cannot decide', 'broken sim0: cannot describe']));
 });
 
 test('without a daemon a client continues; it joins one that appears, keeps its share when that dies, and joins the next', async () => {

@@ -2,7 +2,10 @@
 import { describe, expect, test } from 'vitest';
 import { type Agent, type AgentActions, MAX_MESSAGE_WORDS } from '../../src/coordinator/agent.ts';
 import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
+import { tenantId } from '../../src/coordinator/tenants.ts';
 import { createFabric, type Fabric, type FabricOptions } from '../../src/providers/sim/index.ts';
+import type { ContextView } from '../../src/shim/policy.ts';
+import { gidToWords } from '../../src/verbs/gid.ts';
 import * as V from '../../src/verbs/index.ts';
 
 /** An agent that notes what happens to it. */
@@ -196,6 +199,81 @@ describe('messages', () => {
     agents[0].out.send(0, [5]);
     await fabric.advance(20_000);
     expect(agents[1].messages).toMatchObject([{ words: [5] }]);
+  });
+});
+
+describe('many peers', () => {
+  test('more than there are slots for greetings stay up', async () => {
+    const { fabric, agents, peerOf } = hosts(80);
+    for (let to = 1; to < 80; to++) peerOf(0, to);
+    await fabric.advance(300e6);
+    expect(agents.slice(1).map(({ peers }) => peers)).toEqual(Array(79).fill(['0 up']));
+    expect(agents[0].peers).toHaveLength(79);
+  });
+
+  test('a host whose agents are opened again and again does not crowd out the messages to others', async () => {
+    const { fabric, registry, agents, peerOf } = hosts(3);
+    const context = { handle: 1, index: 0, device: 'sim1', tenant: '', labels: { weight: 1 } };
+    for (let i = 0; i < 70; i++) {
+      const close = registry.subscribe(context as unknown as ContextView, () => {});
+      registry.agent('sim1', noting);
+      agents[0].out.send(peerOf(0, 1), [i]);
+      await fabric.advance(1e6);
+      close();
+    }
+    const peer = peerOf(0, 2);
+    for (let i = 0; i < 300; i++) {
+      agents[0].out.send(peer, [i]);
+      await fabric.advance(1e6);
+    }
+    expect(agents[2].messages).toHaveLength(300);
+    expect(agents[2].peers).toEqual(['0 up']);
+  });
+
+  test('an agent that throws hears the next message', async () => {
+    const thrown: string[] = [];
+    const { fabric, agents, peerOf } = hosts(2, {}, (v) => ({
+      ...v,
+      watchCompChannel: (channel, listener) => {
+        const noting: typeof listener = (...given) => {
+          try {
+            listener?.(...given);
+          } catch (error) {
+            thrown.push((error as Error).message);
+          }
+        };
+        v.watchCompChannel(channel, listener && noting);
+      },
+    }));
+    let heard = 0;
+    agents[1].onMessage = () => {
+      heard++;
+      throw new Error('thrown by the agent');
+    };
+    const peer = peerOf(0, 1);
+    for (let i = 0; i < 300; i++) {
+      agents[0].out.send(peer, [i]);
+      await fabric.advance(20_000);
+    }
+    expect([heard, new Set(thrown)]).toEqual([300, new Set(['thrown by the agent'])]);
+  });
+
+  test('a frame that claims to come from another host is dropped', async () => {
+    const { fabric, agents, peerOf } = hosts(3);
+    peerOf(0, 1);
+    await fabric.advance(20_000);
+    const agentQp = [...fabric.simulation.world.qps].find((qp) => qp?.isAgent && qp.host === 1)!;
+    const end = datagramEnd(fabric, 2, agentQp.attr.qkey!);
+    const forge = async (from: string) => {
+      const words = new Float64Array(end.mr.memory);
+      words.set([0x49534f41, 0, tenantId('noting'), ...gidToWords(from), ...gidToWords(gidOf(1)), 7]);
+      end.send(8 * 12, 1, agentQp.qpn);
+      await fabric.advance(20_000);
+    };
+    await forge(gidOf(0));
+    expect(agents[1].messages).toEqual([]);
+    await forge(gidOf(2));
+    expect(agents[1].messages).toMatchObject([{ words: [7] }]);
   });
 });
 

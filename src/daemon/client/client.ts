@@ -61,6 +61,8 @@ export class DaemonClient implements DaemonLink {
   private pollDueMs = 0;
   /** Set during a poll, which runs inside a verb: a policy that waits for an answer must not be called meanwhile. */
   private isPolling = false;
+  /** Events of lines that wait for the end of a poll. */
+  private readonly deferred: (() => void)[] = [];
   private readonly tells = new Budget(TELLS, performance.now() * 1e6);
 
   constructor(options: ClientOptions) {
@@ -122,7 +124,8 @@ export class DaemonClient implements DaemonLink {
   }
 
   private raiseLines(member: RemoteMember | undefined): void {
-    for (const line of member?.lines.values() ?? []) this.raiseLine(member!, line);
+    // A copy: a line may be opened meanwhile.
+    for (const line of [...(member?.lines.values() ?? [])]) this.raiseLine(member!, line);
   }
 
   /** The member has a seat, so the line is up if the daemon runs the agent. */
@@ -132,14 +135,12 @@ export class DaemonClient implements DaemonLink {
     if (!connection.welcome.agents.includes(line.agent)) {
       options.report(
         `the daemon at ${options.socket} runs no agent '${line.agent}' for the contexts of ${member.device}; name the ` +
-          `policy's module, or an isoverbs of this version, in the daemon's configuration (policy)`,
+          `policy's module in the daemon's configuration (policy), and export its agents as \`agents\``,
         true,
       );
       return;
     }
-    this.outsidePoll(() => {
-      if (member.lines.get(line.agent) === line && this.connection === connection) line.events.onUp?.(line);
-    });
+    this.raise(member, line, () => line.events.onUp?.(line));
   }
 
   /** Beyond a budget, what is told is lost, because the daemon disconnects a client that sends too much. */
@@ -156,15 +157,34 @@ export class DaemonClient implements DaemonLink {
     const member = this.bySeat[slot];
     const line = member?.lines.get(agent);
     if (line === undefined) return;
-    this.outsidePoll(() => {
-      if (member?.lines.get(agent) === line) line.events.onTold?.(decodeWords(words));
-    });
+    this.raise(member!, line, () => line.events.onTold?.(decodeWords(words)));
   }
 
-  /** A poll runs inside a verb, where a policy must not be called. */
-  private outsidePoll(call: () => void): void {
-    if (this.isPolling) setImmediate(call).unref();
-    else call();
+  /**
+   * Raises an event of a line, in order, and later if a poll is running: it runs inside a verb, where a policy must not be
+   * called. What the policy throws is not the connection's error.
+   */
+  private raise(member: RemoteMember, line: RemoteLine, event: () => void): void {
+    const { connection, deferred } = this;
+    const raise = () => {
+      const isCurrent = member.lines.get(line.agent) === line && this.connection === connection;
+      try {
+        if (isCurrent) event();
+      } catch (error) {
+        setImmediate(() => {
+          throw error;
+        });
+      }
+    };
+    if (!this.isPolling && deferred.length === 0) {
+      raise();
+      return;
+    }
+    deferred.push(raise);
+    if (deferred.length > 1) return;
+    setImmediate(() => {
+      for (const one of deferred.splice(0)) one();
+    }).unref();
   }
 
   /**

@@ -128,6 +128,7 @@ export class Reader {
    */
   report(isForSlots: boolean, isNews: boolean): void {
     const { words, readers } = this;
+    if (this.isUnknown) return;
     const nowNs = readers.nowNs();
     this.pending |= (isForSlots ? FOR_SLOTS : FOR_MASTER) | (isNews ? IS_NEWS : 0);
     const isLate = this.answered < this.news && nowNs - this.unansweredNs >= UNANSWERED_NS;
@@ -233,6 +234,7 @@ export class Readers {
 
   /** No agent is known at the peer, for now. */
   private lost(reader: Reader): void {
+    if (reader.isUnknown) return;
     reader.leave();
     this.retryNs.set(reader.gid, this.nowNs() + Math.max(RETRY_NS, RETRY_INTERVALS * this.intervalNs));
   }
