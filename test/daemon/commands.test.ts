@@ -45,6 +45,26 @@ describe('--check-config', TIMEOUT, () => {
     expect(stderr).toMatch(problem);
   });
 
+  test('a module whose ruler names a column that it does not have is refused', async () => {
+    const module = join(folder(), 'broken.mjs');
+    writeFileSync(
+      module,
+      `export const rulers = [{
+        name: 'broken', reports: [{ name: 'active', unit: '', min: 0, max: 1, default: 0 }], grants: [],
+        rules: { safeParse: (data) => ({ success: true, data }) },
+        begin: (members) => ({ column: members.report('activ'), decide() {} }),
+      }];
+      export default () => ({ name: 'broken', needs: { wait: 'none' }, slots: 0, onload: () => 0, feed() {} });`,
+    );
+    const { status, stderr } = await check(file(`policy: ${module}`));
+    expect([status, stderr]).toEqual([
+      2,
+      expect.stringContaining(
+        "ruler 'broken' cannot begin: ruler 'broken' has no report 'activ'; it has: active",
+      ),
+    ]);
+  });
+
   test('a missing file and no file are refused', async () => {
     for (const path of ['/no/such.yaml', '/tmp']) {
       const { status, stderr } = await check(path);

@@ -1,6 +1,6 @@
 // The policy of docs/policies.md, used as a reader would use it. The conformance chains include it too.
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
@@ -118,4 +118,31 @@ test.skipIf(!isAddonAvailable())('its timer does not keep a process on a real de
     provider?.sleep(0, 600e9, 'run').then(() => console.log('awoke'));`;
   const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], { timeout: 20_000 });
   expect(stdout).toBe('');
+});
+
+test('a module that imports another copy of isoverbs is refused with what to do', async () => {
+  mkdirSync(resolve(ROOT, 'out'), { recursive: true });
+  const folder = mkdtempSync(resolve(ROOT, 'out/copy-'));
+  try {
+    // A scope of its own, or else `isoverbs` would be the package that contains it.
+    writeFileSync(resolve(folder, 'package.json'), '{ "type": "module" }');
+    copyFileSync(DEMAND, resolve(folder, 'policy.mjs'));
+    const copy = resolve(folder, 'node_modules/isoverbs');
+    cpSync(resolve(ROOT, 'dist'), resolve(copy, 'dist'), { recursive: true });
+    copyFileSync(resolve(ROOT, 'package.json'), resolve(copy, 'package.json'));
+    const mixed = run(process.execPath, [
+      CLI,
+      'mix',
+      '--policy',
+      resolve(folder, 'policy.mjs'),
+      '--app',
+      'B',
+    ]);
+    await expect(mixed).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/imports another copy of isoverbs .* \(ISO_ERR_CONFIG\)\n$/),
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

@@ -1,5 +1,7 @@
 /** Creates policies by name or from a module, because closures cannot be passed between threads. */
 import { createRequire } from 'node:module';
+import { registryFor } from '../../coordinator/registry.ts';
+import { COORDINATED_BY } from '../../policies/coordinated.ts';
 import { type AgentKind, createPolicy, policies, type Ruler } from '../../policies/index.ts';
 import { currentOptions } from '../../policies/parse-options.ts';
 import type { Interceptor } from '../../shim/compose.ts';
@@ -69,6 +71,15 @@ export function loadParts(name: string, module: string): PolicyParts {
   return { rulers, agents };
 }
 
+/** @throws ConfigError for a policy whose coordinators are those of another copy of this package */
+function requireOwnCopy(name: string, made: object): void {
+  const copy = (made as { [COORDINATED_BY]?: unknown })[COORDINATED_BY];
+  if (copy === undefined || copy === registryFor) return;
+  throw new ConfigError(
+    `policy '${name}': its module imports another copy of isoverbs than the one that is running, so its rulers and agents would be on their own; install the module beside the running copy, or run the isoverbs of the module's folder (npx isoverbs)`,
+  );
+}
+
 /**
  * Creates the interceptor of a policy, in whichever thread needs it.
  * @throws ConfigError for an unknown name or option, or a module that creates no policy
@@ -83,7 +94,10 @@ export function loadPolicy({ name, options, module }: PolicySpec): Interceptor {
     );
   }
   const made = madeBy(make as PolicyModule, name, options);
-  if (typeof made?.wrap === 'function') return made as Interceptor;
+  if (typeof made?.wrap === 'function') {
+    requireOwnCopy(name, made);
+    return made as Interceptor;
+  }
   if (typeof made?.onload !== 'function' || typeof made?.feed !== 'function') {
     throw new ConfigError(
       `policy '${name}': ${module} does not create a policy; a policy has onload and feed`,
