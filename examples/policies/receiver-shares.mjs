@@ -1,16 +1,16 @@
 // @ts-nocheck
-// Receivers speak up: the contexts that send to one receiver, from whichever hosts, share its link equally. A ruler has
-// the columns, and the agents of the hosts decide what is granted.
+// Receiver-driven shares: the contexts that send to one receiver, from any host, share its link equally. A ruler defines
+// the columns, and the agents of the hosts set the grants.
 import { byContext, Throttle } from 'isoverbs/kit';
 import { createCoordinatedShim, gidFromWords, gidToWords } from 'isoverbs/policies';
 import { z } from 'zod';
 
 const [ALL_GBPS, PIECE_BYTES, BURST_BYTES] = [1e5, 16384, 65536];
-/** A context that sends nothing for this long is no sender any more. Agents repeat what they told each other as often. */
+/** A context that sends nothing for this long is no longer a sender. Agents repeat their messages at this interval. */
 const PERIOD_NS = 1e7;
-/** Timer tokens below this are the throttle's. From here on they end the period of a context. */
+/** Timer tokens below this belong to the throttle. Others end the period of a context. */
 const PERIOD = 2 ** 30;
-/** Messages of agents: how many contexts of a host send to the peer, and how many of all hosts send to this receiver. */
+/** Messages of agents: how many contexts of one host, and how many of all hosts, send to the receiver. */
 const [SENDING, SENDERS] = [1, 2];
 
 /** The columns of a context. Its agent grants the rate, so the ruler has nothing to decide. */
@@ -26,11 +26,11 @@ const ruler = {
   },
 };
 
-/** The agent of one host: asks receivers for its contexts, and answers as a receiver. */
+/** A host's agent: reports its senders to the receivers, and answers as a receiver. */
 class Shares {
   receivers = new Map(); // by context of this host: the GIDs of its connection
-  asked = new Map(); // by peer: the contexts of this host that send there, as the peer was told
-  senders = new Map(); // by peer: its contexts that send to this host
+  asked = new Map(); // by peer: the number of this host's senders, as last reported to it
+  senders = new Map(); // by peer: how many of its contexts send here
 
   onStart(out) {
     this.members = out.members(ruler);
@@ -39,7 +39,7 @@ class Shares {
     out.timer(out.nowNs + PERIOD_NS, 0);
   }
 
-  /** A context says to whom it is connected. */
+  /** A context reports its connection. */
   onTold(member, words, out) {
     const [gid, fromGid] = [gidFromWords(words, 0), gidFromWords(words, 4)];
     if (gid !== null && fromGid !== null) this.receivers.set(member, { gid, fromGid });
@@ -104,7 +104,7 @@ class Shares {
   }
 }
 
-/** The part in each program: says to whom its contexts send, and sends at the rates that they are granted. */
+/** The part in each program: reports its contexts' receivers, and sends at the granted rates. */
 class ReceiverShares {
   name = 'receiver-shares';
   needs = { wait: 'none' };
@@ -140,7 +140,7 @@ class ReceiverShares {
     }
     if (change === 'destroyed') this.throttle.leave(qp, out);
     if (change !== 'state' || qp.dgid === '') return;
-    // The last connection of a context counts.
+    // Only the newest connection is reported.
     member.receiver = [...gidToWords(qp.dgid), ...gidToWords(qp.sgid)];
     member.line?.tell(member.receiver);
   }

@@ -29,7 +29,7 @@ export interface AgentCoordinator {
   addressOf(gid: string, kind: AgentKind): AgentAddress | null;
   /** The device has been opened for agents. Its port has these GIDs. */
   opened(gids: readonly string[]): void;
-  /** An event of an agent has thrown. Absent: whoever raised the event gets the exception. */
+  /** A handler of an agent has thrown. Absent: the exception goes to the event's caller. */
   failed?(agent: string, error: unknown): void;
 }
 
@@ -47,7 +47,7 @@ interface Running {
   readonly lines: Map<number, Line>;
 }
 
-/** The line of a member of the device to an agent. */
+/** A member's line to an agent. */
 interface Line {
   readonly end: AgentLine;
   readonly events: AgentLineEvents;
@@ -129,7 +129,7 @@ export class AgentHost {
     return agent;
   }
 
-  /** Gives a member a line to the agent of a kind, which starts unless it runs. */
+  /** Gives a member a line to the agent of a kind; starts the agent if needed. */
   line(kind: AgentKind, member: number, events: AgentLineEvents): AgentLine {
     this.start(kind);
     const one = this.running.find((running) => running.kind.name === kind.name)!;

@@ -10,7 +10,7 @@ import type { MembersView, Ruler } from './ruler.ts';
 /** The most words (float64) of a message: a datagram of 1024 bytes, the MTU that every device has, with its header. */
 export const MAX_MESSAGE_WORDS = 100;
 
-/** @throws InvalidArgumentError if these are more words than a message has */
+/** @throws InvalidArgumentError if a message cannot hold that many words */
 export function requireWords({ length }: ArrayLike<number>): void {
   if (length <= MAX_MESSAGE_WORDS) return;
   throw new InvalidArgumentError(
@@ -41,31 +41,31 @@ export interface Agent {
   onMembers?(out: AgentActions): void;
   /** A `timer` has expired. */
   onTimer?(token: number, out: AgentActions): void;
-  /** A member of the agent's device tells it something by its line. A program can say anything. */
+  /** A member of the agent's device has sent words over its line. They can have any values. */
   onTold?(member: number, words: Float64Array, out: AgentActions): void;
   /** A member that had a line has left; its number may be given to another. */
   onLeft?(member: number, out: AgentActions): void;
 }
 
 /**
- * The line of a context to the agent of its device, which runs where the coordinator runs: in this process, or in the
+ * The line of a context to the agent of its device. The agent runs next to the coordinator: in this process or in the
  * daemon.
  */
 export interface AgentLine {
-  /** How often the agent can be told something for long, in nanoseconds; 0: at any time. What is told beyond is lost. */
+  /** The shortest average interval between messages, in nanoseconds; 0: no limit. Excess messages are lost. */
   readonly intervalNs: number;
   /**
-   * Tells the agent up to MAX_MESSAGE_WORDS words. What is told while the line is down is lost.
+   * Sends the agent up to MAX_MESSAGE_WORDS words. Words sent while the line is down are lost.
    * @throws InvalidArgumentError for more words
    */
   tell(words: ArrayLike<number>): void;
 }
 
-/** What happens on a line. */
+/** The events of a line. */
 export interface AgentLineEvents {
-  /** An agent is at the other end that knows nothing of this context: at first, and after the daemon has restarted. */
+  /** The agent is reachable, but does not know this context: at first, and after the daemon restarts or reloads. */
   onUp?(line: AgentLine): void;
-  /** The agent tells the context something. To act on it at once, call `CoordinatorRegistry.notify`. */
+  /** The agent has sent words. To act on them at once, call `CoordinatorRegistry.notify`. */
   onTold?(words: Float64Array): void;
 }
 
@@ -76,14 +76,14 @@ export interface AgentActions {
   /** The GIDs of the device's port, by index; '::' for an unused one. */
   readonly gids: readonly string[];
   /**
-   * The members of the agent's device as a ruler sees them. Grants are set with the columns of this view, and announced
-   * by `changed`.
+   * The members of the agent's device as a ruler sees them. Set grants in the columns of this view, and announce them
+   * with `changed`.
    */
   members(ruler: Ruler): MembersView;
   /** Members must act on their grants at once. */
   changed(member: number): void;
   /**
-   * Tells a member up to MAX_MESSAGE_WORDS words, by the line on which the agent was told something.
+   * Sends a member up to MAX_MESSAGE_WORDS words over its line to this agent.
    * @throws InvalidArgumentError for more words
    */
   tell(member: number, words: ArrayLike<number>): void;
@@ -107,7 +107,7 @@ export interface AgentActions {
   timer(atNs: number, token: number): void;
   /**
    * Adds a member on behalf of a context of another host, of a tenant (tenantId) or a tenant of its own (0). `granted` is
-   * called when it must act on its grants at once. Null if the table is full.
+   * called when the member must act at once. Null if the table is full.
    */
   join(tenant: number, granted: () => void): MemberPage | null;
   /** Removes a member that `join` added. */

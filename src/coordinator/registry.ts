@@ -71,7 +71,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
   }
 
   /**
-   * Returns the coordinator of a device, and creates it at the first call.
+   * Returns the coordinator of a device, and creates it on the first call.
    * @throws NoDeviceError for a device of another simulated host
    */
   coordinatorFor(device: string): DeviceCoordinator {
@@ -251,8 +251,8 @@ export class CoordinatorRegistry implements CoordinatorPort {
   }
 
   /**
-   * Gives a context a line to the agent of this kind at its device, and so starts the agent, unless it runs. It runs where
-   * the coordinator runs: in this process, where the line is up before the call returns, or in the daemon. A second call
+   * Gives a context a line to the agent of this kind at its device, and starts the agent if needed. The agent runs next to
+   * the coordinator: in this process (the line is up before the call returns) or in the daemon. A second call
    * replaces the line. Returns false if this process cannot run agents: in a gate of another thread, or when the device
    * has no room for their queue pairs.
    */
@@ -269,7 +269,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
   }
 
   /**
-   * The agent of this kind that runs in this process; null: none can (`line`).
+   * The agent of this kind in this process; null if none can run (see `line`).
    * @throws NoDeviceError for a device of another simulated host
    */
   agent<Kind extends Agent>(device: string, kind: AgentKind<Kind>): Kind | null {
@@ -309,7 +309,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
   }
 
   /**
-   * Where the agents of this kind receive at the device that was recorded for a GID. This starts the agent there. Null:
+   * Starts the agent of this kind at the device recorded for a GID, and returns the agent's address. Null:
    * no device was recorded, or it has no room for agents.
    */
   addressOf(gid: string, kind: AgentKind): AgentAddress | null {
@@ -358,11 +358,11 @@ function writeUsage({ counters }: MemberPage, { requests, bytes, held, qps, late
 
 type CoordinatorFactory = (device: string) => DeviceCoordinator;
 
-/** Where the agents of other hosts receive messages. Nothing else of these hosts can be had from it. */
+/** The addresses of agents of other hosts. A directory reveals nothing else about these hosts. */
 export interface PeerDirectory {
-  /** Records that a port of the own host has this GID. */
+  /** Records that a port of this host has this GID. */
   register(gid: string): void;
-  /** As CoordinatorRegistry.addressOf, at the host that has recorded this GID. */
+  /** Like CoordinatorRegistry.addressOf, at the host that recorded this GID. */
   addressOf(gid: string, kind: AgentKind): AgentAddress | null;
 }
 
@@ -371,7 +371,7 @@ export interface CoordinatorScope {
   readonly create: CoordinatorFactory;
   /** Throws for a device that is another host's. Absent: all devices belong to one host. */
   readonly requireOwn?: (device: string) => void;
-  /** Returns how the registry finds the agents of other hosts; null if there are none. */
+  /** Returns the registry's directory of other hosts' agents; null if there is none. */
   added(registry: CoordinatorRegistry): PeerDirectory | null;
 }
 

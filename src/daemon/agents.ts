@@ -1,6 +1,6 @@
 /**
- * The agents of a host's devices. The daemon opens a device for them when the first program has a line to an agent there.
- * The devices of one daemon find each other's agents by GID.
+ * The agents of a host's devices. The daemon opens a device when a program first uses its line to an agent there. The
+ * agents of one daemon find each other by GID.
  */
 import type { Logger } from 'pino';
 import type { AgentKind } from '../coordinator/agent.ts';
@@ -25,7 +25,7 @@ export interface DaemonAgentsOptions {
 
 /** Time until a device that could not be opened is tried again. */
 const RETRY_NS = 10e9;
-/** GIDs change with the addresses of network interfaces, so they are read again, but no more often than this. */
+/** GIDs change with the addresses of network interfaces, so they are reread, at most once per interval. */
 const GIDS_NS = 1e9;
 
 export class DaemonAgents {
@@ -50,16 +50,16 @@ export class DaemonAgents {
         return providerOf(device);
       },
       (device) => this.coordinatorOf(device),
-      (device, { message }) => log.warn({ device }, `${device} has no room for agents: ${message}`),
+      (device, { message }) => log.warn({ device }, `no agents on ${device}: ${message}`),
     );
   }
 
-  /** The names of the agents, in the order in which the policies bring them. */
+  /** The names of the agents, in the order of their policies. */
   get names(): string[] {
     return [...this.kinds.keys()];
   }
 
-  /** A client tells the agent of a seat's device something. `answer` tells the context what the agent says. */
+  /** Passes a client's words to an agent of a seat's device. `answer` passes the agent's words back. */
   tell(
     client: Client,
     seatNumber: number,
@@ -67,7 +67,7 @@ export class DaemonAgents {
     words: Float64Array,
     answer: (words: Float64Array) => void,
   ): void {
-    // What a client says of a context that has just left comes too late.
+    // Words may still arrive for a context that has just left.
     const place = this.options.host.placeOf(client, seatNumber);
     const kind = this.kinds.get(agent);
     if (place === undefined || kind === undefined) return;
@@ -143,10 +143,10 @@ export class DaemonAgents {
   }
 }
 
-/** Code whose messages differ each time must not fill the log. */
+/** Code whose errors differ each time must not fill the log. */
 const MAX_LOGGED = 100;
 
-/** Logs what the agents and rulers of policies throw: each error once, because a client may be able to cause it again. */
+/** Logs each error of the agents and rulers of policies once, because a client may cause the same error repeatedly. */
 export class FailureLog {
   private readonly logger: Logger;
   private readonly logged = new Set<string>();

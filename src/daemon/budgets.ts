@@ -39,7 +39,7 @@ export const MESSAGES_PER_S = 2000;
 export const MESSAGES = { most: 2048, perS: MESSAGES_PER_S };
 export const SIGNALS = { most: 100, perS: 1000 };
 
-/** What the contexts of a thread tell agents: half of what a connection may send, so that other messages fit beside it. */
+/** Messages to agents from the contexts of a thread: half of a connection's budget, which leaves room for others. */
 export const TELLS = { most: 1000, perS: MESSAGES_PER_S / 2 };
 
 // Per user. A thousand programs that start at once are not held back. Beyond that, each of these three

@@ -80,11 +80,11 @@ interface Device {
   isDirty: boolean;
   /** When all seats were last read. */
   fullReadNs: number;
-  /** Members on behalf of other hosts, by row, with what notifies them. */
+  /** Members on behalf of other hosts: the notify callbacks, by row. */
   readonly guests: Map<number, () => void>;
 }
 
-/** What an agent can do at its coordinator, without the addresses of others. */
+/** An agent's actions at its coordinator, except for looking up addresses. */
 type CoordinatorSide = Omit<AgentCoordinator, 'addressOf' | 'opened' | 'failed'>;
 
 /** A client process, or one thread of it. */
@@ -387,15 +387,14 @@ export class Host {
     this.options.decided?.(device.name);
   }
 
-  /** The device and row of a client's seat; undefined if it has none of this number. */
+  /** The device and row of a client's seat; undefined if there is no such seat. */
   placeOf(client: Client, seatNumber: number): { device: string; row: number } | undefined {
     const seat = client.seats.get(seatNumber);
     return seat && { device: seat.device.name, row: seat.page.row };
   }
 
   /**
-   * What agents can do at the coordinator of a device that has members. Everything takes effect with the next pass, which
-   * `requestPass` requests.
+   * The actions of agents at a device's coordinator. Changes take effect in the next pass, which `requestPass` requests.
    */
   agentCoordinator(deviceName: string, requestPass: () => void): CoordinatorSide {
     const device = this.device(deviceName);

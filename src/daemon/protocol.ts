@@ -28,7 +28,7 @@ const group = z.string().refine(isGroup);
 const traffic = z.enum(TRAFFIC_NAMES);
 const gbps = z.number().positive().max(1e6);
 const slot = z.number().int().min(0).max(65535);
-/** What contexts and agents tell each other: 64-bit floating-point numbers, little endian. */
+/** Words between contexts and agents: 64-bit floating-point numbers, little endian. */
 const words = z
   .base64()
   .max(Math.ceil((8 * MAX_MESSAGE_WORDS) / 3) * 4)
@@ -53,7 +53,7 @@ export const toDaemon = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('leave'), slot }),
   /** A counter that affects others has changed. */
   z.strictObject({ type: z.literal('ring') }),
-  /** The context in a seat tells an agent of its device something. */
+  /** The context in a seat sends words to an agent of its device. */
   z.strictObject({ type: z.literal('tell'), slot, agent: name, words }),
   z.strictObject({ type: z.literal('tenants') }),
   z.strictObject({
@@ -149,9 +149,9 @@ export const toClient = z.discriminatedUnion('type', [
   /** The labels of the context in a seat have changed. */
   z.object({ type: z.literal('labels'), slot, labels }),
   z.object({ type: z.literal('refused'), slot: slot.optional(), reason: z.string() }),
-  /** The agents know nothing more of the context in a seat, because the rules have changed. */
+  /** The agents no longer know the context in a seat, because the rules have changed. */
   z.object({ type: z.literal('line'), slot }),
-  /** An agent tells the context in a seat something. */
+  /** An agent sends words to the context in a seat. */
   z.object({ type: z.literal('told'), slot, agent: z.string(), words }),
   /** A grant has changed. */
   z.object({ type: z.literal('ring') }),

@@ -114,7 +114,7 @@ export class Server {
       const hasAllSeats = host.reidentify(client, identify(credentials, hello), nowNs());
       // The client reconnects and then learns which of its contexts have no seat.
       if (!hasAllSeats) this.disconnect(peer, 'has more contexts than the new rules leave seats for');
-      // A seat was left, and taken again.
+      // Each context left and rejoined.
       else for (const slot of client.seats.keys()) this.send(peer, { type: 'line', slot });
     }
     this.passScheduler.request();

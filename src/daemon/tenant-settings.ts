@@ -1,11 +1,11 @@
-/** What the configuration and the operator have declared of the tenants. */
+/** What the configuration and the operator have declared for tenants. */
 import * as M from '../coordinator/member-table.ts';
 import { ISO_TRAFFIC_UNDECLARED } from '../verbs/constants.ts';
 import { TRAFFIC_NAMES } from '../verbs/labels.ts';
 import type { GivenLabels } from './protocol.ts';
 import { type Identity, NO_LABELS, type TenantLabels } from './rules.ts';
 
-/** What is declared of a tenant (TENANT in src/coordinator/member-table.ts). */
+/** The settings of a tenant (TENANT in src/coordinator/member-table.ts). */
 export interface TenantSettings {
   readonly weight: number;
   /** Null: a share by weight. */
@@ -33,7 +33,7 @@ export interface Setting extends Partial<TenantLabels> {
   maxRequestsPerS?: number | null;
 }
 
-/** What a tenant has by the identities of its clients, where the operator has set nothing else. */
+/** A tenant's settings: the operator's or, if unset, those of its clients' identities. */
 export function settingsOf(all: readonly Identity[], setting: Setting): TenantSettings {
   const { weight = Math.max(...all.map((one) => one.weight)) } = setting;
   const { gbps = largest(all.map((one) => one.gbps ?? 0)) } = setting;
@@ -43,7 +43,7 @@ export function settingsOf(all: readonly Identity[], setting: Setting): TenantSe
   return { weight, gbps, labels, maxQps: maxQps ?? 0, maxRequestsPerS: maxRequestsPerS ?? 0 };
 }
 
-/** Writes what is declared of a tenant into the columns of one of its members. */
+/** Writes a tenant's settings into the columns of one of its members. */
 export function declare(
   page: M.MemberPage,
   { weight, gbps, labels, maxQps, maxRequestsPerS }: TenantSettings,
@@ -61,7 +61,7 @@ function trafficOf({ traffic }: TenantLabels): number {
   return traffic === null ? ISO_TRAFFIC_UNDECLARED : TRAFFIC_NAMES.indexOf(traffic);
 }
 
-/** The labels of a tenant whose clients have these identities: the largest, and of groups the first by name. */
+/** The labels of a tenant whose clients have these identities: the largest, and the first group by name. */
 function labelsOf(all: readonly Identity[]): TenantLabels {
   const labels = all.map((one) => one.labels);
   const groups = labels.flatMap(({ group }) => group ?? []).sort();

@@ -104,7 +104,7 @@ export function policyInterceptors(
 }
 
 /**
- * What a policy's module brings to coordinators.
+ * The rulers and agents of a policy's module.
  * @throws ConfigError
  */
 export function partsOfModule(name: string): PolicyParts {

@@ -20,9 +20,9 @@ export interface VirtualTime {
 }
 
 export class Coordinators {
-  /** By host: those of its policies. */
+  /** Policy registries, by host. */
   private readonly registries: CoordinatorRegistry[][];
-  /** By entry of policies, then by layer from the innermost: the registry of the host that has a GID. */
+  /** By policy entry, layer (innermost first) and GID: the registry of the host with that GID. */
   private readonly byGid: Map<string, CoordinatorRegistry>[][] = [];
   private readonly costs: Readonly<CoordinatorCosts>;
   /** By host. */
@@ -45,8 +45,8 @@ export class Coordinators {
   }
 
   /**
-   * The coordinators for the policies of one host. Its agents find those of the same policy on hosts with the same entry.
-   * @param entry the number of the entry of policies in the mix
+   * The coordinators for the policies of one host. Agents find agents of the same policy on hosts with the same entry.
+   * @param entry the number of the policy entry in the mix
    */
   scopeOf(host: number, entry: number): CoordinatorScope {
     const core = this.cores[host];
@@ -65,7 +65,7 @@ export class Coordinators {
     };
   }
 
-  /** Closures, so that nothing of a host can be read from what another one is given. */
+  /** Returns closures, so that a host cannot read another host's state. */
   private directoryOf(registry: CoordinatorRegistry, entry: number, layer: number): PeerDirectory {
     this.byGid[entry] ??= [];
     this.byGid[entry][layer] ??= new Map();
@@ -113,7 +113,7 @@ export class Coordinators {
 export function requireOwn(host: number, device: string): void {
   if (device === `sim${host}`) return;
   throw new NoDeviceError(
-    `host ${host} has no device '${device}', only 'sim${host}': use context.device, and reach other hosts by messages of agents`,
+    `host ${host} has no device '${device}', only 'sim${host}': use context.device, and reach other hosts through agents`,
   );
 }
 

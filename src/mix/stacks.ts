@@ -74,7 +74,7 @@ export interface HostStack {
 /** Policies of a mix, and the hosts that have them. */
 interface Entry {
   readonly hosts: readonly number[];
-  /** Each time that one of them wraps the devices of a host, it creates a policy and a shim. */
+  /** Each interceptor creates a policy and a shim for every host whose devices it wraps. */
   readonly interceptors: readonly Interceptor[];
 }
 
@@ -103,10 +103,10 @@ export class Stacks {
     return this.entries.some(({ interceptors }) => interceptors.length > 0);
   }
 
-  /** Wraps the devices, for each host its own. */
+  /** Wraps the devices of each host. */
   compose(devices: Provider, cpu: ShimCpu, coordinators: Coordinators): void {
     this.all = this.entries.map(({ hosts, interceptors }, entry) =>
-      // If all hosts are named, the usual policies are on none, and report so. The named ones then replace them on host 0.
+      // If all hosts are named, the usual policies wrap host 0 only to report. Its named policies then replace them.
       (hosts.length === 0 ? [0] : hosts).map((host) => {
         const wrap = () => compose(onHost(devices, host), [...interceptors, cpu.interceptor()]);
         const isBare = interceptors.length === 0;
@@ -148,7 +148,7 @@ export class Stacks {
 
   /**
    * What the hosts of each entry report: by policy, then in the order in which the mix opens the contexts.
-   * @param isShims whether the shim reports it, which comes before what its policy reports
+   * @param isShims whether a report is the shim's; these precede the policy's reports
    */
   private merged<Report extends Pick<PolicyState, 'policy' | 'device' | 'tenant'>>(
     of: (provider: Provider) => readonly Report[],
@@ -161,7 +161,7 @@ export class Stacks {
       const rankOf = (one: Report) =>
         2 * policies.indexOf(one.policy) + (isShims(one) ? 0 : 1) + this.orderOf(one);
       const ranked = byHost.flatMap((reports) => {
-        // A host's own order stays.
+        // Keeps each host's order.
         let rank = 0;
         return reports.map((one) => {
           rank = Math.max(rank, rankOf(one));
@@ -172,7 +172,7 @@ export class Stacks {
     });
   }
 
-  /** The place of a context among all, from 0 to 1. */
+  /** The rank of a context, scaled from 0 to 1. */
   private orderOf({ device, tenant }: { device: string; tenant: string }): number {
     const { size } = this.order;
     return (this.order.get(`${device} ${tenant}`) ?? size) / (size + 1);

@@ -55,14 +55,14 @@ export function requireGid(verb: string, name: string, gid: unknown): Uint8Array
   }
 }
 
-/** A GID as four numbers of 32 bits, for messages of numbers. @throws InvalidArgumentError */
+/** A GID as four 32-bit numbers, for messages of agents. @throws InvalidArgumentError */
 export function gidToWords(gid: string): number[] {
   const bytes = gidToBytes(gid);
   const view = new DataView(bytes.buffer, bytes.byteOffset, 16);
   return [0, 4, 8, 12].map((at) => view.getUint32(at));
 }
 
-/** The GID of four numbers in a message; null if they are no numbers of 32 bits. */
+/** The GID in four words of a message; null unless they are 32-bit integers. */
 export function gidFromWords(words: ArrayLike<number>, at: number): string | null {
   const bytes = new Uint8Array(16);
   const view = new DataView(bytes.buffer);

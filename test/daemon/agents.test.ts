@@ -191,12 +191,12 @@ test('a device without room for agents is logged, and clients go on', async () =
   const one = context(socket);
   await until(() => expect(one.ups).toHaveLength(1));
   for (let i = 0; i < 3; i++) one.ups[0].tell([1]);
-  await until(() => expect(lines.at(-1)).toContain('sim0 has no room for agents: full'));
+  await until(() => expect(lines.at(-1)).toContain('no agents on sim0: full'));
   one.coordinator.leave(one.page);
   const other = context(socket);
   await until(() => expect(other.ups).toHaveLength(1));
   expect([one.told, other.told, server.size]).toEqual([[], [], 2]);
-  expect(lines.filter((line) => line.includes('has no room'))).toHaveLength(1);
+  expect(lines.filter((line) => line.includes('no agents on'))).toHaveLength(1);
 });
 
 test('a client that tells without pause loses words, not its connection', async () => {

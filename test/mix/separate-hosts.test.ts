@@ -219,7 +219,7 @@ describe('the policy of host 0', () => {
       expect(() => methods(registry)[name](...given), name).toThrow(NoDeviceError);
     }
     expect(() => registry.coordinatorFor('sim1')).toThrow(
-      "host 0 has no device 'sim1', only 'sim0': use context.device, and reach other hosts by messages of agents",
+      "host 0 has no device 'sim1', only 'sim0': use context.device, and reach other hosts through agents",
     );
     const ignorant: Record<string, readonly unknown[]> = {
       has: [context],

@@ -33,7 +33,7 @@ interface KnownDevice {
   readonly provider: Provider;
 }
 
-/** The devices present by name. @throws NoDeviceError for a named device that is missing */
+/** Present devices, by name. @throws NoDeviceError for a named device that is missing */
 function knownDevices(
   names: readonly string[] | undefined,
   unknown: (device: string) => void,

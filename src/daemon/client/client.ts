@@ -143,7 +143,7 @@ export class DaemonClient implements DaemonLink {
     this.raise(member, line, () => line.events.onUp?.(line));
   }
 
-  /** Beyond a budget, what is told is lost, because the daemon disconnects a client that sends too much. */
+  /** Drops words beyond the budget, because the daemon disconnects a client that sends too much. */
   tell(member: RemoteMember, agent: string, words: ArrayLike<number>): void {
     const { connection } = this;
     const { seatNumber: slot } = member;

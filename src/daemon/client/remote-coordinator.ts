@@ -73,7 +73,7 @@ class View implements MemberColumns {
   }
 }
 
-/** The line of a member to an agent in the daemon. */
+/** A member's line to an agent in the daemon. */
 export interface RemoteLine extends AgentLine {
   readonly agent: string;
   readonly events: AgentLineEvents;

@@ -40,7 +40,7 @@ function exportsOf(name: string, module: string) {
   }
 }
 
-/** What the module of a policy brings to coordinators. */
+/** The rulers and agents of a policy's module. */
 export interface PolicyParts {
   readonly rulers: readonly Ruler[];
   readonly agents: readonly AgentKind[];
@@ -56,7 +56,7 @@ const isAgentKind = (one: Partial<AgentKind> | null) =>
   typeof one?.name === 'string' && typeof one.create === 'function';
 
 /**
- * What a policy's module exports as `rulers` and `agents`, if anything.
+ * The `rulers` and `agents` that a policy's module exports, if any.
  * @throws ConfigError
  */
 export function loadParts(name: string, module: string): PolicyParts {
@@ -66,7 +66,7 @@ export function loadParts(name: string, module: string): PolicyParts {
     throw must("an array 'rulers'; a ruler has name, reports, grants, rules and begin");
   }
   if (!Array.isArray(agents) || !agents.every(isAgentKind)) {
-    throw must("an array 'agents'; the kind of an agent has name and create");
+    throw must("an array 'agents'; each entry has name and create");
   }
   return { rulers, agents };
 }

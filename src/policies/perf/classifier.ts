@@ -132,7 +132,7 @@ export class Member {
   readonly context: ContextView;
   /** Its own device first, then those through which the data that it READs leaves. */
   readonly egressDevices: EgressDevice[];
-  /** What it READs from peers. */
+  /** Its READs from peers. */
   readonly readers: Readers;
   /** The device through which its large messages leave. */
   main: EgressDevice;

@@ -72,8 +72,8 @@ const EMULATED_BYTES = 4;
 const EMULATED_REQUESTS = 2;
 
 /**
- * The random choice of the queue pair that is fed first. Engines of one simulation share one, which is its source of
- * randomness: a run is repeated exactly, on any number of hosts, by its seed.
+ * Chooses at random the queue pair that is fed first. All engines of a simulation share one instance, so the seed
+ * reproduces a run exactly, on any number of hosts.
  */
 export class FirstTurns {
   private random: number;
@@ -84,12 +84,12 @@ export class FirstTurns {
     this.random = seed | 1;
   }
 
-  /** There is a queue pair of this index. */
+  /** Adds a queue pair with this index. */
   include(index: number): void {
     this.limit = Math.max(this.limit, index + 1);
   }
 
-  /** The index of the queue pair with which to begin, if there is one. */
+  /** The index to begin with; it may belong to no queue pair. */
   draw(): number {
     this.random = (Math.imul(this.random, 1664525) + 1013904223) | 0;
     return (this.random >>> 8) % this.limit;

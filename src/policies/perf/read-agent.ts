@@ -17,7 +17,7 @@ import { slots } from './slot-rotation.ts';
 const REPORT = 1;
 const GRANT = 2;
 const LEAVE = 3;
-/** Kinds of words on lines, beside reports and grants: a context READs from a peer, at which no agent is known. */
+/** Other messages on lines: READ (a context READs from a peer) and UNKNOWN (no agent is known there). */
 const READ = 4;
 const UNKNOWN = 5;
 
@@ -53,7 +53,7 @@ const SWEEP = 0;
 const ANSWER_NS = 1e5;
 /** A reader whose reports are not answered for this long sends as if there were no tenants at the peer. */
 const UNANSWERED_NS = 2e6;
-/** Time until a peer without an agent is asked for again, and what it is at least, in intervals of the line. */
+/** Retry time for a peer without an agent: in nanoseconds, but at least this many intervals of the line. */
 const RETRY_NS = 1e6;
 const RETRY_INTERVALS = 1000;
 
@@ -109,7 +109,7 @@ export class Reader {
     this.forget();
   }
 
-  /** Tells an agent that knows nothing of it, and whose peer counts grants from the beginning. */
+  /** Registers with an agent that does not know this reader. Grant numbers restart. */
   begin(): void {
     this.isUnknown = false;
     this.lastGrant = 0;
@@ -142,7 +142,7 @@ export class Reader {
     if (this.answered === words[2] || sinceNs >= ANSWER_NS) this.send(nowNs);
   }
 
-  /** What is no news can wait: a sample follows soon. */
+  /** Other reports can wait: a sample follows soon. */
   private get isUrgent(): boolean {
     return (this.pending & (FOR_SLOTS | IS_NEWS)) !== 0;
   }
@@ -193,7 +193,7 @@ export class Reader {
   }
 }
 
-/** The READs of one context from peers, by its line to the agent. */
+/** One context's READs from peers, over its line to the agent. */
 export class Readers {
   readonly nowNs: () => number;
   /** Called when the context must act on its grants at once. */
@@ -239,7 +239,7 @@ export class Readers {
     this.retryNs.set(reader.gid, this.nowNs() + Math.max(RETRY_NS, RETRY_INTERVALS * this.intervalNs));
   }
 
-  /** What READs from a peer, reached by the port with the GID `fromGid`; null if no agent is known there, for now. */
+  /** The reader for a peer, reached from the port with the GID `fromGid`; null while no agent is known there. */
   of(gid: string, fromGid: string): Reader | null {
     // The peer is the device itself.
     if (gid === fromGid || gid === '') return null;
