@@ -136,7 +136,7 @@ test('lines come up again with the next daemon, and after the rules were loaded 
   await until(() => expect(one.told).toEqual([[8]]));
   first.server.close();
   await until(() => expect(one.client.isConnected).toBe(false));
-  // Nobody hears this.
+  // No daemon receives this.
   one.ups[0].tell([5]);
   first.server.listen();
   await until(() => expect(one.ups).toHaveLength(3));
