@@ -7,6 +7,7 @@ import type { Command } from 'commander';
 import { afterAll, expect, test } from 'vitest';
 import { pageOf, pathOf } from '../../src/cli/manual.ts';
 import { program } from '../../src/cli/program.ts';
+import { command as isoverbs } from '../mix/command.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'dist/cli/main.js');
@@ -16,20 +17,16 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const isHidden = (command: Command) => (command as unknown as { _hidden: boolean })._hidden;
 const commands = [await program(), ...(await program()).commands.filter((command) => !isHidden(command))];
 
-function help(command: Command): string {
-  const words = pathOf(command).split(' ').slice(1);
-  const { stdout, stderr, status } = spawnSync(process.execPath, [MAIN, ...words, '--help'], {
-    encoding: 'utf8',
-    timeout: 60_000,
-  });
-  expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
-  return stdout;
+async function help(command: Command): Promise<string> {
+  const { code, out, err } = await isoverbs(...pathOf(command).split(' ').slice(1), '--help');
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  return out;
 }
 
 test.each(commands.map((command) => [pathOf(command), command] as const))(
   '%s --help has every section, in at most 80 columns',
-  (path, command) => {
-    const text = help(command);
+  async (path, command) => {
+    const text = await help(command);
     const titles = [...text.matchAll(/^([A-Z].*)$/gm)].map((match) => match[1]);
     expect(titles.slice(0, 3)).toEqual(['NAME', 'SYNOPSIS', 'DESCRIPTION']);
     expect(titles).toEqual(
