@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect as connectNet } from 'node:net';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { command } from '../mix/command.ts';
 import { daemon, folder, isoverbs, MAIN, started } from './command-rig.ts';
 import { hasPython, reason, until } from './rig.ts';
 
@@ -24,7 +25,7 @@ function file(text: string): string {
   return path;
 }
 
-const check = (path: string) => isoverbs(['daemon', '--check-config', '--config', path]).ended;
+const check = (path: string) => command('daemon', '--check-config', '--config', path);
 
 describe('--check-config', TIMEOUT, () => {
   test.each([
@@ -38,11 +39,11 @@ describe('--check-config', TIMEOUT, () => {
     ['rules: [', /:/],
   ])('%s is refused with status 2, the file and the key', async (text, problem) => {
     const path = file(text);
-    const { status, stdout, stderr } = await check(path);
-    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
-    expect(stderr).toMatch(/^isoverbs: .*\n$/);
-    expect(stderr).toContain(path);
-    expect(stderr).toMatch(problem);
+    const { code, out, err } = await check(path);
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(err).toMatch(/^isoverbs: .*\n$/);
+    expect(err).toContain(path);
+    expect(err).toMatch(problem);
   });
 
   test('a module whose ruler names a column that it does not have is refused', async () => {
@@ -67,10 +68,10 @@ describe('--check-config', TIMEOUT, () => {
 
   test('a missing file and no file are refused', async () => {
     for (const path of ['/no/such.yaml', '/tmp']) {
-      const { status, stderr } = await check(path);
-      expect({ status, stderr }).toEqual({
-        status: 2,
-        stderr: expect.stringContaining(`${path} cannot be read`),
+      const { code, err } = await check(path);
+      expect({ code, err }).toEqual({
+        code: 2,
+        err: expect.stringContaining(`${path} cannot be read`),
       });
     }
   });
@@ -85,12 +86,12 @@ describe('--check-config', TIMEOUT, () => {
   - match: {}
   - match: { uid: 2 }
 `);
-    const { status, stdout, stderr } = await check(path);
-    expect({ status, stdout }).toEqual({
-      status: 0,
-      stdout: expect.stringMatching(/: 7 rules; the socket is \//),
+    const { code, out, err } = await check(path);
+    expect({ code, out }).toEqual({
+      code: 0,
+      out: expect.stringMatching(/: 7 rules; the socket is \//),
     });
-    expect(stderr).toBe(
+    expect(err).toBe(
       `isoverbs: ${path}: rules.2 never decides anything, because rules.1 before it matches all its clients\n` +
         `isoverbs: ${path}: rules.6 never decides anything, because rules.5 before it matches all its clients\n`,
     );
@@ -224,9 +225,9 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
       expect(stderr).toMatch(/^isoverbs: .*is `isoverbs daemon` running\?.*\n$/);
     }
     for (const word of ['weight', 'weight=0', 'weight=x', 'wait=1', 'gbps=-1', 'weight=1=2']) {
-      const { status, stderr } = await isoverbs(['set', 'a', word, '--socket', none]).ended;
-      expect({ word, status }).toEqual({ word, status: 2 });
-      expect(stderr).toContain(`invalid setting '${word}'; use weight=NUMBER`);
+      const { code, err } = await command('set', 'a', word, '--socket', none);
+      expect({ word, code }).toEqual({ word, code: 2 });
+      expect(err).toContain(`invalid setting '${word}'; use weight=NUMBER`);
     }
     const ran = await isoverbs(['run', '--socket', none, '--', process.execPath, '-e', 'console.log(1)'])
       .ended;
@@ -346,17 +347,9 @@ describe('run', TIMEOUT, () => {
       ['--tenant', 'x'.repeat(129)],
       ['--policy', 'prf'],
     ]) {
-      const { status, stdout, stderr } = await isoverbs([
-        'run',
-        '--socket',
-        none,
-        ...words,
-        '--',
-        'echo',
-        'ran',
-      ]).ended;
-      expect({ words, status, stdout }).toEqual({ words, status: 2, stdout: '' });
-      expect(stderr).toMatch(/^isoverbs: \S/);
+      const { code, out, err } = await command('run', '--socket', none, ...words, '--', 'echo', 'ran');
+      expect({ words, code, out }).toEqual({ words, code: 2, out: '' });
+      expect(err).toMatch(/^isoverbs: \S/);
     }
     expect((await isoverbs(['run']).ended).status).toBe(2);
   });

@@ -2,7 +2,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { command } from '../mix/command.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const ENV = { ...process.env, ISOVERBS_LOG: '', ISOVERBS_NO_ADDON: '1' };
@@ -17,6 +18,7 @@ function bench(...args: string[]) {
 }
 
 describe('invalid input ends with one message', () => {
+  vi.stubEnv('ISOVERBS_NO_ADDON', '1');
   test.each([
     ['write_bw -x 99', 2, '--gid-index 99: port 1 of sim0 has GIDs at 0, 1'],
     ['write_bw --profile cx7', 2, '--profile takes minimal, ideal, cx6-100g'],
@@ -35,8 +37,8 @@ describe('invalid input ends with one message', () => {
     ['ib_write_bw', 2, "unknown test 'ib_write_bw'; use one of write_bw"],
     ['write_bw --policy nobody', 2, "unknown policy 'nobody'"],
     ['write_bw --out_json --out_json_file /nowhere/at/all.json', 2, '--out_json_file /nowhere/at/all.json'],
-  ])('%s', (words, code, sentence) => {
-    const { code: ended, out, err } = bench(...words.split(' '));
+  ])('%s', async (words, code, sentence) => {
+    const { code: ended, out, err } = await command('bench', ...words.split(' '));
     expect({ code: ended, out }).toEqual({ code, out: '' });
     expect(err).toContain(sentence);
     // The reference to further reading is a separate line.
