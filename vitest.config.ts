@@ -2,27 +2,29 @@ import { defineConfig } from 'vitest/config';
 
 const isEmulated = process.env.ISOVERBS_GROUND === 'rxe';
 const ALL = ['test/**/*.test.ts', 'examples/**/*.test.ts'];
-const VERBS = 'test/verbs/**/*.test.ts';
+/**
+ * Tests of the code alone, which share processes and loads of the sources, because a load takes half a second. A test that
+ * measures or changes its process has its own, and so does one that requires that nothing else prints.
+ */
+const shared = isEmulated
+  ? 'test/verbs/**/*.test.ts'
+  : 'test/{conformance,sim,unit,verbs}/**/!(heap|renamed-options).test.ts';
 
 export default defineConfig({
   // `#src/...` in bench/ resolves to the sources here, as for the compiler (package.json, imports).
   ssr: { resolve: { conditions: ['source', 'node', 'import', 'module', 'default'] } },
   test: {
-    // Projects add the inherited patterns to their own.
-    include: isEmulated ? [] : ALL,
+    // Projects add these patterns to their own.
+    include: [],
     testTimeout: 30_000,
     // The ledgers of shims are checked in all tests.
     setupFiles: ['test/support/assertions.ts'],
     // Tests of a real device check its object counts and drop its packets, so only one file may run at a time.
     maxWorkers: isEmulated ? 1 : '100%',
-    // In the emulated machine each process and each load of the sources takes seconds, so the test files of the verbs
-    // share both.
-    projects: isEmulated
-      ? [
-          { extends: true, test: { name: 'verbs', include: [VERBS], isolate: false } },
-          { extends: true, test: { name: 'others', include: ALL, exclude: [VERBS, 'node_modules/**'] } },
-        ]
-      : undefined,
+    projects: [
+      { extends: true, test: { name: 'shared', include: [shared], isolate: false } },
+      { extends: true, test: { name: 'others', include: ALL, exclude: [shared, 'node_modules/**'] } },
+    ],
     tags: [
       {
         name: 'long',
