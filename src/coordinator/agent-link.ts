@@ -5,7 +5,7 @@
 import { RecvBatch, SendBatch } from '../verbs/batch.ts';
 import * as C from '../verbs/constants.ts';
 import { InvalidArgumentError, IsoverbsError } from '../verbs/errors.ts';
-import { gidFromWords, gidToString, gidToWords } from '../verbs/gid.ts';
+import { gidFromWords, gidToWords } from '../verbs/gid.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { maskOf } from '../verbs/qp-state.ts';
 import type { GidEntry, MrInfo } from '../verbs/types.ts';
@@ -21,6 +21,8 @@ const CONNECTED = 3;
 
 // Words of a frame: magic, kind, hash of the agent's name, GIDs of source and destination (32 bits each), the message.
 const MAGIC = 0x49534f41;
+/** The third word of the GID of an IPv4 address. */
+const IPV4_MAPPED = 0xffff;
 const FROM_AT = 3;
 const TO_AT = 7;
 const HEADER_WORDS = 11;
@@ -60,6 +62,9 @@ const PROBE_TIMEOUT_NS = 100e6;
 /** A host whose agents exchange messages with those of this one. */
 interface Peer extends AgentAddress {
   readonly fromGid: string;
+  /** Both GIDs as they are in frames, because a conversion takes longer than the rest of a frame. */
+  readonly words: readonly number[];
+  readonly fromWords: readonly number[];
   readonly ah: number;
   heardNs: number;
   greetedNs: number;
@@ -69,6 +74,8 @@ interface Peer extends AgentAddress {
 
 /** A frame that has arrived. */
 interface Frame {
+  /** The peer that has sent it; -1: it is new, and has these GIDs. */
+  readonly peer: number;
   readonly from: string;
   readonly to: string;
   readonly qpNum: number;
@@ -218,7 +225,9 @@ export class AgentLink {
       throw error;
     }
     const { nowNs } = this;
-    peers.push({ gid, qpNum, fromGid, ah, heardNs: nowNs, greetedNs: nowNs, isUp: false, path: null });
+    const [words, fromWords] = [gidToWords(gid), gidToWords(fromGid)];
+    const state = { heardNs: nowNs, greetedNs: nowNs, isUp: false, path: null };
+    peers.push({ gid, qpNum, fromGid, words, fromWords, ah, ...state });
     this.frame(peers.length - 1, HELLO, 0, []);
     return peers.length - 1;
   }
@@ -227,10 +236,8 @@ export class AgentLink {
     return this.peers.findIndex((one) => one.gid === gid && one.qpNum === qpNum && one.fromGid === fromGid);
   }
 
-  /** The peer that has sent a frame. -1: too many claim to be one. */
-  private senderOf({ from, to, qpNum }: Frame): number {
-    const known = this.find(from, qpNum, to);
-    if (known >= 0) return known;
+  /** The number of a new peer that has sent a frame. -1: too many claim to be one. */
+  private claim({ from, to, qpNum }: Frame): number {
     if (this.claimed === MAX_CLAIMED || this.newlyClaimed === CLAIMED_PER_INTERVAL) return -1;
     const peer = this.peerAt({ gid: from, qpNum }, to);
     if (peer < 0) return -1;
@@ -267,13 +274,13 @@ export class AgentLink {
     // Without a free slot, the message is lost.
     const slot = this.freeSends.pop();
     if (slot === undefined) return;
-    const { ah, qpNum, gid, fromGid } = this.peers[peer];
+    const { ah, qpNum, words: toWords, fromWords } = this.peers[peer];
     const byteOffset = RECEIVES * RECEIVE_BYTES + slot * FRAME_BYTES;
     const at = byteOffset / 8;
     const w = this.words;
     [w[at], w[at + 1], w[at + 2]] = [MAGIC, kind, agent];
-    w.set(gidToWords(fromGid), at + FROM_AT);
-    w.set(gidToWords(gid), at + TO_AT);
+    w.set(fromWords, at + FROM_AT);
+    w.set(toWords, at + TO_AT);
     w.set(words, at + HEADER_WORDS);
     sends.clear();
     const bytes = 8 * (HEADER_WORDS + words.length);
@@ -364,19 +371,25 @@ export class AgentLink {
     const length = (byteLen - GRH_BYTES) / 8 - HEADER_WORDS;
     const w = this.words;
     if (!Number.isInteger(length) || length < 0 || w[at] !== MAGIC) return null;
-    const [from, to] = [FROM_AT, TO_AT].map((offset) => gidFromWords(w, at + offset));
-    const sender = senderGid(this.bytes.subarray(slot * RECEIVE_BYTES, slot * RECEIVE_BYTES + GRH_BYTES));
-    if (from === null || to === null || (sender !== null && sender !== from)) return null;
+    if (!isFrom(this.bytes.subarray(slot * RECEIVE_BYTES, slot * RECEIVE_BYTES + GRH_BYTES), w, at))
+      return null;
     const words = w.slice(at + HEADER_WORDS, at + HEADER_WORDS + length);
-    return { from, to, qpNum, kind: w[at + 1], agent: w[at + 2], words };
+    const [kind, agent] = [w[at + 1], w[at + 2]];
+    const peer = this.peers.findIndex(
+      (one) =>
+        one.qpNum === qpNum && isGid(one.words, w, at + FROM_AT) && isGid(one.fromWords, w, at + TO_AT),
+    );
+    if (peer >= 0) return { peer, from: '', to: '', qpNum, kind, agent, words };
+    const [from, to] = [FROM_AT, TO_AT].map((offset) => gidFromWords(w, at + offset));
+    return from === null || to === null ? null : { peer, from, to, qpNum, kind, agent, words };
   }
 
   private received(frame: Frame): void {
-    const isKnown = this.find(frame.from, frame.qpNum, frame.to) >= 0;
+    const known = frame.peer >= 0 ? frame.peer : this.find(frame.from, frame.qpNum, frame.to);
     // Greets it, if it is new.
-    const peer = this.senderOf(frame);
+    const peer = known >= 0 ? known : this.claim(frame);
     if (peer < 0) return;
-    this.heard(peer, isKnown);
+    this.heard(peer, known >= 0);
     const { kind, agent, words } = frame;
     if (kind === MESSAGE) this.events.message(peer, agent, words);
     else if (kind === CONNECT || kind === CONNECTED) this.connect(peer, words, kind === CONNECT);
@@ -465,9 +478,19 @@ export class AgentLink {
   }
 }
 
-/** The sender's GID by the packet's own header, which the NIC writes before the message; null: there is none. */
-function senderGid(header: Uint8Array): string | null {
-  if (header[0] >> 4 === 6) return gidToString(header.subarray(8, 24));
-  if (header[20] >> 4 !== 4) return null;
-  return `::ffff:${header.subarray(32, 36).join('.')}`;
+function isGid(gid: readonly number[], words: Float64Array, at: number): boolean {
+  return (
+    gid[3] === words[at + 3] && gid[2] === words[at + 2] && gid[1] === words[at + 1] && gid[0] === words[at]
+  );
+}
+
+/** Whether the packet's own header, which the NIC writes before the message, names the sender that the frame names. */
+function isFrom(header: Uint8Array, words: Float64Array, at: number): boolean {
+  const is = (word: number, byte: number) =>
+    words[at + FROM_AT + word] ===
+    ((header[byte] << 24) | (header[byte + 1] << 16) | (header[byte + 2] << 8) | header[byte + 3]) >>> 0;
+  if (header[0] >> 4 === 6) return is(0, 8) && is(1, 12) && is(2, 16) && is(3, 20);
+  // A device that writes no header.
+  if (header[20] >> 4 !== 4) return true;
+  return words[at + FROM_AT + 2] === IPV4_MAPPED && is(3, 32);
 }

@@ -57,8 +57,8 @@ describe('--check-config', TIMEOUT, () => {
       }];
       export default () => ({ name: 'broken', needs: { wait: 'none' }, slots: 0, onload: () => 0, feed() {} });`,
     );
-    const { status, stderr } = await check(file(`policy: ${module}`));
-    expect([status, stderr]).toEqual([
+    const { code, err } = await check(file(`policy: ${module}`));
+    expect([code, err]).toEqual([
       2,
       expect.stringContaining(
         "ruler 'broken' cannot begin: ruler 'broken' has no report 'activ'; it has: active",
