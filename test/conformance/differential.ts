@@ -48,12 +48,9 @@ export async function check(kind: Kind, chain: string, runs: number, seed: numbe
   await fc.assert(kinds[kind](chain), { numRuns, seed: own });
 }
 
-/** `npm run test:overnight` runs more, and so does ISOVERBS_RUNS. */
-const SMOKE: Record<Kind, number> = { reliable: 60, mixed: 80, events: 30 };
-
 /** ISOVERBS_RUNS and ISOVERBS_SEED, or how many of a kind `npm test` runs under each chain. */
 export function plan(kind: Kind): { runs: number; seed: number } {
-  const runs = Number(process.env.ISOVERBS_RUNS ?? SMOKE[kind]);
+  const runs = Number(process.env.ISOVERBS_RUNS ?? { reliable: 120, mixed: 220, events: 45 }[kind]);
   const seed = Number(process.env.ISOVERBS_SEED ?? 20_261_120);
   const programs = Object.values(chains).reduce((sum, { share = 1 }) => sum + Math.ceil(runs * share), 0);
   console.info(`${programs} programs (${kind}), seed ${seed}`);

@@ -39,6 +39,13 @@ const wider = [
   'test/mix/mix.test.ts',
 ];
 
+/** Random programs, as many as `npm test` runs. */
+const long = [
+  'test/conformance/events.test.ts',
+  'test/conformance/shim.test.ts',
+  'test/conformance/mixed.test.ts',
+];
+
 export interface Stage {
   readonly name: string;
   readonly files: readonly string[];
@@ -52,10 +59,7 @@ export const suite: Stage = { name: 'suite', files: SUITE, env: FEW };
 export const stages: readonly Stage[] = [
   { name: 'quick', files: quick, env: FEW },
   { name: 'wider', files: wider, env: FEW },
-  // More programs than `npm test` runs.
-  { name: 'random events', files: ['test/conformance/events.test.ts'], env: { ISOVERBS_RUNS: '45' } },
-  { name: 'random programs', files: ['test/conformance/shim.test.ts'], env: { ISOVERBS_RUNS: '120' } },
-  { name: 'random verbs', files: ['test/conformance/mixed.test.ts'], env: { ISOVERBS_RUNS: '220' } },
+  { name: 'random programs', files: long, env: {} },
 ];
 /** All files, in the order in which they run. */
 export const order = [...quick, ...wider];
