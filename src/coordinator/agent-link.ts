@@ -484,13 +484,17 @@ function isGid(gid: readonly number[], words: Float64Array, at: number): boolean
   );
 }
 
-/** Whether the packet's own header, which the NIC writes before the message, names the sender that the frame names. */
+/**
+ * Whether the packet's own header, which the NIC writes before the message, names the sender that the frame names. An IPv4
+ * header follows 20 bytes of anything.
+ */
 function isFrom(header: Uint8Array, words: Float64Array, at: number): boolean {
   const is = (word: number, byte: number) =>
     words[at + FROM_AT + word] ===
     ((header[byte] << 24) | (header[byte + 1] << 16) | (header[byte + 2] << 8) | header[byte + 3]) >>> 0;
-  if (header[0] >> 4 === 6) return is(0, 8) && is(1, 12) && is(2, 16) && is(3, 20);
+  const [mayBeIpv6, mayBeIpv4] = [header[0] >> 4 === 6, header[20] >> 4 === 4];
+  if (mayBeIpv6 && is(0, 8) && is(1, 12) && is(2, 16) && is(3, 20)) return true;
+  if (mayBeIpv4 && words[at + FROM_AT + 2] === IPV4_MAPPED && is(3, 32)) return true;
   // A device that writes no header.
-  if (header[20] >> 4 !== 4) return true;
-  return words[at + FROM_AT + 2] === IPV4_MAPPED && is(3, 32);
+  return !mayBeIpv6 && !mayBeIpv4;
 }
