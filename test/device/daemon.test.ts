@@ -196,7 +196,6 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
     await Promise.all([a, b].map((one) => one.line(/^\d+ WRITEs$/)));
     const got = await during('1:1 by the receiver', [a, b], 16_000);
     expect(Math.abs(got.part - 1 / 2)).toBeLessThan(0.1);
-    expect((got.total * WIRE) / LINK_GBPS).toBeLessThan(1.05);
     process.kill(b.tenantPid, 'SIGKILL');
     await rows((some) => has(some, 'a', LINK_GBPS));
     a.kill('SIGINT');
