@@ -18,6 +18,7 @@ import { shares } from './token-bucket/shares.ts';
 export {
   type Agent,
   type AgentActions,
+  type AgentAddress,
   type AgentKind,
   type AgentLine,
   type AgentLineEvents,
