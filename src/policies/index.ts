@@ -5,6 +5,10 @@ import type { Ruler } from '../coordinator/ruler.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import type { PolicyNeeds } from '../shim/policy.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { justitia } from './justitia/index.ts';
+import { justitiaOptions } from './justitia/options.ts';
+import { rates } from './justitia/rates.ts';
+import { referenceFlows } from './justitia/reference-flows.ts';
 import { convertQuantities, currentOptions, parseOptions } from './parse-options.ts';
 import { perf } from './perf/index.ts';
 import { master } from './perf/master.ts';
@@ -103,6 +107,15 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     agents: [readAgents],
     options: perfOptions,
     create: (options) => perf(perfOptions.parse(options)),
+  },
+  justitia: {
+    summary:
+      'Justitia: paces large messages and batches of small ones by tokens, so that a tail latency meets a target',
+    needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
+    rulers: [rates],
+    agents: [referenceFlows],
+    options: justitiaOptions,
+    create: (options) => justitia(justitiaOptions.parse(options)),
   },
   'token-bucket': {
     summary:

@@ -39,6 +39,11 @@ export interface PullerOptions {
   readonly readAheadBytes?: number;
   /** The token of the puller's timer. */
   readonly token: number;
+  /**
+   * Issues a request or a piece of at most `maxBytes`, as `step` does, which is the default. What it issues elsewhere than
+   * on the queue pair does not count towards the window.
+   */
+  readonly issue?: typeof step;
 }
 
 /**
@@ -165,12 +170,15 @@ export class Puller {
     const { order, wire } = this.options;
     if (out.backlog(qp) === 0 || this.awaitsReads(qp, out)) return false;
     const opcode = out.nextOpcode(qp);
-    const bytes = step(qp, out, this.pieceBytes);
+    const before = out.inflight(qp);
+    const bytes = (this.options.issue ?? step)(qp, out, this.pieceBytes);
     if (bytes === BLOCKED) return false;
     order.charge(index, wireBytes(wire, opcode, bytes));
-    if (!this.flying.has(index)) this.progressNs[index] = nowNs;
-    this.inflight[index] = out.inflightBytes(qp) + out.inflight(qp);
-    this.setLoad(index, this.loadBytes[index] + egressBytes(wire, opcode, bytes));
+    if (this.options.issue === undefined || out.inflight(qp) > before) {
+      if (!this.flying.has(index)) this.progressNs[index] = nowNs;
+      this.inflight[index] = out.inflightBytes(qp) + out.inflight(qp);
+      this.setLoad(index, this.loadBytes[index] + egressBytes(wire, opcode, bytes));
+    }
     if (out.backlog(qp) > 0) return true;
     // Otherwise nothing might tell that these bytes have gone: the shim has completions reported only while it holds more.
     out.signalNow(qp);

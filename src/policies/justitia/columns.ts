@@ -1,0 +1,68 @@
+/** What the members of a device report to the ruler of justitia, and what it grants them. */
+import { type Column, columnIndex } from '../../coordinator/ruler.ts';
+
+const MAX_WEIGHT = 1e9;
+const MAX_GBPS = 1e6;
+const column = (name: string, unit: string, max: number, byDefault = 0): Column => ({
+  name,
+  unit,
+  min: 0,
+  max,
+  default: byDefault,
+});
+
+/** The columns that a member writes. */
+export const RATE_REPORTS: readonly Column[] = [
+  // Total weight of its bandwidth and message-rate applications that have something to send.
+  column('hungryWeight', 'weight', MAX_WEIGHT),
+  // 1: bandwidth applications are among them.
+  column('sendsBulk', '0 or 1', 1),
+  // Total weight of its latency applications.
+  column('latencyWeight', 'weight', MAX_WEIGHT),
+];
+
+/** The columns that the ruler writes. */
+export const RATE_GRANTS: readonly Column[] = [
+  // Its part of SafeUtil; Infinity in effect: it is not paced.
+  { ...column('rateGbps', 'Gbit/s on the wire', MAX_GBPS), alone: MAX_GBPS },
+  // Bytes of a token, and what a message takes of it at least.
+  { ...column('tokenBytes', 'bytes', 2 ** 30), alone: 1e6 },
+  column('messageBytes', 'bytes', 2 ** 30),
+  // For people: SafeUtil, its lower bound, the estimate that it follows (0: none yet), and whether the estimate stays
+  // above the target even at the lower bound.
+  column('safeUtilGbps', 'Gbit/s on the wire', MAX_GBPS),
+  column('rMinGbps', 'Gbit/s on the wire', MAX_GBPS),
+  column('tailNs', 'ns', Number.MAX_VALUE),
+  column('isUnmet', '0 or 1', 1),
+  // Incremented when SafeUtil falls, so that the reference flows begin a new window (not with `paper`).
+  column('falls', 'times', Number.MAX_SAFE_INTEGER),
+  // Of the device only: what the agent must know of the rules.
+  column('refPeriodNs', 'ns; 0: no reference flows', Number.MAX_VALUE),
+  column('refCount', 'messages', 2 ** 30),
+  // Messages of a window before it has an estimate.
+  column('refLeast', 'messages', 2 ** 30),
+  column('seed', 'number', 2 ** 32),
+  column('countsLatencyOnce', '0 or 1', 1),
+  // Of the device only, written by the agent: the estimate in ns; the part of the device's rate that the receivers allow
+  // (1: all); the weight of READs of other hosts; and 1: latency applications of other hosts talk to this one.
+  column('estimateNs', 'ns', Number.MAX_VALUE),
+  column('receiverPart', 'part of maxGbps', 1, 1),
+  column('readWeight', 'weight', MAX_WEIGHT),
+  column('hasRemoteLatency', '0 or 1', 1),
+  column('worstPeer', 'peer + 1; 0: none', 2 ** 20),
+];
+
+/** Indices of the columns in a member's page. */
+export const HUNGRY_WEIGHT = columnIndex(RATE_REPORTS, 'hungryWeight');
+export const SENDS_BULK = columnIndex(RATE_REPORTS, 'sendsBulk');
+export const LATENCY_WEIGHT = columnIndex(RATE_REPORTS, 'latencyWeight');
+export const RATE_GBPS = columnIndex(RATE_GRANTS, 'rateGbps');
+export const TOKEN_BYTES = columnIndex(RATE_GRANTS, 'tokenBytes');
+export const MESSAGE_BYTES = columnIndex(RATE_GRANTS, 'messageBytes');
+
+/** The rate of a member that is not paced. */
+export const UNPACED_GBPS = MAX_GBPS;
+export const SAFE_UTIL_GBPS = columnIndex(RATE_GRANTS, 'safeUtilGbps');
+export const R_MIN_GBPS = columnIndex(RATE_GRANTS, 'rMinGbps');
+export const TAIL_NS = columnIndex(RATE_GRANTS, 'tailNs');
+export const IS_UNMET = columnIndex(RATE_GRANTS, 'isUnmet');

@@ -1,0 +1,145 @@
+/**
+ * What the contexts of justitia have to send: reported to the ruler as weights, and to the agent by peer. Queue pairs count
+ * while they have something to send; with `paper`, for as long as they are connected.
+ */
+import type { Actions, QpView } from '../../shim/policy.ts';
+import { fitColumn } from '../../shim/tables.ts';
+import { IBV_QPS_RTS } from '../../verbs/constants.ts';
+import { gidToWords } from '../../verbs/gid.ts';
+import { HUNGRY_WEIGHT, LATENCY_WEIGHT, SENDS_BULK } from './columns.ts';
+import type { JustitiaOptions } from './options.ts';
+import type { Member } from './pacer.ts';
+import { FLOW_WORDS } from './reference-flows.ts';
+
+/** Kinds of applications. They are the numbers of the kinds of traffic (ISO_TRAFFIC_*). */
+export const UNKNOWN = 0;
+export const LATENCY = 1;
+export const THROUGHPUT = 2;
+export const BANDWIDTH = 3;
+
+/** Positions in the words of a flow. */
+const SENDS = 8;
+const READS = 9;
+const HAS_LATENCY = 10;
+
+/** The weight of a queue pair's entity among those of its device. */
+export function weightOf({ labels }: QpView, granularity: JustitiaOptions['granularity']): number {
+  return granularity === 'flow' || granularity === 'group' ? labels.weight * labels.qpWeight : labels.weight;
+}
+
+/** The demands of all contexts. */
+export class Demands {
+  // By queue pair.
+  /** Its kind; UNKNOWN until its first request. */
+  kinds: Uint8Array = new Uint8Array(64);
+  /** 1: it has posted something since the last sample. */
+  used: Uint8Array = new Uint8Array(64);
+  /** 1: it counts. */
+  active: Uint8Array = new Uint8Array(64);
+  /** 1: what it posts are READs. */
+  private reads: Uint8Array = new Uint8Array(64);
+  private readonly options: () => JustitiaOptions;
+
+  constructor(options: () => JustitiaOptions) {
+    this.options = options;
+  }
+
+  /** A queue pair was created. */
+  add({ index }: QpView, kind: number): void {
+    this.kinds = fitColumn(this.kinds, index);
+    this.used = fitColumn(this.used, index);
+    this.active = fitColumn(this.active, index);
+    this.reads = fitColumn(this.reads, index);
+    this.kinds[index] = kind;
+    [this.used[index], this.active[index], this.reads[index]] = [0, 0, 0];
+  }
+
+  /** Notes what the oldest request of a queue pair is. Returns whether that is news. */
+  noteReads({ index }: QpView, isRead: boolean): boolean {
+    const before = this.reads[index];
+    this.reads[index] = isRead ? 1 : 0;
+    return before !== this.reads[index];
+  }
+
+  /**
+   * Ends the counting of queue pairs that had nothing to send since the last sample. Returns whether any queue pair of
+   * the member still counts.
+   */
+  sample({ qps }: Member, out: Actions): boolean {
+    let isActive = false;
+    const { paper } = this.options();
+    for (const qp of qps) {
+      const { index } = qp;
+      if (this.kinds[index] === LATENCY) continue;
+      const isUsed = this.used[index] === 1 || out.backlog(qp) > 0 || out.outstanding(qp) > 0;
+      this.active[index] = (paper ? qp.state === IBV_QPS_RTS : isUsed && !qp.broken) ? 1 : 0;
+      this.used[index] = 0;
+      if (isUsed) isActive = true;
+    }
+    return isActive;
+  }
+
+  /** Whether a queue pair is one of an active application of latency. */
+  private isLatency({ index, state }: QpView): boolean {
+    return this.kinds[index] === LATENCY && state === IBV_QPS_RTS;
+  }
+
+  /** Reports what a member has to send. Returns whether the ruler must decide. */
+  report(member: Member): boolean {
+    const { reports } = member.columns;
+    const { granularity } = this.options();
+    const entities = new Map<string | number, number>();
+    let [isBulk, latencyWeight] = [0, 0];
+    for (const qp of member.qps) {
+      if (this.isLatency(qp)) latencyWeight = Math.max(latencyWeight, qp.labels.weight);
+      if (this.active[qp.index] === 0 || this.kinds[qp.index] === LATENCY) continue;
+      if (this.kinds[qp.index] !== THROUGHPUT) isBulk = 1;
+      const key = { flow: qp.index, group: qp.labels.group, application: '', tenant: '' }[granularity];
+      entities.set(key, Math.max(entities.get(key) ?? 0, weightOf(qp, granularity)));
+    }
+    const hungryWeight = [...entities.values()].reduce((sum, weight) => sum + weight, 0);
+    const hasChanged =
+      reports[HUNGRY_WEIGHT] !== hungryWeight ||
+      reports[SENDS_BULK] !== isBulk ||
+      reports[LATENCY_WEIGHT] !== latencyWeight;
+    [reports[HUNGRY_WEIGHT], reports[SENDS_BULK], reports[LATENCY_WEIGHT]] = [
+      hungryWeight,
+      isBulk,
+      latencyWeight,
+    ];
+    this.reportPeers(member);
+    return hasChanged;
+  }
+
+  /** Tells the agent what a member does at each peer, as far as that has changed. */
+  private reportPeers({ qps, line, told, columns }: Member): void {
+    if (line === null) return;
+    const now = new Map<string, Float64Array>();
+    for (const gid of told.keys()) now.set(gid, told.get(gid)!.slice().fill(0, SENDS));
+    for (const qp of qps) {
+      const { dgid, sgid } = qp;
+      const isActive = this.active[qp.index] === 1 && this.kinds[qp.index] !== LATENCY;
+      if (dgid === '' || (!isActive && !this.isLatency(qp))) continue;
+      let words = now.get(dgid);
+      if (words === undefined) {
+        words = new Float64Array(FLOW_WORDS);
+        words.set([...gidToWords(dgid), ...gidToWords(sgid)]);
+        now.set(dgid, words);
+      }
+      if (!isActive) words[HAS_LATENCY] = 1;
+      // A context shares its weight among what it does at one peer, whatever the number of its queue pairs.
+      else words[this.reads[qp.index] === 1 ? READS : SENDS] = columns.reports[HUNGRY_WEIGHT];
+    }
+    for (const [gid, words] of now) {
+      const before = told.get(gid);
+      if (before !== undefined && words.every((word, i) => word === before[i])) continue;
+      told.set(gid, words);
+      line.tell(words);
+    }
+  }
+
+  /** The agent knows nothing of a member: tells it everything. */
+  reportAgain({ line, told }: Member): void {
+    for (const words of told.values()) line?.tell(words);
+  }
+}

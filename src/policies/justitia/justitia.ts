@@ -1,0 +1,418 @@
+/**
+ * Justitia (NSDI 2022) paces bandwidth and message-rate applications by tokens, so that the tail of latency applications
+ * meets a target. Rates are the ruler's (rates.ts), the estimate is the agent's (reference-flows.ts), and the order of
+ * tokens is token-order.ts. Latency applications bypass everything.
+ */
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
+import { BYTES } from '../../shim/counters.ts';
+import { plainRun } from '../../shim/plain-requests.ts';
+import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
+import { messageBytes } from '../../shim/qp-ledger.ts';
+import type { Resources } from '../../shim/resources.ts';
+import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
+import { IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
+import { gidFromWords } from '../../verbs/gid.ts';
+import * as L from '../../verbs/layout.ts';
+import type { PolicyGauge, PolicyState } from '../../verbs/provider.ts';
+import { byContext, byQueuePair, byTenant, Entities } from '../kit/entities.ts';
+import { NONE } from '../kit/run-queue.ts';
+import { BLOCKED } from '../kit/step.ts';
+import { type WireFacts, wireBytes, wireFactsOf } from '../kit/wire.ts';
+import { mergeOptions } from '../parse-options.ts';
+import { RATE_GBPS, UNPACED_GBPS } from './columns.ts';
+import { BANDWIDTH, Demands, LATENCY, THROUGHPUT, UNKNOWN, weightOf } from './demands.ts';
+import { describe, gaugesOf } from './describe.ts';
+import { FIXED, type JustitiaOptions, justitiaOptions } from './options.ts';
+import { ANNOUNCE, type Member, Pacer, PULL, READS, SAMPLE, TIMER_KINDS } from './pacer.ts';
+import { rateRulesFor, rates } from './rates.ts';
+import { ReadLimits } from './read-limits.ts';
+import { referenceFlows } from './reference-flows.ts';
+import { SplitQps } from './split.ts';
+
+/** Plain posts of latency applications below this go straight to the device. */
+const PLAIN_BYTES = 2 ** 21;
+/** The time after which an application with nothing to send no longer counts. */
+const SAMPLE_NS = 500_000;
+
+/** The key of an entity, by granularity. */
+const KEYS: Record<JustitiaOptions['granularity'], (qp: QpView) => string> = {
+  flow: byQueuePair,
+  application: byContext,
+  tenant: byTenant,
+  group: (qp) => `${byContext(qp)} ${qp.labels.group}`,
+};
+
+/** The policy justitia. */
+export class Justitia implements Policy {
+  readonly name = 'justitia';
+  readonly needs = { wait: 'none' } as const;
+  /** Chunks of the oldest message that may be in the device's queue. */
+  readonly slots = 16;
+  readonly splitsAboveBytes: number;
+  /** The shim executes the application's WAITs, because the device would count the completions of chunks. */
+  readonly crossChannel = true;
+  readonly statistics = 'itself';
+  private options: JustitiaOptions;
+  private readonly registry: CoordinatorRegistry;
+  private readonly entities: Entities;
+  private readonly demands: Demands;
+  private readonly splitQps: SplitQps;
+  private readonly readLimits = new ReadLimits();
+  private readonly pacers: Pacer[] = [];
+  // By context, by queue pair, and by entity.
+  private readonly members: Member[] = [];
+  private readonly qps: QpView[] = [];
+  private readonly wire: WireFacts[] = [];
+  private readonly pacerOf: Pacer[] = [];
+  private readonly weights: number[] = [];
+
+  constructor(options: JustitiaOptions, coordinators: CoordinatorRegistry) {
+    this.options = options;
+    this.registry = coordinators;
+    this.splitsAboveBytes = Math.min(options.chunkBytes, options.bulkChunkBytes);
+    this.demands = new Demands(() => this.options);
+    this.splitQps = new SplitQps(splitQpOf(options));
+    this.entities = new Entities({
+      keyOf: KEYS[options.granularity],
+      onNew: (entity, qp) => {
+        this.pacerOf[entity] = this.members[qp.context.index].pacer;
+        this.pacerOf[entity].order.reset(entity);
+      },
+      mayForget: (entity) => this.pacerOf[entity].order.isEven(entity),
+    });
+  }
+
+  setup(resources: Resources, out: Actions): void {
+    const { context } = resources;
+    const { registry } = this;
+    registry.govern(context, rates, this.options, rateRulesFor(context));
+    this.splitQps.setup(resources);
+    const page = registry.page(context);
+    const pacer = this.pacers.find(({ device }) => device === context.device) ?? this.addPacer(context);
+    const columns = page.columns(rates);
+    const member: Member = { context, page, columns, pacer, qps: [], line: null, told: new Map() };
+    this.members[context.index] = member;
+    pacer.members.push(member);
+    registry.decide(context, rates, out.nowNs(context));
+    pacer.refresh(out.nowNs(context));
+  }
+
+  private addPacer(context: ContextView): Pacer {
+    const sharers = { entities: this.entities, weightOf: (entity: number) => this.weights[entity] };
+    const pacer = new Pacer(this.pacers.length, context, sharers, () => this.options, this.issue);
+    this.pacers.push(pacer);
+    return pacer;
+  }
+
+  configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
+    this.options = mergeOptions('justitia', justitiaOptions, this.options, changes, FIXED);
+    for (const pacer of this.pacers) {
+      const [first] = this.openMembers(pacer);
+      if (first === undefined) continue;
+      for (const { context } of this.openMembers(pacer))
+        this.registry.changeRules(context, rates, this.options, rateRulesFor(context));
+      this.registry.decide(first.context, rates, out.nowNs(first.context));
+      this.registry.announce(pacer.device);
+      pacer.refresh(out.nowNs(first.context));
+      pacer.puller.onTimer(out);
+    }
+  }
+
+  /** The members of a pacer whose contexts are open. Forgets the others. */
+  private openMembers(pacer: Pacer): readonly Member[] {
+    const open = pacer.members.filter(({ context }) => this.registry.has(context));
+    if (open.length < pacer.members.length) pacer.members.splice(0, pacer.members.length, ...open);
+    return pacer.members;
+  }
+
+  onQp(qp: QpView, change: QpChange, out: Actions): void {
+    if (change === 'created') this.add(qp, out);
+    else if (change === 'destroyed') this.remove(qp, out);
+    else if (change === 'labels') this.relabel(qp, out);
+    else this.changeState(qp, out);
+  }
+
+  private add(qp: QpView, out: Actions): void {
+    const member = this.members[qp.context.index];
+    this.qps[qp.index] = qp;
+    this.wire[qp.index] = wireFactsOf(qp.context.nic);
+    this.demands.add(qp, this.kindOf(qp));
+    this.splitQps.reset(qp);
+    member.qps.push(qp);
+    this.joinEntity(qp, out);
+    member.pacer.puller.onQp(qp, 'created', out);
+  }
+
+  private joinEntity(qp: QpView, out: Actions): void {
+    const entity = this.entities.join(qp, out.nowNs(qp.context));
+    this.weights[entity] = weightOf(qp, this.options.granularity);
+  }
+
+  /** What a queue pair declares; UNKNOWN if that is to be found out. */
+  private kindOf({ labels }: QpView): number {
+    if (labels.traffic !== UNKNOWN) return labels.traffic;
+    return this.options.classify === true && this.options.paper !== true ? UNKNOWN : BANDWIDTH;
+  }
+
+  private remove({ index }: { readonly index: number }, out: Actions): void {
+    const qp = this.qps[index];
+    if (this.entities.of({ index }) === NONE) return;
+    const member = this.members[qp.context.index];
+    member.pacer.puller.onQp(qp, 'destroyed', out);
+    this.readLimits.forget(index);
+    this.entities.leave({ index });
+    member.qps.splice(member.qps.indexOf(qp), 1);
+    this.demands.active[index] = 0;
+    if (this.registry.has(member.context)) this.report(member, out);
+  }
+
+  private relabel(qp: QpView, out: Actions): void {
+    const { index } = qp;
+    const member = this.members[qp.context.index];
+    const isHeld = out.backlog(qp) > 0;
+    member.pacer.puller.onQp(qp, 'destroyed', out);
+    this.entities.leave({ index });
+    this.joinEntity(qp, out);
+    member.pacer.puller.onQp(qp, 'created', out);
+    const kind = this.kindOf(qp);
+    if (kind !== UNKNOWN) this.demands.kinds[index] = kind;
+    out.passPlain(qp, 0);
+    this.report(member, out);
+    if (isHeld) this.feed(qp, out);
+  }
+
+  private changeState(qp: QpView, out: Actions): void {
+    const member = this.members[qp.context.index];
+    if (qp.sgid !== '') this.registry.registerGid(qp.context.device, qp.sgid);
+    this.splitQps.reset(qp);
+    member.pacer.puller.onQp(qp, 'state', out);
+    if (qp.dgid !== '' && member.line === null && !qp.broken) this.openLine(member);
+    if (this.options.paper === true) this.demands.sample(member, out);
+    if (qp.broken) this.demands.active[qp.index] = 0;
+    this.report(member, out);
+  }
+
+  private openLine(member: Member): void {
+    const { context } = member;
+    this.registry.line(context, referenceFlows, {
+      onUp: (line) => {
+        member.line = line;
+        this.demands.reportAgain(member);
+      },
+      onTold: (words) => {
+        const gid = words.length === 5 ? gidFromWords(words, 0) : null;
+        if (gid === null || !(words[4] > 0)) return;
+        this.readLimits.allow(context, gid, words[4], this.options.chunkBytes);
+        for (const qp of member.qps) this.readLimits.assign(qp);
+      },
+    });
+  }
+
+  /** Reports what a member has to send, and has the ruler decide if that is news. */
+  private report(member: Member, out: Actions): void {
+    const { context, pacer } = member;
+    if (!this.demands.report(member)) return;
+    const nowNs = out.nowNs(context);
+    this.registry.decide(context, rates, nowNs);
+    pacer.refresh(nowNs);
+    // Not within a post, in which nothing may be issued.
+    if (this.registry.hasChanges(context)) out.timer(context, nowNs, pacer.tokenOf(ANNOUNCE));
+  }
+
+  /**
+   * Latency applications pass. Messages of message-rate applications pass while there are tokens for them; everything else
+   * is held for `feed`.
+   */
+  onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number {
+    if (out === undefined) return 0;
+    const { demands } = this;
+    const { index } = qp;
+    if (demands.kinds[index] === UNKNOWN) this.classify(qp, words, start, count, out);
+    const kind = demands.kinds[index];
+    if (kind === LATENCY) {
+      if (plainRun(words, start, count, PLAIN_BYTES) === count) out.passPlain(qp, PLAIN_BYTES);
+      return this.passAny(qp, words, start, count);
+    }
+    this.use(qp, out);
+    return kind === THROUGHPUT ? this.passPaid(qp, words, start, count) : 0;
+  }
+
+  /** Passes requests up to the first WAIT or ENABLE, and counts their bytes. */
+  private passAny(qp: QpView, words: Uint32Array, start: number, count: number): number {
+    let bytes = 0;
+    let i = 0;
+    for (; i < count; i++) {
+      const at = L.slotAt(start + i);
+      if (isCrossChannel(words, at)) return 0;
+      bytes += messageBytes(words, at, 0);
+    }
+    qp.counts[BYTES] += bytes;
+    return i;
+  }
+
+  /** Passes messages for which the entity has tokens. */
+  private passPaid(qp: QpView, words: Uint32Array, start: number, count: number): number {
+    const { pacer } = this.members[qp.context.index];
+    const entity = this.entities.of(qp);
+    const wire = this.wire[qp.index];
+    let left = pacer.order.available(entity);
+    let spent = 0;
+    let bytes = 0;
+    let i = 0;
+    for (; i < count && left > spent; i++) {
+      const at = L.slotAt(start + i);
+      // A slot has two SGEs. For a longer list, the shim's copy knows the size.
+      if (words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) break;
+      const length = messageBytes(words, at, 0);
+      if (length > pacer.clock.tokenBytes) break;
+      bytes += length;
+      spent += Math.max(wireBytes(wire, words[at + L.WR_OP] & 0xff, length), pacer.clock.messageBytes);
+    }
+    left -= spent;
+    pacer.order.spend(entity, spent);
+    qp.counts[BYTES] += bytes;
+    return i;
+  }
+
+  /** Finds out what a queue pair is from its first requests. */
+  private classify(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): void {
+    let most = 0;
+    for (let i = 0; i < count; i++) most = Math.max(most, messageBytes(words, L.slotAt(start + i), 0));
+    this.demands.kinds[qp.index] = firstKind(most, count);
+    this.report(this.members[qp.context.index], out);
+  }
+
+  /** A queue pair has something to send. */
+  private use(qp: QpView, out: Actions): void {
+    const { demands } = this;
+    const { index } = qp;
+    demands.used[index] = 1;
+    if (demands.active[index] === 1) return;
+    const member = this.members[qp.context.index];
+    demands.active[index] = 1;
+    this.report(member, out);
+    if (member.pacer.isSampling || this.options.paper === true) return;
+    member.pacer.isSampling = true;
+    this.planSample(member, out);
+  }
+
+  private planSample({ context, pacer }: Member, out: Actions): void {
+    out.timer(context, out.nowNs(context) + SAMPLE_NS, pacer.tokenOf(SAMPLE), true);
+  }
+
+  feed(qp: QpView, out: Actions): void {
+    const { kinds } = this.demands;
+    if (out.backlog(qp) === 0) return;
+    const member = this.members[qp.context.index];
+    if (kinds[qp.index] === UNKNOWN) kinds[qp.index] = firstKind(out.nextBytes(qp), out.outstanding(qp));
+    if (kinds[qp.index] === LATENCY) {
+      this.passHeld(qp, out);
+      return;
+    }
+    this.use(qp, out);
+    const isRead = out.nextOpcode(qp) === IBV_WR_RDMA_READ;
+    if (this.demands.noteReads(qp, isRead)) {
+      if (isRead) this.readLimits.assign(qp);
+      this.report(member, out);
+    }
+    member.pacer.puller.enlist(qp, out);
+  }
+
+  /** Issues what a latency application's queue pair holds. */
+  private passHeld(qp: QpView, out: Actions): void {
+    while (out.backlog(qp) > 0) {
+      if (out.isCrossChannel(qp)) {
+        if (!out.execute(qp)) return;
+      } else {
+        if (out.room(qp) < 1) return;
+        out.pass(qp);
+      }
+    }
+  }
+
+  /** Issues a request or a chunk of one (PullerOptions.issue). */
+  private readonly issue = (qp: QpView, out: Actions, chunkBytes: number): number => {
+    const { readLimits } = this;
+    const { context } = qp;
+    const isRead = out.nextOpcode(qp) === IBV_WR_RDMA_READ;
+    if (isRead) {
+      const { columns, pacer } = this.members[context.index];
+      const nowNs = out.nowNs(context);
+      const gbps = columns.grants[RATE_GBPS];
+      const bytesPerNs = gbps >= UNPACED_GBPS ? Number.POSITIVE_INFINITY : gbps / 8;
+      if (!readLimits.admits(qp, bytesPerNs, nowNs)) {
+        out.timer(context, readLimits.readyNs(qp), pacer.tokenOf(READS));
+        return BLOCKED;
+      }
+    }
+    const bytes = this.splitQps.step(qp, out, chunkBytes);
+    if (isRead && bytes !== BLOCKED) readLimits.charge(qp, bytes);
+    return bytes;
+  };
+
+  onCompleted(qp: QpView, _count: number, out: Actions): void {
+    this.members[qp.context.index]?.pacer.puller.onCompleted(qp, out);
+  }
+
+  onGrants(context: ContextView, out: Actions): void {
+    const member = this.members[context.index];
+    if (member === undefined) return;
+    const { pacer } = member;
+    pacer.refresh(out.nowNs(context));
+    pacer.puller.onTimer(out);
+    this.enlistParked(pacer, out);
+  }
+
+  onTimer(token: number, out: Actions): void {
+    const pacer = this.pacers[Math.floor(token / TIMER_KINDS)];
+    const kind = token % TIMER_KINDS;
+    if (pacer === undefined) return;
+    if (kind === PULL) pacer.puller.onTimer(out);
+    else if (kind === READS) this.enlistParked(pacer, out);
+    else if (kind === ANNOUNCE) this.registry.announce(pacer.device);
+    else this.sample(pacer, out);
+  }
+
+  /** Queue pairs whose READs waited for their responder's rate try again. */
+  private enlistParked(pacer: Pacer, out: Actions): void {
+    for (const { qps } of pacer.members) {
+      for (const qp of qps) {
+        for (let index = this.readLimits.unpark(qp); index !== NONE; index = this.readLimits.unpark(qp))
+          if (out.backlog(this.qps[index]) > 0) pacer.puller.enlist(this.qps[index], out);
+      }
+    }
+  }
+
+  private sample(pacer: Pacer, out: Actions): void {
+    let active: Member | null = null;
+    for (const member of this.openMembers(pacer)) {
+      if (this.demands.sample(member, out)) active = member;
+      this.report(member, out);
+    }
+    this.registry.announce(pacer.device);
+    pacer.isSampling = active !== null;
+    if (active !== null) this.planSample(active, out);
+  }
+
+  /** What each open context is, and what it gets. */
+  inspect(): Omit<PolicyState, 'policy'>[] {
+    const open = this.members.filter((member) => this.registry.has(member.context));
+    return open.flatMap((member) => describe(member, this.demands, this.options));
+  }
+
+  /** SafeUtil, its lower bound and the estimate, by device. */
+  gauges(): Omit<PolicyGauge, 'policy'>[] {
+    return this.pacers.flatMap((pacer) => gaugesOf(this.openMembers(pacer)));
+  }
+}
+
+/** The kind of an application, from the size of its first messages and their number. */
+function firstKind(bytes: number, count: number): number {
+  if (bytes >= 1024) return BANDWIDTH;
+  return count > 5 ? THROUGHPUT : LATENCY;
+}
+
+/** The paper sends chunks over split queue pairs, whatever the length of the message. */
+function splitQpOf({ paper, splitQp }: JustitiaOptions): JustitiaOptions['splitQp'] {
+  return paper === true && splitQp === 'auto' ? 'always' : splitQp;
+}

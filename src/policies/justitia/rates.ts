@@ -1,0 +1,310 @@
+/**
+ * The ruler of justitia: SafeUtil, the rate at which the device gives out tokens, and the part of each member (sections
+ * 4.3.1 to 4.3.3 of the paper). The estimate that it follows comes from the agent (reference-flows.ts).
+ */
+import type {
+  Decider,
+  Description,
+  GrantColumn,
+  MembersView,
+  ReportColumn,
+  Ruler,
+} from '../../coordinator/ruler.ts';
+import type { ContextView } from '../../shim/policy.ts';
+import type { NicFacts } from '../../verbs/nic.ts';
+import { chunkFor, type PacedChunk } from '../kit/chunks.ts';
+import { RATE_GRANTS, RATE_REPORTS, UNPACED_GBPS } from './columns.ts';
+import { type JustitiaOptions, justitiaOptions } from './options.ts';
+
+/** The rules of one device. */
+export interface RateRules {
+  readonly isPaper: boolean;
+  readonly targetNs: number;
+  readonly refPeriodNs: number;
+  readonly refCount: number;
+  readonly seed: number;
+  readonly chunkBytes: number;
+  readonly bulkChunkBytes: number;
+  /** The measured rates of chunks, if the chunk follows the rate. */
+  readonly chunks: readonly PacedChunk[] | null;
+  readonly sharesByTenant: boolean;
+  readonly countsLatencyOnce: boolean;
+  /** MaxRate; 0: unknown. */
+  readonly maxGbps: number;
+  /** The message rates of one queue pair and of the device, per microsecond; 0: unknown. */
+  readonly qpMmps: number;
+  readonly maxMmps: number;
+}
+
+/** The part of the measured maximum that SafeUtil reaches next to latency applications. */
+const MAX_PART = 0.97;
+/** SafeUtil grows by 1 MB/s in each RefPeriod; the paper gives no unit. */
+const STEP_GBPS = 0.008;
+/** What is left of SafeUtil when the tail is too long. */
+const FALL = 0.9;
+const FALL_PAPER = 0.5;
+/** Samples after which the tail of a new rate is judged (not with `paper`). */
+const LEAST_SAMPLES = 200;
+/** RefPeriods that a late decision makes up for. */
+const MAX_STEPS = 100;
+/** An estimate that stays above the target at the lowest rate for this many RefPeriods cannot be met. */
+const UNMET_PERIODS = 1000;
+
+/** What is known of a device, where the options do not say it. */
+export function rateRulesOf(options: JustitiaOptions, nic: NicFacts | null): RateRules {
+  const { paper, chunks, tokenMessages, bulkChunkBytes } = options;
+  const maxGbps = options.maxGbps ?? nic?.linkGbps ?? 0;
+  const gapMmps = nic?.wqeGapNs ? 1e3 / nic.wqeGapNs : 0;
+  const qpMmps = tokenMessages ? (tokenMessages * maxGbps) / 8e-3 / bulkChunkBytes : gapMmps;
+  return {
+    isPaper: paper === true,
+    targetNs: options.targetUs * 1e3,
+    refPeriodNs: options.refPeriodUs * 1e3,
+    refCount: options.refCount,
+    seed: options.seed,
+    chunkBytes: options.chunkBytes,
+    bulkChunkBytes,
+    chunks: chunks === 'dictionary' ? null : null,
+    sharesByTenant: options.granularity === 'tenant',
+    countsLatencyOnce: options.latencyCounts === 'one',
+    maxGbps,
+    qpMmps,
+    maxMmps: options.maxMmps ?? gapMmps * (nic?.processingUnits ?? 0),
+  };
+}
+
+/** `rateRulesOf` for the NIC of a context. */
+export const rateRulesFor =
+  ({ nic }: Pick<ContextView, 'nic'>) =>
+  (options: JustitiaOptions): RateRules =>
+    rateRulesOf(options, nic);
+
+/** The sums of what members report. */
+class Demand {
+  weight = 0;
+  latency = 0;
+  sendsBulk = false;
+  /** By member: the weight that it shares with; 0: it has nothing to send. */
+  of = new Float64Array(0);
+  private readonly members: MembersView;
+  private readonly hungry: ReportColumn;
+  private readonly bulk: ReportColumn;
+  private readonly latencyWeight: ReportColumn;
+
+  constructor(members: MembersView) {
+    this.members = members;
+    this.hungry = members.report('hungryWeight');
+    this.bulk = members.report('sendsBulk');
+    this.latencyWeight = members.report('latencyWeight');
+  }
+
+  sum({ sharesByTenant, countsLatencyOnce }: RateRules, nowNs: number): void {
+    const { tenants } = this.members;
+    tenants.group();
+    if (this.of.length < tenants.memberLimit) this.of = new Float64Array(2 * tenants.memberLimit);
+    [this.weight, this.latency, this.sendsBulk] = [0, 0, false];
+    for (let tenant = 0; tenant < tenants.length; tenant++) {
+      const { sum, latency } = this.sumTenant(tenant, sharesByTenant, nowNs);
+      this.weight += sum;
+      this.latency += latency;
+    }
+    if (countsLatencyOnce) this.latency = Math.min(this.latency, this.latency > 0 ? 1 : 0);
+  }
+
+  private sumTenant(tenant: number, asOne: boolean, nowNs: number): { sum: number; latency: number } {
+    const { tenants } = this.members;
+    let [sum, most, latency] = [0, 0, 0];
+    for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++) {
+      const member = tenants.memberAt(at);
+      this.of[member] = 0;
+      if (this.members.isSilent(member, nowNs)) continue;
+      const weight = this.hungry.of(member);
+      this.of[member] = weight;
+      sum += weight;
+      most = Math.max(most, weight);
+      const own = this.latencyWeight.of(member);
+      latency = asOne ? Math.max(latency, own) : latency + own;
+      if (weight > 0 && this.bulk.of(member) > 0) this.sendsBulk = true;
+    }
+    // A tenant has its weight once, whatever the number of its contexts.
+    if (asOne && sum > 0) {
+      for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++)
+        this.of[tenants.memberAt(at)] *= most / sum;
+      sum = most;
+    }
+    return { sum, latency };
+  }
+}
+
+/** The grants of the device, by name. */
+type DeviceColumn = (typeof RATE_GRANTS)[number]['name'];
+
+class Rates implements Decider<RateRules> {
+  private readonly members: MembersView;
+  private readonly demand: Demand;
+  private readonly rateGbps: GrantColumn;
+  private readonly tokenBytes: GrantColumn;
+  private readonly messageBytes: GrantColumn;
+  private readonly device = new Map<DeviceColumn, GrantColumn>();
+  private safeUtilGbps = 0;
+  private steppedNs = Number.NaN;
+  /** Whether there was an estimate since the first latency application came. */
+  private hasEstimate = false;
+  /** By member: its part of SafeUtil. */
+  private parts = new Float64Array(0);
+  /** When the estimate has last met the target, or SafeUtil was above its lower bound. */
+  private metNs = 0;
+  private hadLatency = false;
+  private isUnmet = false;
+
+  constructor(members: MembersView) {
+    this.members = members;
+    this.demand = new Demand(members);
+    this.rateGbps = members.grant('rateGbps');
+    this.tokenBytes = members.grant('tokenBytes');
+    this.messageBytes = members.grant('messageBytes');
+    for (const { name } of RATE_GRANTS) this.device.set(name, members.grant(name));
+  }
+
+  private read(column: DeviceColumn): number {
+    return this.device.get(column)!.of(this.members.device);
+  }
+
+  private write(column: DeviceColumn, value: number): boolean {
+    return this.device.get(column)!.set(this.members.device, value);
+  }
+
+  decide(rules: RateRules, nowNs: number, changed: (member: number) => void): void {
+    const { demand } = this;
+    this.publish(rules);
+    demand.sum(rules, nowNs);
+    const latency = this.read('hasRemoteLatency') > 0 ? Math.max(1, demand.latency) : demand.latency;
+    const mostGbps = rules.maxGbps || this.members.linkGbps;
+    const maxGbps = latency > 0 ? MAX_PART * mostGbps : mostGbps;
+    const all = demand.weight + this.read('readWeight');
+    const part = all > 0 ? Math.min(all / (all + latency), this.read('receiverPart')) : 1;
+    const rMinGbps = part * maxGbps;
+    this.adapt(rules, latency > 0 ? rMinGbps : Number.NaN, maxGbps, nowNs);
+    this.write('rMinGbps', rMinGbps);
+    this.grant(rules, latency > 0, all, changed);
+  }
+
+  /** Tells the agent what it must know of the rules. */
+  private publish({ isPaper, refPeriodNs, refCount, seed, countsLatencyOnce }: RateRules): void {
+    this.write('refPeriodNs', refPeriodNs);
+    this.write('refCount', refCount);
+    this.write('refLeast', isPaper ? 1 : LEAST_SAMPLES);
+    this.write('seed', seed);
+    this.write('countsLatencyOnce', countsLatencyOnce ? 1 : 0);
+  }
+
+  /** Moves SafeUtil once in each RefPeriod. @param rMinGbps NaN without latency applications */
+  private adapt(rules: RateRules, rMinGbps: number, maxGbps: number, nowNs: number): void {
+    const { isPaper, targetNs, refPeriodNs } = rules;
+    if (Number.isNaN(rMinGbps)) {
+      this.safeUtilGbps = maxGbps;
+      this.steppedNs = nowNs;
+      this.hadLatency = false;
+      this.isUnmet = false;
+      return;
+    }
+    // The first latency application finds an idle path, whatever was sent before.
+    if (!this.hadLatency) {
+      [this.safeUtilGbps, this.hadLatency, this.metNs] = [rMinGbps, true, nowNs];
+      this.hasEstimate = false;
+    }
+    // A clock that jumps back begins a new period.
+    if (!(nowNs >= this.steppedNs)) this.steppedNs = nowNs;
+    const periods = Math.floor((nowNs - this.steppedNs) / refPeriodNs);
+    if (periods > 0) {
+      this.steppedNs += periods * refPeriodNs;
+      const estimateNs = this.read('estimateNs');
+      if (estimateNs > 0) this.hasEstimate = true;
+      if (estimateNs > targetNs) this.fall(isPaper ? FALL_PAPER : FALL, rMinGbps, isPaper);
+      // Before the first estimate, there is no reason to believe that more than the lowest rate is safe.
+      else if (this.hasEstimate) this.safeUtilGbps += STEP_GBPS * Math.min(periods, MAX_STEPS);
+      if (estimateNs > 0 && estimateNs <= targetNs) this.metNs = nowNs;
+    }
+    this.safeUtilGbps = Math.min(Math.max(this.safeUtilGbps, rMinGbps), maxGbps);
+    if (this.safeUtilGbps > rMinGbps) this.metNs = nowNs;
+    this.isUnmet = nowNs - this.metNs > UNMET_PERIODS * refPeriodNs;
+  }
+
+  private fall(part: number, rMinGbps: number, isPaper: boolean): void {
+    this.safeUtilGbps = Math.max(this.safeUtilGbps * part, rMinGbps);
+    // The estimate belongs to the rate before: the reference flows begin a new window.
+    if (isPaper) return;
+    this.write('estimateNs', 0);
+    this.write('falls', this.read('falls') + 1);
+  }
+
+  private grant(rules: RateRules, hasLatency: boolean, all: number, changed: (member: number) => void): void {
+    const { demand, members, safeUtilGbps } = this;
+    const { tenants } = members;
+    const tokenBytes = this.chunkOf(rules, hasLatency);
+    // Without bandwidth applications, all that is shared is the message rate of the device.
+    const mmps = demand.sendsBulk ? rules.qpMmps : rules.maxMmps;
+    const messageBytes = mmps > 0 ? (rules.maxGbps * 1e3) / 8 / mmps : 0;
+    const isFree = safeUtilGbps === 0 || (!demand.sendsBulk && !hasLatency);
+    if (this.parts.length < tenants.memberLimit) this.parts = new Float64Array(2 * tenants.memberLimit);
+    const shown = this.shown();
+    for (let at = 0; at < tenants.firstOf(tenants.length); at++) {
+      const member = tenants.memberAt(at);
+      const weight = demand.of[member];
+      // A member with nothing to send is granted what it would get, but takes nothing from the others.
+      const part = weight > 0 ? weight / all : 1 / (all + 1);
+      const rateGbps = isFree ? UNPACED_GBPS : part * safeUtilGbps;
+      // SafeUtil itself changes all the time, and members read it when they need it.
+      const isNews = part !== this.parts[member] || (this.rateGbps.of(member) === UNPACED_GBPS) !== isFree;
+      this.parts[member] = part;
+      this.rateGbps.set(member, rateGbps);
+      const hasNewToken = this.tokenBytes.set(member, tokenBytes);
+      const hasNewPrice = this.messageBytes.set(member, messageBytes);
+      for (const [column, value] of shown) column.set(member, value);
+      if (isNews || hasNewToken || hasNewPrice) changed(member);
+    }
+  }
+
+  /** What members see of the device's state. */
+  private shown(): [GrantColumn, number][] {
+    const { device, safeUtilGbps, isUnmet } = this;
+    return [
+      [device.get('safeUtilGbps')!, safeUtilGbps],
+      [device.get('rMinGbps')!, this.read('rMinGbps')],
+      [device.get('tailNs')!, this.read('estimateNs')],
+      [device.get('isUnmet')!, isUnmet ? 1 : 0],
+    ];
+  }
+
+  private chunkOf({ chunkBytes, bulkChunkBytes, chunks }: RateRules, hasLatency: boolean): number {
+    if (!hasLatency) return bulkChunkBytes;
+    return chunks === null ? chunkBytes : chunkFor(chunks, this.safeUtilGbps, chunkBytes);
+  }
+
+  describe(tenant: number): Description {
+    const { tenants } = this.members;
+    let [rateGbps, weight] = [0, 0];
+    for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++) {
+      const member = tenants.memberAt(at);
+      rateGbps += this.demand.of[member] > 0 ? this.rateGbps.of(member) : 0;
+      weight += this.demand.of[member] ?? 0;
+    }
+    const isPaced = rateGbps < UNPACED_GBPS;
+    return {
+      ...(isPaced && { rateGbps }),
+      weight,
+      safeUtilGbps: this.safeUtilGbps,
+      rMinGbps: this.read('rMinGbps'),
+      estimateUs: this.read('estimateNs') / 1e3,
+    };
+  }
+}
+
+/** The ruler of justitia: grants each member its part of SafeUtil. */
+export const rates: Ruler<RateRules> = {
+  name: 'justitia',
+  reports: RATE_REPORTS,
+  grants: RATE_GRANTS,
+  rules: justitiaOptions.transform((options) => rateRulesOf(options, null)),
+  begin: (members) => new Rates(members),
+};

@@ -1,0 +1,83 @@
+/**
+ * Holds READs to the rates that their responders allow, because the data leaves by the responder's device (section 4.4 of
+ * the paper). Each context has a limit for each responder.
+ */
+import { Bucket } from '../../shim/limits/bucket.ts';
+import type { ContextView, QpView } from '../../shim/policy.ts';
+import { fitColumn } from '../../shim/tables.ts';
+import { NONE, RunQueue } from '../kit/run-queue.ts';
+
+interface Limit {
+  readonly context: ContextView;
+  readonly bucket: Bucket;
+  /** What the responder allows for a unit of weight, as a part of the device's rate. */
+  part: number;
+}
+
+/** The limits on READs of all contexts. */
+export class ReadLimits {
+  private readonly limits: Limit[] = [];
+  private readonly byKey = new Map<string, number>();
+  /** By queue pair: its limit plus one. */
+  private limitOf: Int32Array = new Int32Array(64);
+  /** Queue pairs that wait, a queue for each limit. */
+  private readonly parked = new RunQueue();
+
+  private keyOf(context: ContextView, gid: string): string {
+    return `${context.index} ${gid}`;
+  }
+
+  /** A responder allows a part of the rate; 1: all of it, or nothing is known. */
+  allow(context: ContextView, gid: string, part: number, burstBytes: number): void {
+    const key = this.keyOf(context, gid);
+    let index = this.byKey.get(key);
+    if (index === undefined) {
+      if (part >= 1) return;
+      index = this.limits.length;
+      this.byKey.set(key, index);
+      this.limits.push({ context, bucket: new Bucket({ burst: burstBytes }), part });
+    }
+    this.limits[index].part = part;
+  }
+
+  /** A queue pair READs: finds its limit. */
+  assign(qp: QpView): void {
+    this.limitOf = fitColumn(this.limitOf, qp.index);
+    this.limitOf[qp.index] = (this.byKey.get(this.keyOf(qp.context, qp.dgid)) ?? NONE) + 1;
+  }
+
+  /**
+   * Whether a queue pair may READ now. If not, it is parked until `take` of its limit returns it.
+   * @param bytesPerNs the rate of the context, of which the responder allows a part
+   */
+  admits(qp: QpView, bytesPerNs: number, nowNs: number): boolean {
+    const limit = this.limits[this.limitOf[qp.index] - 1];
+    if (limit === undefined || limit.part >= 1) return true;
+    limit.bucket.fill(nowNs);
+    limit.bucket.setRate(limit.part * bytesPerNs);
+    if (limit.bucket.tokens > 0) return true;
+    this.parked.push(qp.index, this.limitOf[qp.index] - 1);
+    return false;
+  }
+
+  /** A queue pair has READ this much. */
+  charge(qp: QpView, bytes: number): void {
+    this.limits[this.limitOf[qp.index] - 1]?.bucket.take(bytes);
+  }
+
+  /** When a queue pair that was not admitted may try again. */
+  readyNs(qp: QpView): number {
+    return this.limits[this.limitOf[qp.index] - 1].bucket.readyNs(1);
+  }
+
+  /** Removes and returns a parked queue pair of the limit that `qp` has; NONE: there is none. */
+  unpark(qp: QpView): number {
+    return this.parked.shift(this.limitOf[qp.index] - 1);
+  }
+
+  /** A queue pair is destroyed. */
+  forget(index: number): void {
+    this.parked.remove(index);
+    if (index < this.limitOf.length) this.limitOf[index] = 0;
+  }
+}

@@ -1,0 +1,443 @@
+/**
+ * The agent of justitia at one host and device. It sends reference flows to each host that has latency applications at
+ * either end, and keeps the tail of their latencies. It also exchanges updates with the agents of other hosts: what
+ * its members send to a receiver, and what a receiver allows (sections 4.3.2 and 4.4 of the paper).
+ */
+import type { Agent, AgentActions, AgentKind } from '../../coordinator/agent.ts';
+import type { GrantColumn, MembersView, ReportColumn } from '../../coordinator/ruler.ts';
+import { tenantId } from '../../coordinator/tenants.ts';
+import { gidFromWords } from '../../verbs/gid.ts';
+import { TailEstimator } from '../kit/tail-estimator.ts';
+import { rates } from './rates.ts';
+import {
+  DEMAND,
+  numberAfter,
+  readUpdate,
+  SHARES,
+  UPDATE_WORDS,
+  type Update,
+  writeUpdate,
+} from './updates.ts';
+
+/** Bytes of a message of a reference flow. */
+const REFERENCE_BYTES = 10;
+/** The part by which the time between two of them varies, so that they do not fall into step with other traffic. */
+const JITTER = 0.25;
+/** Updates are repeated at this interval, then at ever longer ones. */
+const RETRY_NS = 1e6;
+const MAX_RETRY_NS = 1e8;
+/** Timer tokens: repeats, and from 1 on the peers' reference flows. */
+const RETRY = 0;
+/** A member's words: two GIDs of four words, then the weights that it sends and READs with, and 1 for latency. */
+export const FLOW_WORDS = 11;
+/** Connections of one member that the agent keeps. */
+const MAX_FLOWS = 1024;
+
+/** What a member does at one peer. */
+interface Flow {
+  readonly words: Float64Array;
+  readonly gid: string;
+  readonly fromGid: string;
+  peer: number;
+  sends: number;
+  reads: number;
+  hasLatency: boolean;
+}
+
+/** Another host. */
+interface Peer {
+  isUp: boolean;
+  /** What this host does there, as last sent, and what the peer does here. */
+  sent: Update;
+  heard: Update;
+  /** What this host allows the peer, as last sent, and what the peer allows. */
+  allowed: Update;
+  allows: Update;
+  /** Null: no reference flow. */
+  tail: TailEstimator | null;
+  // Sums over the flows to this peer.
+  sends: number;
+  reads: number;
+  hasLatency: boolean;
+}
+
+const noUpdate = (kind: number): Update => ({
+  kind,
+  number: 0,
+  confirmed: 0,
+  hasLatency: false,
+  first: 0,
+  second: 0,
+});
+
+/** Whether a peer sends here, or READs from here. */
+const isActive = ({ heard }: Peer) => heard.first > 0 || heard.second > 0;
+
+export class ReferenceFlows implements Agent {
+  private readonly flows = new Map<number, Map<string, Flow>>();
+  private readonly peers: (Peer | undefined)[] = [];
+  private members!: MembersView;
+  private hungry!: ReportColumn;
+  private latency!: ReportColumn;
+  private readonly columns = new Map<string, GrantColumn>();
+  private readonly update = noUpdate(0);
+  private readonly words = new Float64Array(UPDATE_WORDS);
+  private retryNs = RETRY_NS;
+  private isRetrying = false;
+  private isDeciding = false;
+  private random = 1;
+  private falls = 0;
+
+  onStart(out: AgentActions): void {
+    this.members = out.members(rates);
+    this.hungry = this.members.report('hungryWeight');
+    this.latency = this.members.report('latencyWeight');
+    for (const { name } of rates.grants) this.columns.set(name, this.members.grant(name));
+    this.random = (tenantId(out.gids[0] ?? '') % 2 ** 31) ^ this.read('seed');
+  }
+
+  private read(column: string): number {
+    return this.columns.get(column)!.of(this.members.device);
+  }
+
+  private write(column: string, value: number): boolean {
+    return this.columns.get(column)!.set(this.members.device, value);
+  }
+
+  /** A member says what it does at a peer. */
+  onTold(member: number, words: Float64Array, out: AgentActions): void {
+    if (words.length !== FLOW_WORDS) return;
+    const [gid, fromGid] = [gidFromWords(words, 0), gidFromWords(words, 4)];
+    const [, , , , , , , , sends, reads, hasLatency] = words;
+    if (gid === null || fromGid === null || !(sends >= 0 && reads >= 0)) return;
+    const flows = this.flows.get(member) ?? new Map<string, Flow>();
+    this.flows.set(member, flows);
+    const known = flows.get(gid);
+    if (known === undefined && flows.size >= MAX_FLOWS) return;
+    const flow = known ?? {
+      words: words.slice(0, 4),
+      gid,
+      fromGid,
+      peer: -1,
+      sends,
+      reads,
+      hasLatency: false,
+    };
+    flows.set(gid, flow);
+    [flow.sends, flow.reads, flow.hasLatency] = [sends, reads, hasLatency === 1];
+    if (flow.peer < 0) this.find(flow, out);
+    const peer = this.peers[flow.peer];
+    if (reads > 0 && peer !== undefined && peer.allows.number > 0) this.tellReads(member, flow, peer, out);
+    this.sum(out);
+  }
+
+  onLeft(member: number, out: AgentActions): void {
+    if (this.flows.delete(member)) this.sum(out);
+  }
+
+  onMembers(out: AgentActions): void {
+    if (!this.isDeciding) this.sum(out);
+  }
+
+  /** Looks for the agent of a flow's peer. */
+  private find(flow: Flow, out: AgentActions): void {
+    if (out.gids.includes(flow.gid)) return;
+    flow.peer = out.peerAt(flow.gid, flow.fromGid);
+    if (flow.peer >= 0) this.peerOf(flow.peer);
+    else this.retrySoon(out);
+  }
+
+  private peerOf(number: number): Peer {
+    const known = this.peers[number];
+    if (known !== undefined) return known;
+    const peer: Peer = {
+      isUp: false,
+      sent: noUpdate(DEMAND),
+      heard: noUpdate(DEMAND),
+      allowed: noUpdate(SHARES),
+      allows: noUpdate(SHARES),
+      tail: null,
+      sends: 0,
+      reads: 0,
+      hasLatency: false,
+    };
+    this.peers[number] = peer;
+    return peer;
+  }
+
+  /** Sums up what members do, tells the peers what has changed for them, and the ruler what has changed for it. */
+  private sum(out: AgentActions): void {
+    for (const peer of this.peers) if (peer) [peer.sends, peer.reads, peer.hasLatency] = [0, 0, false];
+    for (const flows of this.flows.values()) {
+      for (const { peer: number, sends, reads, hasLatency } of flows.values()) {
+        const peer = this.peers[number];
+        if (peer === undefined) continue;
+        peer.sends += sends;
+        peer.reads += reads;
+        peer.hasLatency ||= hasLatency;
+      }
+    }
+    this.peers.forEach((peer, number) => {
+      if (peer === undefined) return;
+      const { sent } = peer;
+      if (this.renew(sent, peer.hasLatency, peer.sends, peer.reads)) this.send(number, peer, DEMAND, out);
+      this.keepFlow(number, peer, out);
+    });
+    this.allow(out);
+    this.decide(out);
+  }
+
+  /** Sets what an update says. Returns whether that is news. */
+  private renew(update: Update, hasLatency: boolean, first: number, second: number): boolean {
+    const [one, other] = [Math.fround(first), Math.fround(second)];
+    if (update.hasLatency === hasLatency && update.first === one && update.second === other) return false;
+    [update.hasLatency, update.first, update.second] = [hasLatency, one, other];
+    update.number = numberAfter(update.number);
+    return true;
+  }
+
+  /** Tells the peers that send here, or READ from here, what each unit of weight may. */
+  private allow(out: AgentActions): void {
+    let [received, reads, hasLatency] = [0, 0, false];
+    for (const peer of this.peers) {
+      if (peer === undefined) continue;
+      received += peer.heard.first;
+      reads += peer.heard.second;
+      hasLatency ||= peer.heard.hasLatency;
+    }
+    const local = this.localDemand();
+    const incoming = received + (hasLatency ? 1 : 0);
+    const outgoing = local.sends + reads + (hasLatency || local.hasLatency ? 1 : 0);
+    this.peers.forEach((peer, number) => {
+      if (peer === undefined) return;
+      const isNews = this.renew(peer.allowed, false, 1 / Math.max(1, incoming), 1 / Math.max(1, outgoing));
+      if (isNews && isActive(peer)) this.send(number, peer, SHARES, out);
+    });
+  }
+
+  /** What this device's members send in all, and whether latency applications are among them. */
+  private localDemand(): { sends: number; hasLatency: boolean } {
+    let [sends, hasLatency] = [0, false];
+    for (const [member, flows] of this.flows) {
+      let most = 0;
+      for (const flow of flows.values()) most = Math.max(most, flow.sends);
+      sends += most;
+      hasLatency ||= this.latency.of(member) > 0;
+    }
+    return { sends, hasLatency };
+  }
+
+  /** Lets the ruler decide if what the peers say has changed. */
+  private decide(out: AgentActions): void {
+    let [readWeight, hasRemoteLatency] = [0, 0];
+    for (const peer of this.peers) {
+      if (peer === undefined) continue;
+      readWeight += peer.heard.second;
+      if (peer.heard.hasLatency) hasRemoteLatency = 1;
+    }
+    const hasNews = [
+      this.write('readWeight', readWeight),
+      this.write('hasRemoteLatency', hasRemoteLatency),
+      this.write('receiverPart', this.receiverPart(readWeight, hasRemoteLatency)),
+    ];
+    if (hasNews.includes(true)) this.decideNow(out, true);
+  }
+
+  private decideNow(out: AgentActions, isNews: boolean): void {
+    this.isDeciding = true;
+    try {
+      out.decide(rates, isNews);
+    } finally {
+      this.isDeciding = false;
+    }
+    const falls = this.read('falls');
+    if (falls === this.falls) return;
+    this.falls = falls;
+    for (const peer of this.peers) peer?.tail?.clear();
+  }
+
+  /**
+   * The part of the device's rate that all receivers together allow: each member's weight times what its receiver allows
+   * for a unit of it. A receiver of which nothing is known allows what this host alone would.
+   */
+  private receiverPart(readWeight: number, hasRemoteLatency: number): number {
+    const { tenants } = this.members;
+    tenants.group();
+    let [weight, latency] = [readWeight, hasRemoteLatency];
+    for (let at = 0; at < tenants.firstOf(tenants.length); at++) {
+      weight += this.hungry.of(tenants.memberAt(at));
+      if (this.latency.of(tenants.memberAt(at)) > 0) latency = 1;
+    }
+    if (weight === 0) return 1;
+    const byLocal = 1 / (weight + latency);
+    let part = readWeight * byLocal;
+    for (let at = 0; at < tenants.firstOf(tenants.length); at++) {
+      const member = tenants.memberAt(at);
+      const hungry = this.hungry.of(member);
+      let sent = 0;
+      for (const { peer: number, sends } of this.flows.get(member)?.values() ?? []) {
+        const allows = this.peers[number]?.allows;
+        if (sends === 0) continue;
+        sent += sends * (allows !== undefined && allows.number > 0 ? allows.first : byLocal);
+      }
+      part += sent > 0 ? sent : hungry * byLocal;
+    }
+    return Math.min(1, part);
+  }
+
+  /** Begins or ends the reference flow to a peer. */
+  private keepFlow(number: number, peer: Peer, out: AgentActions): void {
+    const isWanted = peer.hasLatency || peer.heard.hasLatency;
+    if (isWanted === (peer.tail !== null)) return;
+    if (isWanted) {
+      peer.tail = new TailEstimator({ windowSamples: this.read('refCount') });
+      this.planProbe(number, out);
+      return;
+    }
+    peer.tail = null;
+    this.estimate();
+  }
+
+  private planProbe(number: number, out: AgentActions): void {
+    const periodNs = this.read('refPeriodNs');
+    this.random = (Math.imul(this.random, 1664525) + 1013904223) | 0;
+    const jitter = 1 + JITTER * (2 * ((this.random >>> 8) / 2 ** 24) - 1);
+    out.timer(out.nowNs + jitter * periodNs, 1 + number);
+  }
+
+  onTimer(token: number, out: AgentActions): void {
+    if (token === RETRY) {
+      this.retry(out);
+      return;
+    }
+    const number = token - 1;
+    if (!this.peers[number]?.tail) return;
+    out.probe(number, REFERENCE_BYTES);
+    this.planProbe(number, out);
+  }
+
+  onProbe(number: number, latencyNs: number, out: AgentActions): void {
+    const tail = this.peers[number]?.tail;
+    if (!tail) return;
+    tail.add(latencyNs);
+    this.estimate();
+    this.decideNow(out, false);
+  }
+
+  /** Publishes the tail of the worst receiver, once all have enough samples. */
+  private estimate(): void {
+    const least = this.read('refLeast');
+    let [worst, worstNs] = [-1, 0];
+    for (let number = 0; number < this.peers.length; number++) {
+      const tail = this.peers[number]?.tail;
+      if (!tail || tail.count < least) continue;
+      const ns = tail.valueNs();
+      if (ns > worstNs) [worst, worstNs] = [number, ns];
+    }
+    this.write('estimateNs', worstNs);
+    this.write('worstPeer', worst + 1);
+  }
+
+  onPeer(number: number, change: 'up' | 'down', out: AgentActions): void {
+    const peer = this.peerOf(number);
+    peer.isUp = change === 'up';
+    if (!peer.isUp) {
+      // The peer may be another agent when it comes back. Until then, this host relies on what it knows itself.
+      Object.assign(peer.heard, noUpdate(DEMAND));
+      Object.assign(peer.allows, noUpdate(SHARES));
+      [peer.sent.confirmed, peer.allowed.confirmed] = [0, 0];
+      this.tellAllReads(number, peer, out);
+    } else {
+      [peer.sent.number, peer.allowed.number] = [
+        numberAfter(peer.sent.number),
+        numberAfter(peer.allowed.number),
+      ];
+      this.send(number, peer, DEMAND, out);
+    }
+    this.sum(out);
+  }
+
+  onMessage(number: number, words: Float64Array, out: AgentActions): void {
+    const { update } = this;
+    if (!readUpdate(words, update)) return;
+    const peer = this.peerOf(number);
+    const [known, own] = update.kind === DEMAND ? [peer.heard, peer.allowed] : [peer.allows, peer.sent];
+    if (update.confirmed === own.number) own.confirmed = own.number;
+    if (update.number === known.number) {
+      // The peer repeats it because the answer was lost.
+      if (update.confirmed !== own.number) this.send(number, peer, own.kind, out);
+      return;
+    }
+    const before = own.number;
+    Object.assign(known, update);
+    if (update.kind === SHARES) {
+      known.first = Math.min(1, known.first);
+      known.second = Math.min(1, known.second);
+      this.tellAllReads(number, peer, out);
+    }
+    this.keepFlow(number, peer, out);
+    this.sum(out);
+    // An update that has changed nothing here must be confirmed, too.
+    if (own.number === before) this.send(number, peer, own.kind, out);
+  }
+
+  /** Sends what is said to a peer, with the number of what was heard last. */
+  private send(number: number, peer: Peer, kind: number, out: AgentActions): void {
+    const [own, other] = kind === DEMAND ? [peer.sent, peer.allows] : [peer.allowed, peer.heard];
+    if (own.number === 0) own.number = 1;
+    writeUpdate(this.words, { ...own, confirmed: other.number });
+    out.send(number, this.words);
+    if (own.confirmed !== own.number) this.retrySoon(out);
+  }
+
+  private retrySoon(out: AgentActions): void {
+    if (this.isRetrying) return;
+    this.isRetrying = true;
+    this.retryNs = RETRY_NS;
+    out.timer(out.nowNs + this.retryNs, RETRY);
+  }
+
+  /** Repeats what is not confirmed, and looks again for peers that had no agent. */
+  private retry(out: AgentActions): void {
+    let isOpen = false;
+    for (const flows of this.flows.values()) {
+      for (const flow of flows.values()) {
+        if (flow.peer >= 0 || out.gids.includes(flow.gid)) continue;
+        flow.peer = out.peerAt(flow.gid, flow.fromGid);
+        if (flow.peer < 0) isOpen = true;
+        else this.peerOf(flow.peer);
+      }
+    }
+    this.sum(out);
+    this.peers.forEach((peer, number) => {
+      if (!peer?.isUp) return;
+      for (const own of [peer.sent, peer.allowed]) {
+        if (own.number === 0 || own.confirmed === own.number) continue;
+        if (own.kind === SHARES && !isActive(peer)) continue;
+        isOpen = true;
+        this.send(number, peer, own.kind, out);
+      }
+    });
+    this.isRetrying = isOpen;
+    this.retryNs = Math.min(2 * this.retryNs, MAX_RETRY_NS);
+    if (isOpen) out.timer(out.nowNs + this.retryNs, RETRY);
+  }
+
+  private tellAllReads(number: number, peer: Peer, out: AgentActions): void {
+    for (const [member, flows] of this.flows) {
+      for (const flow of flows.values())
+        if (flow.peer === number && flow.reads > 0) this.tellReads(member, flow, peer, out);
+    }
+  }
+
+  /** Tells a member the part of the rate that a unit of its weight may READ from a peer; 1 if that is not known. */
+  private tellReads(member: number, { words }: Flow, { allows }: Peer, out: AgentActions): void {
+    out.tell(member, [...words, allows.number > 0 ? allows.second : 1]);
+  }
+}
+
+/** The agents of justitia. */
+export const referenceFlows: AgentKind<ReferenceFlows> = {
+  name: 'justitia',
+  create: () => new ReferenceFlows(),
+};

@@ -1,0 +1,65 @@
+/** The rate at which one device gives out tokens in this process. */
+import { Bucket } from '../../shim/limits/bucket.ts';
+
+/** Gives out tokens at a rate that changes. */
+export class TokenClock {
+  /** Bytes of a token. */
+  tokenBytes = 0;
+  /** What a message takes of a token at least, so that message rates are shared as well. */
+  messageBytes = 0;
+  /** Whether nothing is paced. */
+  isFree = true;
+  private readonly bucket = new Bucket({ burst: 0, tokens: 0 });
+  private readonly refresh: (nowNs: number) => void;
+  private readonly periodNs: number;
+  private refreshedNs = Number.NaN;
+
+  /**
+   * @param refresh reads the grants, and calls `set`
+   * @param periodNs how often `refresh` is called at most while tokens are taken
+   */
+  constructor(refresh: (nowNs: number) => void, periodNs: number) {
+    this.refresh = refresh;
+    this.periodNs = periodNs;
+  }
+
+  /**
+   * Sets the rate from now on.
+   * @param bytesPerNs Infinity: nothing is paced
+   * @param backlogBytes what may be sent at once after a delay, if it is more than a token
+   */
+  set(
+    bytesPerNs: number,
+    tokenBytes: number,
+    messageBytes: number,
+    backlogBytes: number,
+    nowNs: number,
+  ): void {
+    const { bucket } = this;
+    this.refreshedNs = nowNs;
+    bucket.fill(nowNs);
+    this.isFree = bytesPerNs === Number.POSITIVE_INFINITY;
+    this.messageBytes = messageBytes;
+    bucket.setRate(this.isFree ? 0 : bytesPerNs);
+    if (tokenBytes === this.tokenBytes) return;
+    this.tokenBytes = tokenBytes;
+    bucket.setBurst(Math.max(tokenBytes, backlogBytes));
+  }
+
+  /** Takes a token. Returns false if it is not time for one yet. */
+  take(nowNs: number): boolean {
+    // A clock that jumps back is no reason to keep what was read before.
+    if (!(Math.abs(nowNs - this.refreshedNs) < this.periodNs)) this.refresh(nowNs);
+    if (this.isFree) return true;
+    const { bucket } = this;
+    bucket.fill(nowNs);
+    if (bucket.tokens < this.tokenBytes * (1 - 1e-9)) return false;
+    bucket.take(this.tokenBytes);
+    return true;
+  }
+
+  /** When the next token is due. */
+  get readyNs(): number {
+    return this.bucket.readyNs(this.tokenBytes);
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * Which entity gets the next token (section 4.3.4 of the paper): weighted round robin over those that have something to
+ * send, as start-time fair queueing does it. A token is a number of bytes that an entity may send when it likes. Within
+ * an entity, queue pairs take turns.
+ */
+import { fitColumn } from '../../shim/tables.ts';
+import { TimerHeap } from '../../shim/timers/timer-heap.ts';
+import type { Entities } from '../kit/entities.ts';
+import type { Order } from '../kit/puller.ts';
+import { NONE, RunQueue } from '../kit/run-queue.ts';
+import type { TokenClock } from './token-clock.ts';
+
+/** What is needed of the entities of all devices. */
+export interface Sharers {
+  readonly entities: Entities;
+  weightOf(entity: number): number;
+}
+
+/** The entities of one device that have something to send, in the order in which they are served. */
+export class TokenOrder implements Order {
+  wakeNs = Number.POSITIVE_INFINITY;
+  private readonly sharers: Sharers;
+  private readonly clock: TokenClock;
+  /** Queue pairs with something to send, a queue for each entity. */
+  private readonly qps = new RunQueue();
+  /** Entities with such queue pairs: those with tokens left, and those that wait for one, by the start of their next. */
+  private readonly ready = new RunQueue();
+  private readonly waiting = new TimerHeap();
+  // By entity: bytes of its tokens that are left (negative: a debt), and where its next token starts.
+  private budget: Float64Array = new Float64Array(16);
+  private starts: Float64Array = new Float64Array(16);
+  /** [0] The start of the last token, in tokens for a unit of weight; [1] a running number. */
+  private readonly virtual = new Float64Array(2);
+
+  constructor(sharers: Sharers, clock: TokenClock) {
+    this.sharers = sharers;
+    this.clock = clock;
+  }
+
+  /** An entity has come into being: it has and owes nothing. */
+  reset(entity: number): void {
+    this.budget = fitColumn(this.budget, entity);
+    this.starts = fitColumn(this.starts, entity);
+    [this.budget[entity], this.starts[entity]] = [0, 0];
+  }
+
+  /** Whether an entity owes nothing. */
+  isEven(entity: number): boolean {
+    return this.budget[entity] >= 0;
+  }
+
+  /** Bytes that an entity may send at once: none while queue pairs of it wait. */
+  available(entity: number): number {
+    if (this.qps.first(entity) !== NONE) return 0;
+    return this.clock.isFree ? Number.POSITIVE_INFINITY : this.budget[entity];
+  }
+
+  /** An entity has sent `bytes` of what was available. */
+  spend(entity: number, bytes: number): void {
+    if (!this.clock.isFree) this.budget[entity] -= bytes;
+  }
+
+  join(qp: number): void {
+    const entity = this.sharers.entities.of({ index: qp });
+    if (entity === NONE) return;
+    const isFirst = this.qps.first(entity) === NONE;
+    this.qps.push(qp, entity);
+    if (isFirst) this.enqueue(entity);
+  }
+
+  leave(qp: number): void {
+    const entity = this.sharers.entities.of({ index: qp });
+    this.qps.remove(qp);
+    if (entity === NONE || this.qps.first(entity) !== NONE) return;
+    this.ready.remove(entity);
+    this.waiting.remove(entity);
+  }
+
+  next(nowNs: number): number {
+    this.wakeNs = Number.POSITIVE_INFINITY;
+    while (this.ready.first() === NONE) {
+      if (this.waiting.size === 0) return NONE;
+      if (!this.clock.take(nowNs)) {
+        this.wakeNs = this.clock.readyNs;
+        return NONE;
+      }
+      this.giveToken();
+    }
+    return this.qps.first(this.ready.first());
+  }
+
+  private giveToken(): void {
+    const { waiting, starts, virtual } = this;
+    const entity = waiting.headToken;
+    virtual[0] = waiting.headNs[0];
+    waiting.pop();
+    starts[entity] = virtual[0] + 1 / this.sharers.weightOf(entity);
+    this.budget[entity] += this.clock.tokenBytes;
+    this.enqueue(entity);
+  }
+
+  charge(qp: number, wireBytes: number): void {
+    const entity = this.sharers.entities.of({ index: qp });
+    if (entity === NONE) return;
+    this.budget[entity] -= Math.max(wireBytes, this.clock.messageBytes);
+    this.qps.remove(qp);
+    this.qps.push(qp, entity);
+    if (this.budget[entity] > 0) return;
+    this.ready.remove(entity);
+    this.enqueue(entity);
+  }
+
+  /** Lets an entity wait for its turn or for a token. */
+  private enqueue(entity: number): void {
+    if (this.budget[entity] > 0) {
+      this.ready.push(entity);
+      return;
+    }
+    const { due } = this.waiting;
+    // What an entity did not use while it was idle is lost.
+    due[0] = Math.max(this.virtual[0], this.starts[entity]);
+    due[1] = this.virtual[1]++;
+    this.waiting.put(entity);
+  }
+}
