@@ -8,6 +8,8 @@ import type { AhAttr, QpAttr } from '../verbs/types.ts';
 
 /** The largest probe, and the size of the buffer that probes write to. */
 export const PROBE_BYTES = 4096;
+/** A shorter probe is part of its request, as messages of latency applications are, so the NIC need not fetch it. */
+const INLINE = new Uint8Array(32);
 /** A queue pair's number has 24 bits; the peer sends a float64. */
 const MAX_QP_NUM = 2 ** 24 - 1;
 const MAX_KEY = 2 ** 32 - 1;
@@ -48,12 +50,12 @@ export class ProbePath {
     this.provider = provider;
     this.parts = parts;
     const { pd, cq, bufferAddr, rkey } = parts;
-    const cap = { maxSendWr: 1, maxRecvWr: 1, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
+    const cap = { maxSendWr: 1, maxRecvWr: 1, maxSendSge: 1, maxRecvSge: 1, maxInlineData: INLINE.length };
     const attr = { qpType: C.IBV_QPT_RC, sendCq: cq, recvCq: cq, cap, sqSigAll: false };
     const { handle, qpNum } = provider.createQp(pd, attr);
     this.qp = handle;
     this.description = [qpNum, bufferAddr, rkey];
-    this.batch = new SendBatch(provider, { capacity: 1, sges: 1 });
+    this.batch = new SendBatch(provider, { capacity: 1, sges: 1, inlineBytes: INLINE.length });
     const qpAccessFlags = C.IBV_ACCESS_REMOTE_WRITE;
     try {
       this.modify({ qpState: C.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags });
@@ -120,7 +122,13 @@ export class ProbePath {
     const { batch, parts, remote, bytes } = this;
     this.isPosted = true;
     batch.clear();
-    batch.write(parts.wrId, C.IBV_SEND_SIGNALED, parts.bufferAddr, bytes, parts.lkey, remote[1], remote[2]);
+    const { wrId, bufferAddr, lkey } = parts;
+    const [, addr, rkey] = remote;
+    if (bytes > INLINE.length) batch.write(wrId, C.IBV_SEND_SIGNALED, bufferAddr, bytes, lkey, addr, rkey);
+    else {
+      batch.inline(wrId, C.IBV_WR_RDMA_WRITE, C.IBV_SEND_SIGNALED, INLINE.subarray(0, bytes));
+      batch.remoteTo(0, addr, rkey);
+    }
     this.startedNs = this.provider.nowNs(parts.context);
     this.provider.postSend(this.qp, batch.ring, 0, 1);
   }

@@ -135,11 +135,14 @@ function addApp(
 }
 
 /** The queue pairs at which payload of an application arrives. */
-function receivingQps(app: App, { qp, peer }: Connection): number[] {
+function receivingQps(app: App, { qp, peer, pieceQps }: Connection): number[] {
   // The payload of a READ or atomic arrives at the requester, as a response does.
   const pulls = posts(app, 'read') || posts(app, 'atomic');
   const pushes = posts(app, 'write') || posts(app, 'send');
-  return [...(pushes ? [peer] : []), ...(pulls || app.replyBytes > 0 ? [qp] : [])];
+  return [
+    ...(pushes ? [peer, ...pieceQps.atPeer] : []),
+    ...(pulls || app.replyBytes > 0 ? [qp, ...pieceQps.atQp] : []),
+  ];
 }
 
 /** What polls for the peer of an application with SENDs. */

@@ -12,6 +12,7 @@ const PROPERTIES = [
   'counters',
   'policyStates',
   'policyGauges',
+  'pieceQps',
   'configurePolicy',
   'adopt',
   'standby',

@@ -210,6 +210,11 @@ export class QpLedger implements QpView {
     this.recvCq = recvCq;
   }
 
+  /** The twins that carry pieces of its messages: a twin with a buffer serves other purposes. */
+  get pieceQps(): number[] {
+    return this.twins.filter(({ buffer }) => buffer === null).map(({ qp }) => qp);
+  }
+
   get sendCqHandle(): number {
     return this.sendCq.handle;
   }

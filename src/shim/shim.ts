@@ -223,6 +223,7 @@ class Shim {
       ...(this.coordinator !== null && { yieldContext: (handle) => contexts.yieldContext(handle) }),
       configurePolicy: (name, changes) => this.configure(name, changes),
       policyGauges: () => this.policyGauges(),
+      pieceQps: (qp) => [...(tables.qp(qp)?.pieceQps ?? []), ...(next.pieceQps?.(qp) ?? [])],
       ...(this.policy.inspect !== undefined && { policyStates: () => this.policyStates() }),
     };
   }

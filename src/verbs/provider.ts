@@ -205,6 +205,8 @@ export interface Provider extends Verbs, PeerVerbs {
   policyStates?(): readonly PolicyState[];
   /** Quantities of the policies around the provider, at present. */
   policyGauges?(): readonly PolicyGauge[];
+  /** The queue pairs of shims, by handle, that carry pieces of messages of a queue pair instead of it. */
+  pieceQps?(qp: number): readonly number[];
   /**
    * Changes options of the running policies of this name around the provider: all of the options, or none.
    * @throws ConfigError for an option that is wrong or cannot change, and when there is no such policy

@@ -35,6 +35,8 @@ export interface Connection {
   readonly sender: SenderDevice;
   readonly qp: number;
   readonly peer: number;
+  /** The queue pairs of policies that carry pieces of messages to the peer, and back. */
+  readonly pieceQps: { readonly atPeer: readonly number[]; readonly atQp: readonly number[] };
   /** The address handle with which it sends datagrams; 0: none. */
   readonly ah: number;
   /** The receiving side of the peer; null unless the application uses SEND. */
@@ -177,6 +179,10 @@ export class Connector {
       sender: { qp: handles[0], cq: qp.cq, ...posted, ...this.polledInto(here.provider) },
       qp: handles[0],
       peer: handles[1],
+      pieceQps: {
+        atPeer: there.provider.pieceQps?.(handles[1]) ?? [],
+        atQp: here.provider.pieceQps?.(handles[0]) ?? [],
+      },
       ah,
       receiver: posts(app, 'send')
         ? { ...received, ...rings.receives(index, buffers, handles[1], receivesOf(app)) }

@@ -65,6 +65,8 @@ export class Justitia implements Policy {
   private readonly wire: WireFacts[] = [];
   private readonly pacerOf: Pacer[] = [];
   private readonly weights: number[] = [];
+  /** Queue pairs that are about to try again; empty between events. */
+  private readonly parked: number[] = [];
 
   constructor(options: JustitiaOptions, coordinators: CoordinatorRegistry) {
     this.options = options;
@@ -360,7 +362,7 @@ export class Justitia implements Policy {
     const { pacer } = member;
     pacer.refresh(out.nowNs(context));
     pacer.puller.onTimer(out);
-    this.enlistParked(pacer, out);
+    this.enlistParked(out);
   }
 
   onTimer(token: number, out: Actions): void {
@@ -368,19 +370,20 @@ export class Justitia implements Policy {
     const kind = token % TIMER_KINDS;
     if (pacer === undefined) return;
     if (kind === PULL) pacer.puller.onTimer(out);
-    else if (kind === READS) this.enlistParked(pacer, out);
+    else if (kind === READS) this.enlistParked(out);
     else if (kind === ANNOUNCE) this.registry.announce(pacer.device);
     else this.sample(pacer, out);
   }
 
-  /** Queue pairs whose READs waited for their responder's rate try again. */
-  private enlistParked(pacer: Pacer, out: Actions): void {
-    for (const { qps } of pacer.members) {
-      for (const qp of qps) {
-        for (let index = this.readLimits.unpark(qp); index !== NONE; index = this.readLimits.unpark(qp))
-          if (out.backlog(this.qps[index]) > 0) pacer.puller.enlist(this.qps[index], out);
-      }
+  /** Queue pairs whose READs waited for their responders' rates try again. */
+  private enlistParked(out: Actions): void {
+    for (let index = this.readLimits.unpark(); index !== NONE; index = this.readLimits.unpark())
+      this.parked.push(index);
+    for (const index of this.parked) {
+      const qp = this.qps[index];
+      if (out.backlog(qp) > 0) this.members[qp.context.index].pacer.puller.enlist(qp, out);
     }
+    this.parked.length = 0;
   }
 
   private sample(pacer: Pacer, out: Actions): void {

@@ -148,14 +148,14 @@ class Rates implements Decider<RateRules> {
   private readonly device = new Map<DeviceColumn, GrantColumn>();
   private safeUtilGbps = 0;
   private steppedNs = Number.NaN;
-  /** Whether there was an estimate since the first latency application came. */
-  private hasEstimate = false;
   /** By member: its part of SafeUtil. */
   private parts = new Float64Array(0);
   /** When the estimate has last met the target, or SafeUtil was above its lower bound. */
   private metNs = 0;
   private hadLatency = false;
   private isUnmet = false;
+  /** Whether nothing is sent that is paced, so that estimates say nothing about SafeUtil. */
+  private isIdle = true;
 
   constructor(members: MembersView) {
     this.members = members;
@@ -182,8 +182,10 @@ class Rates implements Decider<RateRules> {
     const mostGbps = rules.maxGbps || this.members.linkGbps;
     const maxGbps = latency > 0 ? MAX_PART * mostGbps : mostGbps;
     const all = demand.weight + this.read('readWeight');
-    const part = all > 0 ? Math.min(all / (all + latency), this.read('receiverPart')) : 1;
-    const rMinGbps = part * maxGbps;
+    // With nothing to send, what the first application would get.
+    const weight = all || 1;
+    const rMinGbps = Math.min(weight / (weight + latency), this.read('receiverPart')) * maxGbps;
+    this.isIdle = all === 0;
     this.adapt(rules, latency > 0 ? rMinGbps : Number.NaN, maxGbps, nowNs);
     this.write('rMinGbps', rMinGbps);
     this.grant(rules, latency > 0, all, changed);
@@ -209,20 +211,16 @@ class Rates implements Decider<RateRules> {
       return;
     }
     // The first latency application finds an idle path, whatever was sent before.
-    if (!this.hadLatency) {
-      [this.safeUtilGbps, this.hadLatency, this.metNs] = [rMinGbps, true, nowNs];
-      this.hasEstimate = false;
-    }
+    if (!this.hadLatency) [this.safeUtilGbps, this.hadLatency, this.metNs] = [rMinGbps, true, nowNs];
     // A clock that jumps back begins a new period.
     if (!(nowNs >= this.steppedNs)) this.steppedNs = nowNs;
     const periods = Math.floor((nowNs - this.steppedNs) / refPeriodNs);
     if (periods > 0) {
       this.steppedNs += periods * refPeriodNs;
       const estimateNs = this.read('estimateNs');
-      if (estimateNs > 0) this.hasEstimate = true;
-      if (estimateNs > targetNs) this.fall(isPaper ? FALL_PAPER : FALL, rMinGbps, isPaper);
-      // Before the first estimate, there is no reason to believe that more than the lowest rate is safe.
-      else if (this.hasEstimate) this.safeUtilGbps += STEP_GBPS * Math.min(periods, MAX_STEPS);
+      if (estimateNs > targetNs && !this.isIdle) this.fall(isPaper ? FALL_PAPER : FALL, rMinGbps, isPaper);
+      // Without an estimate, there is no reason to believe that more is safe.
+      else if (estimateNs > 0 && !this.isIdle) this.safeUtilGbps += STEP_GBPS * Math.min(periods, MAX_STEPS);
       if (estimateNs > 0 && estimateNs <= targetNs) this.metNs = nowNs;
     }
     this.safeUtilGbps = Math.min(Math.max(this.safeUtilGbps, rMinGbps), maxGbps);

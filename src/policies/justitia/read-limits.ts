@@ -47,7 +47,7 @@ export class ReadLimits {
   }
 
   /**
-   * Whether a queue pair may READ now. If not, it is parked until `take` of its limit returns it.
+   * Whether a queue pair may READ now. If not, it is parked until `unpark` returns it.
    * @param bytesPerNs the rate of the context, of which the responder allows a part
    */
   admits(qp: QpView, bytesPerNs: number, nowNs: number): boolean {
@@ -70,9 +70,10 @@ export class ReadLimits {
     return this.limits[this.limitOf[qp.index] - 1].bucket.readyNs(1);
   }
 
-  /** Removes and returns a parked queue pair of the limit that `qp` has; NONE: there is none. */
-  unpark(qp: QpView): number {
-    return this.parked.shift(this.limitOf[qp.index] - 1);
+  /** Removes and returns a queue pair that is parked; NONE: there is none. */
+  unpark(): number {
+    const level = this.parked.firstLevel();
+    return level === NONE ? NONE : this.parked.shift(level);
   }
 
   /** A queue pair is destroyed. */

@@ -56,6 +56,7 @@ const CHANGEABLE = [
   'counters',
   'policyStates',
   'policyGauges',
+  'pieceQps',
   'configurePolicy',
   'describePeer',
   'setPeer',
