@@ -36,7 +36,8 @@ export const RATE_GRANTS: readonly Column[] = [
   column('isUnmet', '0 or 1', 1),
   // Incremented when SafeUtil falls, so that the reference flows begin a new window (not with `paper`).
   column('falls', 'times', Number.MAX_SAFE_INTEGER),
-  // Of the device only: what the agent must know of the rules.
+  // Of the device only: MaxRate, and what the agent must know of the rules.
+  column('maxGbps', 'Gbit/s on the wire', MAX_GBPS),
   column('refPeriodNs', 'ns; 0: no reference flows', Number.MAX_VALUE),
   column('refCount', 'messages', 2 ** 30),
   // Messages of a window before it has an estimate.

@@ -19,7 +19,7 @@ import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED } from '../kit/step.ts';
 import { type WireFacts, wireBytes, wireFactsOf } from '../kit/wire.ts';
 import { mergeOptions } from '../parse-options.ts';
-import { RATE_GBPS, UNPACED_GBPS } from './columns.ts';
+import { HUNGRY_WEIGHT } from './columns.ts';
 import { BANDWIDTH, Demands, LATENCY, THROUGHPUT, UNKNOWN, weightOf } from './demands.ts';
 import { describe, gaugesOf } from './describe.ts';
 import { FIXED, type JustitiaOptions, justitiaOptions } from './options.ts';
@@ -203,7 +203,7 @@ export class Justitia implements Policy {
       },
       onTold: (words) => {
         const gid = words.length === 5 ? gidFromWords(words, 0) : null;
-        if (gid === null || !(words[4] > 0)) return;
+        if (gid === null || !(words[4] >= 0)) return;
         this.readLimits.allow(context, gid, words[4], this.options.chunkBytes);
         for (const qp of member.qps) this.readLimits.assign(qp);
       },
@@ -339,10 +339,7 @@ export class Justitia implements Policy {
     const isRead = out.nextOpcode(qp) === IBV_WR_RDMA_READ;
     if (isRead) {
       const { columns, pacer } = this.members[context.index];
-      const nowNs = out.nowNs(context);
-      const gbps = columns.grants[RATE_GBPS];
-      const bytesPerNs = gbps >= UNPACED_GBPS ? Number.POSITIVE_INFINITY : gbps / 8;
-      if (!readLimits.admits(qp, bytesPerNs, nowNs)) {
+      if (!readLimits.admits(qp, columns.reports[HUNGRY_WEIGHT], out.nowNs(context))) {
         out.timer(context, readLimits.readyNs(qp), pacer.tokenOf(READS));
         return BLOCKED;
       }

@@ -187,6 +187,7 @@ class Rates implements Decider<RateRules> {
     const rMinGbps = Math.min(weight / (weight + latency), this.read('receiverPart')) * maxGbps;
     this.isIdle = all === 0;
     this.adapt(rules, latency > 0 ? rMinGbps : Number.NaN, maxGbps, nowNs);
+    this.write('maxGbps', maxGbps);
     this.write('rMinGbps', rMinGbps);
     this.grant(rules, latency > 0, all, changed);
   }

@@ -10,8 +10,8 @@ import { NONE, RunQueue } from '../kit/run-queue.ts';
 interface Limit {
   readonly context: ContextView;
   readonly bucket: Bucket;
-  /** What the responder allows for a unit of weight, as a part of the device's rate. */
-  part: number;
+  /** What the responder allows for a unit of weight, in bytes per nanosecond; 0: anything. */
+  perWeight: number;
 }
 
 /** The limits on READs of all contexts. */
@@ -27,17 +27,17 @@ export class ReadLimits {
     return `${context.index} ${gid}`;
   }
 
-  /** A responder allows a part of the rate; 1: all of it, or nothing is known. */
-  allow(context: ContextView, gid: string, part: number, burstBytes: number): void {
+  /** A responder allows a rate for a unit of weight, in Gbit/s; 0: nothing is known. */
+  allow(context: ContextView, gid: string, gbps: number, burstBytes: number): void {
     const key = this.keyOf(context, gid);
     let index = this.byKey.get(key);
     if (index === undefined) {
-      if (part >= 1) return;
+      if (gbps === 0) return;
       index = this.limits.length;
       this.byKey.set(key, index);
-      this.limits.push({ context, bucket: new Bucket({ burst: burstBytes }), part });
+      this.limits.push({ context, bucket: new Bucket({ burst: burstBytes }), perWeight: 0 });
     }
-    this.limits[index].part = part;
+    this.limits[index].perWeight = gbps / 8;
   }
 
   /** A queue pair READs: finds its limit. */
@@ -48,13 +48,13 @@ export class ReadLimits {
 
   /**
    * Whether a queue pair may READ now. If not, it is parked until `unpark` returns it.
-   * @param bytesPerNs the rate of the context, of which the responder allows a part
+   * @param weight the weight with which the context counts at the responder
    */
-  admits(qp: QpView, bytesPerNs: number, nowNs: number): boolean {
+  admits(qp: QpView, weight: number, nowNs: number): boolean {
     const limit = this.limits[this.limitOf[qp.index] - 1];
-    if (limit === undefined || limit.part >= 1) return true;
+    if (limit === undefined || limit.perWeight === 0) return true;
     limit.bucket.fill(nowNs);
-    limit.bucket.setRate(limit.part * bytesPerNs);
+    limit.bucket.setRate(limit.perWeight * weight);
     if (limit.bucket.tokens > 0) return true;
     this.parked.push(qp.index, this.limitOf[qp.index] - 1);
     return false;

@@ -430,9 +430,10 @@ export class ReferenceFlows implements Agent {
     }
   }
 
-  /** Tells a member the part of the rate that a unit of its weight may READ from a peer; 1 if that is not known. */
+  /** Tells a member the rate in Gbit/s at which a unit of its weight may READ from a peer; 0 if that is not known. */
   private tellReads(member: number, { words }: Flow, { allows }: Peer, out: AgentActions): void {
-    out.tell(member, [...words, allows.number > 0 ? allows.second : 1]);
+    // The peer's link is taken to be as fast as this one.
+    out.tell(member, [...words, allows.number > 0 ? allows.second * this.read('maxGbps') : 0]);
   }
 }
 
