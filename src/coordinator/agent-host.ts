@@ -64,6 +64,7 @@ export class AgentHost {
   /** The agent that probes each peer: probes are the link's, one at a time. */
   private readonly probing: (Running | undefined)[] = [];
   private isClosed = false;
+  private sent = 0;
   /** Members that agents have added. */
   private readonly guests = new Set<MemberPage>();
 
@@ -96,6 +97,11 @@ export class AgentHost {
 
   get qpNum(): number {
     return this.link.qpNum;
+  }
+
+  /** Messages that its agents have sent. Greetings are the link's. */
+  get messages(): number {
+    return this.sent;
   }
 
   /** Raises an event of an agent. */
@@ -194,7 +200,10 @@ export class AgentHost {
         this.keepGreeting();
         return peer;
       },
-      send: (peer, words) => link.send(peer, id, words),
+      send: (peer, words) => {
+        link.send(peer, id, words);
+        if (!link.isDown) this.sent++;
+      },
       probe: (peer, bytes) => {
         const by = this.running[index];
         if (this.probing[peer] !== undefined) return;
@@ -319,6 +328,11 @@ export class AgentHosts {
       this.unavailable(device, error);
       return null;
     }
+  }
+
+  /** Messages that the agents of open devices have sent. */
+  get messages(): number {
+    return [...this.byDevice.values()].reduce((total, host) => total + (host?.messages ?? 0), 0);
   }
 
   decided(device: string): void {

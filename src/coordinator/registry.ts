@@ -278,6 +278,11 @@ export class CoordinatorRegistry implements CoordinatorPort {
     return this.agentHosts?.hostOf(device)?.start(kind) ?? null;
   }
 
+  /** Messages that the agents of open devices have sent to other hosts. */
+  get agentMessages(): number {
+    return this.agentHosts?.messages ?? 0;
+  }
+
   /** Takes the agents of a device's host out of order (true), or lets them continue. */
   setAgentsDown(device: string, isDown: boolean): void {
     this.requireOwn?.(device);

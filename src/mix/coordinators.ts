@@ -99,11 +99,17 @@ export class Coordinators {
     this.cores[host].stall(stallNs);
   }
 
+  private messagesOf(host: number): number {
+    return this.registries[host].reduce((total, registry) => total + registry.agentMessages, 0);
+  }
+
   /** What the coordinators have done; undefined if no policy uses one. */
   result(): CoordinatorResult | undefined {
     const { grantNs, passNs } = this.costs;
     const hosts = this.cores.flatMap(({ coordinators, passes }, host) =>
-      coordinators.length === 0 ? [] : [{ host, passes, busyNs: passes * passNs }],
+      coordinators.length === 0
+        ? []
+        : [{ host, passes, busyNs: passes * passNs, messages: this.messagesOf(host) }],
     );
     return hosts.length === 0 ? undefined : { grantNs, passNs, hosts };
   }

@@ -3,7 +3,7 @@ import { NANOSECONDS, parseQuantity } from '../verbs/units.ts';
 import { commandOf, type Mix } from './mixture.ts';
 import { parseHostPolicies, parsePolicy, parseSet } from './parse.ts';
 import { parseStep } from './script/script.ts';
-import { DEFAULTS, type MixSpec } from './spec.ts';
+import { DEFAULTS, type MixSpec, TIMELINE_POINTS } from './spec.ts';
 
 /** One run of one mixture. */
 export interface Job {
@@ -38,7 +38,7 @@ export function distinct(jobs: readonly Job[]): Job[] {
  */
 export function specOf(mix: Mix, seed: number): MixSpec {
   const { profile, set = {}, policy = 'none', onHosts = [], duration, warmup, topology, apps } = mix;
-  const { hosts = DEFAULTS.hosts, at = [] } = mix;
+  const { hosts = DEFAULTS.hosts, at = [], gauges = false } = mix;
   return {
     profile,
     set: Object.fromEntries(Object.entries(set).map(([name, value]) => parseSet(`${name}=${value}`))),
@@ -51,6 +51,7 @@ export function specOf(mix: Mix, seed: number): MixSpec {
     ...(topology !== undefined && { topology }),
     payload: false,
     ...(at.length > 0 && { script: at.map(parseStep) }),
+    ...(gauges && { gauges, timelinePoints: TIMELINE_POINTS }),
     apps: apps.map(({ spec }) => spec),
   };
 }

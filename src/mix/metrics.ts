@@ -63,3 +63,38 @@ export function latencySpread(run: MixResult, name: string): number {
 export function drops(run: MixResult): number {
   return sum(run.links.map((link) => link.drops));
 }
+
+/**
+ * The values of a policy's gauge at a device after the warm-up, in the order of time; empty if the policy has none of
+ * this name. Requires a run with gauges.
+ */
+export function gauge(run: MixResult, name: string, device = 'sim0'): number[] {
+  const { stepNs, gauges = [] } = run.timeline ?? { stepNs: 0 };
+  const lines = gauges.filter((line) => line.name === name && line.device === device);
+  return lines.flatMap(({ values }) =>
+    values.filter((value, i): value is number => value !== null && (i + 1) * stepNs > run.warmupNs),
+  );
+}
+
+/** The mean of these values; NaN if there are none. */
+export const mean = (values: readonly number[]) => sum(values) / values.length;
+
+/** The share of the values of which this is true; NaN if there are none. */
+export const shareOf = (values: readonly number[], isTrue: (value: number, i: number) => boolean) =>
+  values.filter(isTrue).length / values.length;
+
+/** The largest payload rate of a copy, relative to the smallest. */
+export function gbpsSpread(run: MixResult, name: string): number {
+  const rates = appsOf(run, name).map((app) => app.throughputGbps);
+  return Math.max(...rates) / Math.min(...rates);
+}
+
+/** Messages that the agents of policies sent to other hosts; NaN if no policy uses a coordinator. */
+export function agentMessages(run: MixResult): number {
+  return run.coordinator === undefined ? Number.NaN : sum(run.coordinator.hosts.map((host) => host.messages));
+}
+
+/** Bytes on the wire that left one end of a cable, headers included; NaN if there is no such cable. */
+export function wireBytes(run: MixResult, from: string, to: string): number {
+  return run.links.find((link) => link.from === from && link.to === to)?.bytes ?? Number.NaN;
+}

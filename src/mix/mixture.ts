@@ -3,8 +3,9 @@
  * repeats the run; the run itself takes a MixSpec (jobs.ts).
  */
 import type { TopologyName } from '../sim/network/topology.ts';
+import type { TrafficName } from '../verbs/labels.ts';
 import { parseApp } from './parse.ts';
-import { type AppSpec, DEFAULTS } from './spec.ts';
+import { type AppSpec, DEFAULTS, type Kind } from './spec.ts';
 
 /** One application: its parsed form, and the words that `--app` takes for it. */
 export interface MixApp {
@@ -31,6 +32,8 @@ export interface Mix {
   readonly topology?: TopologyName;
   /** What happens during the run, each as `TIME:ACTION`. */
   readonly at?: readonly string[];
+  /** Whether the result has the gauges of policies. Default false. */
+  readonly gauges?: boolean;
   readonly apps: readonly MixApp[];
 }
 
@@ -48,8 +51,21 @@ export function withKeys<Keys extends Pick<AppSpec, 'name' | 'class'>>(
   keys: Keys,
 ): MixApp & { readonly spec: Keys } {
   const more = Object.entries(keys).map(([key, value]) => `${key}=${value}`);
-  const separator = app.words.includes(':') ? ',' : ':';
-  return { spec: { ...app.spec, ...keys }, words: `${app.words}${separator}${more.join(',')}` };
+  return { spec: { ...app.spec, ...keys }, words: withWords(app.words, more.join(',')) };
+}
+
+const withWords = (words: string, more: string) => `${words}${words.includes(':') ? ',' : ':'}${more}`;
+
+const TRAFFIC: Readonly<Record<Kind, TrafficName>> = { B: 'bandwidth', M: 'throughput', D: 'latency' };
+
+/** The mixture, in which each application that declares no kind of traffic declares its own kind. */
+export function declared(mix: Mix): Mix {
+  const apps = mix.apps.map((app) => {
+    if (app.spec.traffic !== undefined) return app;
+    const traffic = TRAFFIC[app.spec.kind];
+    return { spec: { ...app.spec, traffic }, words: withWords(app.words, `kind=${traffic}`) };
+  });
+  return { ...mix, apps };
 }
 
 /** The mixture with these changes. Parameters of `set` add to those that the mixture has. */
@@ -70,7 +86,7 @@ export const quoted = (word: string) =>
 /** The command line that repeats a run. It is meant for people, and no code parses it. */
 export function commandOf(mix: Mix, seed: number): string {
   const { profile, set = {}, policy = 'none', onHosts = [], duration, warmup, topology, apps } = mix;
-  const { hosts = DEFAULTS.hosts, at = [] } = mix;
+  const { hosts = DEFAULTS.hosts, at = [], gauges = false } = mix;
   const words = ['isoverbs mix', `--profile ${profile}`];
   for (const [name, value] of Object.entries(set)) words.push(`--set ${name}=${value}`);
   for (const one of [policy, ...onHosts]) words.push(`--policy ${quoted(one)}`);
@@ -78,5 +94,6 @@ export function commandOf(mix: Mix, seed: number): string {
   if (hosts !== DEFAULTS.hosts) words.push(`--hosts ${hosts}`);
   if (topology !== undefined) words.push(`--topology ${topology}`);
   for (const step of at) words.push(`--at ${quoted(step)}`);
+  if (gauges) words.push('--gauges');
   return [...words, ...apps.map((app) => `--app ${app.words}`)].join(' ');
 }

@@ -86,6 +86,8 @@ export interface CoordinatorResult {
     readonly passes: number;
     /** Time that the coordinator's core was busy. */
     readonly busyNs: number;
+    /** Messages that the host's agents sent to those of other hosts. */
+    readonly messages: number;
   }[];
 }
 

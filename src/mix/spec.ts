@@ -151,6 +151,9 @@ export interface MixSpec {
   apps: readonly AppSpec[];
 }
 
+/** Points of a timeline on the command line. */
+export const TIMELINE_POINTS = 200;
+
 /** Defaults of the command line. */
 export const DEFAULTS: Readonly<Omit<MixSpec, 'apps'>> = Object.freeze({
   profile: 'cx6-100g',

@@ -248,7 +248,7 @@ describe('costs', () => {
     const { hosts, ...costs } = result.coordinator!;
     expect(costs).toEqual({ grantNs: 0, passNs: 380_000 });
     // When the contexts open, one decision is made and one waits.
-    expect(hosts).toEqual([0, 1].map((host) => ({ host, passes: 5, busyNs: 1_900_000 })));
+    expect(hosts).toEqual([0, 1].map((host) => ({ host, passes: 5, busyNs: 1_900_000, messages: 0 })));
   });
 
   test('while a host stalls, its coordinator decides nothing, and its members notice nothing', async () => {
@@ -295,10 +295,10 @@ describe('costs', () => {
     const result = await run([], apps, { policy: 'perf' });
     expect(result.coordinator).toMatchObject({ grantNs: 0, passNs: 0 });
     const [here, there] = result.coordinator!.hosts;
-    expect(here).toEqual({ host: 0, passes: expect.any(Number), busyNs: 0 });
+    expect(here).toEqual({ host: 0, passes: expect.any(Number), busyNs: 0, messages: 0 });
     expect(here.passes).toBeGreaterThan(0);
     // The peers post nothing.
-    expect(there).toEqual({ host: 1, passes: 0, busyNs: 0 });
+    expect(there).toEqual({ host: 1, passes: 0, busyNs: 0, messages: 0 });
     const { grantNs, passNs, livenessNs } = COORDINATOR_COSTS;
     const set = { grantNs, passNs, livenessNs };
     expect((await run([], apps, { policy: 'perf', set })).traceHash).toBe(result.traceHash);
@@ -319,8 +319,8 @@ describe('costs', () => {
     expect(json.coordinator).toEqual({
       ...{ grantNs: 3000, passNs: 2000 },
       hosts: [
-        { host: 0, passes: 1, busyNs: 2000 },
-        { host: 1, passes: 1, busyNs: 2000 },
+        { host: 0, passes: 1, busyNs: 2000, messages: 0 },
+        { host: 1, passes: 1, busyNs: 2000, messages: 0 },
       ],
     });
     expect((await command(...args)).out).not.toMatch(/^coordinator/m);

@@ -10,7 +10,7 @@ import { LIVE_DEFAULTS, type LiveResult, type LiveSpec } from '../../mix/live/sp
 import { parseApp, parsePolicy } from '../../mix/parse.ts';
 import type { AppResult, MixResult, QueuePairResult } from '../../mix/result.ts';
 import { runMix } from '../../mix/run.ts';
-import { DEFAULTS, type MixSpec, type QueuePairName } from '../../mix/spec.ts';
+import { DEFAULTS, type MixSpec, type QueuePairName, TIMELINE_POINTS } from '../../mix/spec.ts';
 import type { Departure } from '../../sim/egress/departure-log.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
@@ -36,9 +36,6 @@ interface Options extends MixWords {
 }
 
 const PROVIDERS: readonly string[] = ['sim', 'rdma-core'];
-
-/** Points of the plot. */
-const PLOT_POINTS = 200;
 
 /** Defaults for simulated devices. */
 const SIM_DEFAULTS: MixDefaults = {
@@ -227,7 +224,7 @@ function specOf(options: Options): MixSpec {
     }),
     ...(driver !== undefined && { driver: driver as DriverName }),
     payload,
-    ...((plot !== undefined || gauges === true) && { timelinePoints: PLOT_POINTS }),
+    ...((plot !== undefined || gauges === true) && { timelinePoints: TIMELINE_POINTS }),
     ...(gauges === true && { gauges }),
   };
 }
