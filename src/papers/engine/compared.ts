@@ -10,6 +10,20 @@ export type Policies = Readonly<Record<string, string>>;
 
 export const PERF: Policies = Object.freeze({ bare: 'none', perf: 'perf', paper: 'perf:paper' });
 
+/** `paper`: the rules as printed. */
+export const JUSTITIA: Policies = Object.freeze({
+  bare: 'none',
+  justitia: 'justitia',
+  paper: 'justitia:paper',
+});
+
+/** The same with these options of the policy, as `targetUs=1,chunkBytes=5000`. */
+export const justitiaWith = (options: string): Policies => ({
+  bare: 'none',
+  justitia: `justitia:${options}`,
+  paper: `justitia:paper,${options}`,
+});
+
 /** A mixture for each policy: `NAME bare`, `NAME perf`, `NAME paper`. Default profile: cx6-100g. */
 export function compared(
   policies: Policies,

@@ -316,7 +316,7 @@ const threeApplications: Claim = {
   title: 'File transfers like those of Crail, a key-value store like HERD, and rping',
   source: 'PeRF 5.3, fig. 16(a): rping waits less than 1 us longer',
   shows: ['perf-5.3-fig16a-crail'],
-  note: 'Stand-ins for the programs. Comparisons with Justitia require a policy Justitia.',
+  note: 'Stand-ins for the programs. justitia-applications compares them with Justitia.',
   mixes: {
     alone: mix('cx6-100g', RPING, { duration: '20ms', warmup: '2ms' }),
     all: mix(

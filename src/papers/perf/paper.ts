@@ -4,6 +4,7 @@ import * as claimsBareDevices from './claims-bare-devices.ts';
 import * as claimsBareMessageSizes from './claims-bare-message-sizes.ts';
 import * as claimsBareQueuePairs from './claims-bare-queue-pairs.ts';
 import * as claimsDevices from './claims-devices.ts';
+import * as claimsJustitia from './claims-justitia.ts';
 import * as claimsKnobs from './claims-knobs.ts';
 import * as claimsMessageIsolation from './claims-message-isolation.ts';
 import * as claimsNetwork from './claims-network.ts';
@@ -17,23 +18,7 @@ import * as figuresIsolation from './figures-isolation.ts';
 import * as figuresMotivation from './figures-motivation.ts';
 import * as figuresScale from './figures-scale.ts';
 
-const waiting = (id: string, title: string): NotShown => ({
-  ids: [id],
-  title,
-  why: 'waiting',
-  reason: 'the comparison requires a policy Justitia, which is not implemented yet',
-});
-
 const NOT_SHOWN: readonly NotShown[] = [
-  waiting('perf-1-headline', '2.04 times the throughput of Justitia'),
-  waiting('perf-5.1-justitia-cfg', 'Justitia with a threshold of 15 us: 86 Gbps, D_App 1.5 us'),
-  waiting('perf-5.2.2-fig8a-justitia', 'Justitia halves B_App alongside D_App'),
-  waiting('perf-5.2.2-fig8b-justitia', 'Justitia halves B_App and M_App'),
-  waiting('perf-5.2.2-fig8-justitiaR', 'Justitia with a threshold of 15 us gives B_App more'),
-  waiting('perf-5.2.3-fig9d-justitia', 'Justitia halves B_App_multi and M_App'),
-  waiting('perf-5.2.3-fig9ef', 'D_App waits a little longer than under Justitia'),
-  waiting('perf-5.3-fig16a-others', 'Crail, HERD and rping against Justitia'),
-  waiting('perf-5.3-fig16b', 'The same alongside background traffic'),
   {
     ids: [
       'perf-5.2.1-table2-d-vs-b',
@@ -81,6 +66,7 @@ export const PERF: Paper = {
       6: 'Compared with hardware priorities, and in a congested network',
       7: 'Large messages of different sizes; nothing to isolate',
       8: 'Dependence on the device',
+      10: 'Compared with Justitia',
     }),
   },
   notShown: NOT_SHOWN,
@@ -89,6 +75,7 @@ export const PERF: Paper = {
     ...claimsBareMessageSizes.CLAIMS,
     ...claimsBareQueuePairs.CLAIMS,
     ...claimsDevices.CLAIMS,
+    ...claimsJustitia.CLAIMS,
     ...claimsKnobs.CLAIMS,
     ...claimsMessageIsolation.CLAIMS,
     ...claimsNetwork.CLAIMS,
