@@ -22,7 +22,6 @@ const SOLVER =
   'a policy DRUM is not implemented yet; the figure shows its solver alone, which needs no device';
 const SIZES =
   'the rates exceed the link with the given sizes: 320 Kops of 0.5 MB are 1.3 Tbit/s, on a 40 Gbit/s link';
-const JUSTITIA = 'a policy Justitia is not implemented yet; this is one of its parameters';
 
 export const FIGURES_NOT_SHOWN: readonly NotShown[] = [
   never('Architecture and mechanism of PeRF', DRAWING, ...numbered('perf', '4 5a 5b 6a 6b')),
@@ -36,9 +35,6 @@ export const FIGURES_NOT_SHOWN: readonly NotShown[] = [
   never('Design and architecture of Justitia', DRAWING, ...numbered('justitia', '1 2 7 8 9')),
   never('The racks of the experiment', DRAWING, 'justitia-25a'),
   never('Justitia against LITE', 'LITE is not among the implemented systems', 'justitia-35', 'justitia-36'),
-  waiting('Application weights', JUSTITIA, 'justitia-37'),
-  waiting('Chunk sizes', JUSTITIA, 'justitia-38'),
-  waiting('Lifetime of reference latencies', JUSTITIA, 'justitia-39'),
   never('Architecture of RNICs and of Palos', DRAWING, ...numbered('palos', '1 4 5 6')),
   never('RDMA, the resource model and the architecture of DRUM', DRAWING, ...numbered('drum', '1 3 7')),
   waiting('Convergence and faults', SOLVER, ...numbered('drum', '4a 4b 5a 5b 6a 6b')),

@@ -3,7 +3,7 @@ import { gbps } from '../../mix/metrics.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';
 import { bandwidth, median, p99, rate } from '../engine/panels.ts';
-import { B, dareAndCrail, IB, L, NETWORK, type Network, on, T } from './kinds.ts';
+import { B, BY_FLOW, dareAndCrail, IB, L, NETWORK, type Network, on, T } from './kinds.ts';
 
 const figure11: Figure<Network> = {
   number: '11',
@@ -22,7 +22,10 @@ const figure12: Figure<Network> = {
   source: 'Justitia 6.1, fig. 12: a target of 10 us is met at the highest possible utilisation',
   x: NETWORK,
   mix: on('B:size=1MB,qps=4', L),
-  series: { alone: on(L) },
+  series: {
+    alone: on(L),
+    'justitia, 10 us': () => ({ policy: 'justitia:targetUs=10', duration: '120ms', warmup: '90ms' }),
+  },
   panels: [median<Network>('D'), p99<Network>('D'), bandwidth<Network>('B')],
 };
 
@@ -79,6 +82,7 @@ const figure16: Figure<string> = {
   number: '16',
   ...dareAndCrail,
   source: 'Justitia 6.1, fig. 16: under Justitia, the tail is 3.4 times better and Crail keeps 81 %',
+  series: { ...dareAndCrail.series, [BY_FLOW]: () => ({ policy: BY_FLOW }) },
 };
 
 export const FIGURES: readonly Figure[] = [

@@ -100,7 +100,7 @@ const figure23: Figure<string> = {
   source:
     'Justitia 6.4, fig. 23: Justitia improves the median 26.5 times and the tail 12.7 times, and guarantees 8/9',
   x: { title: '', values: [X] },
-  mix: () => onInfiniBand([...EIGHT_B, 'D:size=16,think=1us,count=8'], { duration: '60ms', warmup: '2ms' }),
+  mix: () => onInfiniBand([...EIGHT_B, 'D:size=16,think=1us,count=8'], { duration: '60ms', warmup: '20ms' }),
   series: { 'D alone': aloneInCluster },
   panels: [
     median('D', { log: true, paper: stated('D alone', '6.4', [[X, 1.3]]) }),
@@ -132,15 +132,15 @@ const incast = (apps: readonly string[]) =>
   onInfiniBand(apps, {
     hosts: SENDERS + 2,
     set: { linkGbps: 10, congestionControl: 'dcqcn' },
-    duration: '100ms',
-    warmup: '50ms',
+    duration: '200ms',
+    warmup: '150ms',
   });
 
 const figure24: Figure<string> = {
   number: '24',
   title: 'Incast of 32 senders with bandwidth applications and one with a latency application',
   source: 'Justitia 6.5, fig. 24: under Justitia, the tail is better and the total bandwidth still high',
-  note: "ConnectX-3 at 10 Gbps with DCQCN, one switch. D waits in the switch's queue, which a policy on the senders cannot see.",
+  note: "ConnectX-3 at 10 Gbps with DCQCN, one switch. D waits in the switch's queue, which perf on the senders cannot see; Justitia's receivers tell the senders.",
   x: { title: '', values: ['33 senders'] },
   mix: () => incast([`B:size=1MB,count=${SENDERS},host=0-${SENDERS - 1},to=${SENDERS + 1}`, D]),
   series: { 'D alone': () => incast([D]) },
@@ -169,10 +169,13 @@ const figure25b: Figure<string> = {
   title:
     '8 bandwidth applications and a latency application between two hosts, on a congested link between racks',
   source: 'Justitia 6.6, fig. 25(b): latency is lower than with congestion control alone',
-  note: 'In the paper, 24 more pairs of hosts congest uplinks of 160 Gbps. Here, one other pair congests a trunk of 10 Gbps, also under the policy. Under perf, the eight applications get less of the trunk than bare, and the other pair gets more; D has a better tail and a worse median.',
+  note: 'In the paper, 24 more pairs of hosts congest uplinks of 160 Gbps. Here, one other pair congests a trunk of 10 Gbps, also under the policy, except where a series names one pair. Under perf, the eight applications get less of the trunk than bare, and the other pair gets more; D has a better tail and a worse median.',
   x: { title: '', values: ['two racks'] },
   mix: () => racks([...PAIR, BACKGROUND]),
-  series: { 'D alone': () => racks(PAIR.slice(1)) },
+  series: {
+    'D alone': () => racks(PAIR.slice(1)),
+    'justitia on one pair': () => ({ policy: 'justitia', onHosts: ['@1=none', '@3=none'] }),
+  },
   panels: [median('D', { log: true }), p99('D', { log: true }), bandwidth('B'), bandwidth('others')],
 };
 

@@ -14,6 +14,7 @@ import * as figuresAnomalies from './figures-anomalies.ts';
 import * as figuresAppendices from './figures-appendices.ts';
 import * as figuresIsolation from './figures-isolation.ts';
 import * as figuresScale from './figures-scale.ts';
+import * as figuresSensitivity from './figures-sensitivity.ts';
 
 export const JUSTITIA: Paper = {
   key: 'justitia',
@@ -79,5 +80,6 @@ export const JUSTITIA: Paper = {
     ...figuresIsolation.FIGURES,
     ...figuresScale.FIGURES,
     ...figuresAppendices.FIGURES,
+    ...figuresSensitivity.FIGURES,
   ],
 };

@@ -1,4 +1,4 @@
-/** PeRF compared with Justitia, as PeRF configures it: rules as printed, 1,100 messages in a token of 1 MB. */
+/** PeRF compared with Justitia. */
 
 import { avgUs, gbps, mmps, p99Us } from '../../mix/metrics.ts';
 import type { Mix } from '../../mix/mixture.ts';
@@ -6,18 +6,12 @@ import type { MixResult } from '../../mix/result.ts';
 import type { Check, Claim, Runs } from '../engine/claim.ts';
 import { atLeast, atMost, below, equal, range, reported, rises } from '../engine/expect.ts';
 import { type MixOptions, mix } from '../engine/mix.ts';
+import { JUSTITIA_2US, JUSTITIA_15US, RISEN } from './justitia.ts';
 
-const CONFIGURED = 'justitia:paper,tokenMessages=1100';
-/** PeRF, Justitia, and the variant with a relaxed target (footnote 3). */
-export const JUSTITIA_2US = `${CONFIGURED},targetUs=2`;
-export const JUSTITIA_15US = `${CONFIGURED},targetUs=15`;
 const POLICIES = { perf: 'perf', justitia: JUSTITIA_2US, relaxed: JUSTITIA_15US } as const;
 type Word = keyof typeof POLICIES;
 
 const SHORT = { duration: '20ms', warmup: '2ms' };
-/** SafeUtil rises by 8 Gbps in 20 ms, so it needs 120 ms to MaxRate. */
-export const RISEN = { duration: '200ms', warmup: '150ms' };
-
 const FROM_R_MIN =
   'Justitia is measured for 18 ms, in which SafeUtil rises little above R_min, and Justitia_R after 150 ms, when it has risen.';
 

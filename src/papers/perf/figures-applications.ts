@@ -4,6 +4,7 @@ import { gbps } from '../../mix/metrics.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';
 import { average, bandwidth, latencies, p99, rate } from '../engine/panels.ts';
+import { JUSTITIA } from './justitia.ts';
 
 // The devices of PeRF, fig. 15.
 const DEVICES = { 'ConnectX-5, 40 Gbps': 'cx5-40g', 'ConnectX-6, 100 Gbps': 'cx6-100g' } as const;
@@ -62,7 +63,10 @@ const figure16a: Figure<string> = {
   note: 'Stand-ins with the same message sizes, not the programs themselves. rping waits 0.7 us longer under perf and 3 us longer under perf:paper.',
   x: { title: '', values: ['all three'] },
   mix: () => mix('cx6-100g', APPS, { duration: '20ms', warmup: '2ms' }),
-  series: { 'rping alone': () => ({ apps: APPS.slice(2) }) },
+  series: {
+    'rping alone': () => ({ apps: APPS.slice(2) }),
+    ...JUSTITIA,
+  },
   panels: [
     bandwidth('crail', { title: 'Bandwidth of Crail' }),
     rate('herd', { title: 'Message rate of HERD' }),
@@ -85,7 +89,10 @@ const figure16b: Figure<string> = {
   note: 'Stand-ins with the same message sizes, not the programs themselves.',
   x: { title: '', values: ['all four'] },
   mix: () => mix('cx6-100g', WITH_BACKGROUND, { hosts: 3, duration: '20ms', warmup: '2ms' }),
-  series: { 'perf:paper, 0_WAIT_UNIT 900': () => ({ policy: 'perf:paper,zeroWaitUnitBytes=900' }) },
+  series: {
+    'perf:paper, 0_WAIT_UNIT 900': () => ({ policy: 'perf:paper,zeroWaitUnitBytes=900' }),
+    ...JUSTITIA,
+  },
   panels: [
     {
       title: 'Bandwidth of Crail and the background',

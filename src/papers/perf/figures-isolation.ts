@@ -4,6 +4,7 @@ import { mmps } from '../../mix/metrics.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';
 import { average, bandwidth, latencies, p99, rate, stated } from '../engine/panels.ts';
+import { JUSTITIA, JUSTITIA_2US, RELAXED } from './justitia.ts';
 
 // Applications with one queue pair alongside an application with several: PeRF, figs. 9 and 10.
 const QPS = [2, 4, 8, 16];
@@ -51,8 +52,6 @@ const figure7b: Figure<string> = {
   panels: [bandwidth('B'), rate('M')],
 };
 
-const RELAXED = 'Justitia, 15 us';
-
 const figure8a: Figure<string> = {
   number: '8a',
   title: 'Message-level isolation: B_App and D_App',
@@ -60,6 +59,7 @@ const figure8a: Figure<string> = {
     'PeRF 5.2.2, fig. 8(a): Justitia halves B_App; relaxed to 15 us, it gives B_App about 86 Gbps and D_App 1.5 us (5.1)',
   x: { title: '', values: ['B and D'] },
   mix: () => mix('cx6-100g', ['B:size=1MiB', 'D:size=16,think=1us']),
+  series: JUSTITIA,
   panels: [
     bandwidth('B', {
       paper: [...stated('none', '2.3.1', [['B and D', 97.94]]), ...stated(RELAXED, '5.1', [['B and D', 86]])],
@@ -75,6 +75,7 @@ const figure8b: Figure<string> = {
   source: 'PeRF 5.2.2, fig. 8(b): Justitia halves both; PeRF keeps both high',
   x: { title: '', values: ['B and M'] },
   mix: () => mix('cx6-100g', ['B:size=1MiB', 'M:size=16']),
+  series: { 'Justitia, 2 us': () => ({ policy: JUSTITIA_2US }) },
   panels: [bandwidth('B'), rate('M')],
 };
 
