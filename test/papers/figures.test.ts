@@ -169,6 +169,15 @@ test('--policy replaces the policies; hardware series remain and keep what the m
   expect(commands.at(-1)).toContain('--set linkGbps=40 --set scheduler=ets --policy none');
 });
 
+test('applications declare their kind of traffic under Justitia, on all hosts or some, and not otherwise', () => {
+  const commands = (policy: string) => figureJobs([{ ...FIGURE, series: {} }], [1], [policy])[0].command;
+  expect(commands('justitia:paper,targetUs=2')).toContain('--app B:qps=1,kind=bandwidth');
+  expect(commands('token-bucket;justitia')).toContain('kind=bandwidth');
+  expect(commands('perf')).not.toContain('kind=');
+  const series = { some: () => ({ onHosts: ['@1=justitia'] }) };
+  expect(figureJobs([{ ...FIGURE, series }], [1], [])[0].command).toContain('kind=bandwidth');
+});
+
 test('the default is the bare device and every built-in policy', () => {
   expect(defaultPolicies()).toEqual(expect.arrayContaining(['none', 'perf', 'perf:paper']));
 });

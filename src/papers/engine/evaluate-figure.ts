@@ -70,7 +70,7 @@ function runsOf(figure: NamedFigure, chosen: readonly string[] | undefined): Run
 /** Justitia paces applications that declare nothing. Other policies get the figure's applications as they are. */
 function asPolicyAsks(mix: Mix): Mix {
   const policies = [mix.policy ?? 'none', ...(mix.onHosts ?? []).map((one) => one.replace(/^@[^=]*=/, ''))];
-  return policies.some((policy) => /^justitia(:|;|$)/.test(policy)) ? declared(mix) : mix;
+  return policies.some((policy) => /(^|;)justitia([:;]|$)/.test(policy)) ? declared(mix) : mix;
 }
 
 /** Every run that the figures need, possibly with duplicates. */

@@ -2,18 +2,10 @@
 
 import { gbps, mmps, p99Us, wireBytes } from '../../mix/metrics.ts';
 import type { Check, Claim, Runs } from '../engine/claim.ts';
-import { compared, JUSTITIA, justitiaWith } from '../engine/compared.ts';
+import { compared } from '../engine/compared.ts';
 import { atLeast, closedForm, falls, range, reported, rises } from '../engine/expect.ts';
 import { mix } from '../engine/mix.ts';
-import { b, d, m, ofBoth } from './declared.ts';
-
-/** Without the bare device. */
-const RULES = { justitia: JUSTITIA.justitia, paper: JUSTITIA.paper };
-
-const withOptions = (options: string) => {
-  const { justitia, paper } = justitiaWith(options);
-  return { justitia, paper };
-};
+import { b, d, m, ofBoth, RULES, rulesWith } from './declared.ts';
 
 const WITH_D = [b('size=1MB,count=2'), m(), d('size=16,think=1us,count=2')];
 const WITHOUT_D = [b('size=3MB'), m()];
@@ -35,13 +27,13 @@ const defaults: Claim = {
   mixes: {
     ...compared(RULES, 'with D', WITH_D, RUN),
     ...compared(
-      withOptions(`${SPELLED},latencyCounts=one,granularity=application`),
+      rulesWith(`${SPELLED},latencyCounts=one,granularity=application`),
       'with D spelled',
       WITH_D,
       RUN,
     ),
     ...compared(RULES, 'without D', WITHOUT_D, RUN),
-    ...compared(withOptions(`${SPELLED},chunks=fixed`), 'without D spelled', WITHOUT_D, RUN),
+    ...compared(rulesWith(`${SPELLED},chunks=fixed`), 'without D spelled', WITHOUT_D, RUN),
   },
   checks: ['with D', 'without D'].flatMap((name) =>
     ofBoth(
@@ -71,7 +63,7 @@ const tokenExample: Claim = {
   mixes: Object.assign(
     {},
     ...Object.entries({ b: [b()], m: [m()], 'b m': [b(), m()] }).map(([name, apps]) =>
-      compared(withOptions(`maxGbps=${EXAMPLE.gbps},tokenMessages=${EXAMPLE.ops}`), name, apps, EXAMPLE_RUN),
+      compared(rulesWith(`maxGbps=${EXAMPLE.gbps},tokenMessages=${EXAMPLE.ops}`), name, apps, EXAMPLE_RUN),
     ),
   ),
   checks: [
@@ -123,7 +115,7 @@ const chunkSize: Claim = {
     ...Object.assign(
       {},
       ...CHUNKS.map((bytes) =>
-        compared(withOptions(`targetUs=0.5,chunkBytes=${bytes}`), `${bytes}`, [HEAVY, d()], {
+        compared(rulesWith(`targetUs=0.5,chunkBytes=${bytes}`), `${bytes}`, [HEAVY, d()], {
           profile: 'cx3-56g',
           duration: '30ms',
           warmup: '10ms',

@@ -2,22 +2,28 @@
 
 import { gauge, gbps, mean, unevenness } from '../../mix/metrics.ts';
 import type { Check, Claim, Runs } from '../engine/claim.ts';
-import { compared, factor, JUSTITIA, justitiaWith } from '../engine/compared.ts';
+import { compared, factor, JUSTITIA } from '../engine/compared.ts';
 import { atLeast, atMost, closedForm, equal, range } from '../engine/expect.ts';
 import { mix } from '../engine/mix.ts';
-import { b, CAP, d, judged, ofBoth, SETTLED } from './declared.ts';
+import { b, CAP, d, judged, ofBoth, RULES, rulesWith, SETTLED } from './declared.ts';
 
 /** No ConnectX meets it, so SafeUtil is the guaranteed rate. */
-const UNREACHABLE = justitiaWith('targetUs=0.5');
+const UNREACHABLE = 'targetUs=0.5';
 
-/** Bandwidth applications, what follows from their weights, and the latency applications, which count as one. */
-const MIXES = [
+/** Applications, and the share of MaxRate that follows from their weights. Latency applications count as one by default. */
+const MIXES: readonly { name: string; apps: string[]; share: number; options?: string }[] = [
   { name: '1 B and D', apps: [b(), d()], share: 1 / 2 },
   { name: '8 B and D', apps: [b('size=1MB,count=8'), d()], share: 8 / 9 },
   {
     name: '8 B and 8 D',
     apps: [b('size=1MB,count=8'), d('size=16,think=1us,count=8')],
     share: 8 / 9,
+  },
+  {
+    name: '8 B and 8 D, counted by weight',
+    apps: [b('size=1MB,count=8'), d('size=16,think=1us,count=8')],
+    share: 8 / 16,
+    options: 'latencyCounts=weight',
   },
   ...[1, 2, 4].map((weight) => ({
     name: `4 B of weight ${weight} and D`,
@@ -42,7 +48,12 @@ const guaranteedRates: Claim = {
     ...compared(JUSTITIA, 'b', b(), { duration: '20ms', warmup: '2ms' }),
     ...Object.assign(
       {},
-      ...MIXES.map(({ name, apps }) => compared(UNREACHABLE, name, apps, { ...SETTLED, gauges: true })),
+      ...MIXES.map(({ name, apps, options }) =>
+        compared(rulesWith([UNREACHABLE, options].filter(Boolean).join(',')), name, apps, {
+          ...SETTLED,
+          gauges: true,
+        }),
+      ),
     ),
   },
   checks: [
@@ -96,7 +107,7 @@ const half: Claim = {
     {},
     ...DEVICES.flatMap((profile) => [
       { [`b ${profile}`]: mix(profile, b(), { duration: '10ms' }) },
-      compared(JUSTITIA, profile, [b(), d()], { ...SETTLED, profile }),
+      compared(RULES, profile, [b(), d()], { ...SETTLED, profile }),
     ]),
   ),
   checks: DEVICES.flatMap((profile) =>

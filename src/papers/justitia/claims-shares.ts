@@ -5,7 +5,7 @@ import type { Check, Claim } from '../engine/claim.ts';
 import { compared, factor, JUSTITIA } from '../engine/compared.ts';
 import { atLeast, atMost, range } from '../engine/expect.ts';
 import { mix } from '../engine/mix.ts';
-import { b, judged, m, ofBoth } from './declared.ts';
+import { b, judged, m, ofBoth, RULES } from './declared.ts';
 
 /** Profiles, and the least part of the bare total that may remain. */
 const DEVICES = [
@@ -32,7 +32,7 @@ const halves: Claim = {
         [`b ${profile}`]: mix(profile, b(), LONG),
         [`m ${profile}`]: mix(profile, m(), LONG),
       },
-      compared(JUSTITIA, profile, [b(), m()], { ...LONG, profile }),
+      compared(RULES, profile, [b(), m()], { ...LONG, profile }),
     ]),
   ),
   checks: DEVICES.flatMap(([profile]) => [
@@ -132,7 +132,7 @@ const manyB: Claim = {
 
 const manyApps = (count: number) => m(`size=16,batch=64,count=${count}`);
 
-const { bare, ...RULES } = JUSTITIA;
+const { bare } = JUSTITIA;
 
 const THROUGHPUT_APPS = Object.assign(
   {},

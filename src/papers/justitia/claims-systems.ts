@@ -5,7 +5,7 @@ import type { Claim, Runs } from '../engine/claim.ts';
 import { compared, factor, JUSTITIA, justitiaWith } from '../engine/compared.ts';
 import { atMost, falls, range, reported, rises } from '../engine/expect.ts';
 import { mix } from '../engine/mix.ts';
-import { b, d, m, ofBoth, SETTLED } from './declared.ts';
+import { b, d, m, ofBoth, RULES, SETTLED } from './declared.ts';
 
 const RUN = { ...SETTLED, profile: 'cx3-56g' };
 
@@ -120,9 +120,9 @@ const storageHalf: Claim = {
   note: 'A stand-in with one bandwidth application and one queue pair.',
   mixes: {
     b: mix('cx3-56g', b(), { duration: '10ms' }),
-    ...compared(JUSTITIA, '4 threads', [b(), rpc(4)], { ...RUN, duration: '22ms', warmup: '2ms' }),
-    ...compared(JUSTITIA, '2 threads', [b(), rpc(2)], { ...RUN, duration: '22ms', warmup: '2ms' }),
-    ...compared(JUSTITIA, 'single', [b(), SINGLE_RPC], RUN),
+    ...compared(RULES, '4 threads', [b(), rpc(4)], { ...RUN, duration: '22ms', warmup: '2ms' }),
+    ...compared(RULES, '2 threads', [b(), rpc(2)], { ...RUN, duration: '22ms', warmup: '2ms' }),
+    ...compared(RULES, 'single', [b(), SINGLE_RPC], RUN),
   },
   checks: ['4 threads', '2 threads', 'single'].flatMap(storage),
 };

@@ -3,10 +3,10 @@
 import { gauge, gbps, mean, mmps, p50Us, p99Us, shareOf } from '../../mix/metrics.ts';
 import type { MixResult } from '../../mix/result.ts';
 import type { Check, Claim, Runs } from '../engine/claim.ts';
-import { compared, factor, JUSTITIA, justitiaWith } from '../engine/compared.ts';
+import { compared, factor, JUSTITIA } from '../engine/compared.ts';
 import { atLeast, atMost, below, closedForm, type Expectation, equal, reported } from '../engine/expect.ts';
 import { mix } from '../engine/mix.ts';
-import { ARRIVALS, ARRIVING, b, CAP, d, judged, m, ofBoth, SETTLED } from './declared.ts';
+import { ARRIVALS, ARRIVING, b, CAP, d, judged, m, ofBoth, RULES, rulesWith, SETTLED } from './declared.ts';
 
 /** The part of the time in which SafeUtil is R_min. */
 function timeAtRMin(run: MixResult): number {
@@ -28,7 +28,7 @@ const safeUtil: Claim = {
     'as printed halve SafeUtil every 20 us while the window has its bad samples, so they fall to R_min each time.',
   mixes: {
     b: mix('cx6-100g', b(), { duration: '10ms' }),
-    ...compared({ justitia: JUSTITIA.justitia, paper: JUSTITIA.paper }, 'b d', [b(), d()], {
+    ...compared(RULES, 'b d', [b(), d()], {
       duration: '300ms',
       warmup: '200ms',
       gauges: true,
@@ -74,7 +74,7 @@ const belowFloor: Claim = {
   shows: ['justitia-6-targets'],
   note: 'Results of mixtures do not contain warnings: that there is exactly one is a test of the policy.',
   smoke: true,
-  mixes: compared(JUSTITIA, 'b d', [b(), d()], { ...SETTLED, profile: 'cx4-40g', gauges: true }),
+  mixes: compared(RULES, 'b d', [b(), d()], { ...SETTLED, profile: 'cx4-40g', gauges: true }),
   checks: [
     ...judged({ what: 'mean SafeUtil, relative to R_min', unit: 'x', expect: equal(0.03) }, (runs, word) => {
       const run = runs[`b d ${word}`];
@@ -102,7 +102,7 @@ const relaxed: Claim = {
     {},
     ...DEVICES.flatMap((profile) => [
       { [`b ${profile}`]: mix(profile, b('size=1MB,qps=4'), { duration: '10ms' }) },
-      compared(justitiaWith(`targetUs=${RELAXED_US}`), profile, [b('size=1MB,qps=4'), d()], {
+      compared(rulesWith(`targetUs=${RELAXED_US}`), profile, [b('size=1MB,qps=4'), d()], {
         profile,
         duration: '120ms',
         warmup: '90ms',

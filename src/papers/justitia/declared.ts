@@ -1,6 +1,7 @@
 /** The applications of Justitia's claims, which declare what they are, and checks of both rule sets. */
 import type { MixResult } from '../../mix/result.ts';
 import type { Check, Runs } from '../engine/claim.ts';
+import { JUSTITIA, justitiaWith, type Policies } from '../engine/compared.ts';
 import { type Expectation, reported } from '../engine/expect.ts';
 
 /** A latency application; `keys` in the words of `isoverbs mix`. */
@@ -17,6 +18,15 @@ export const ARRIVALS = [
   d(),
 ];
 export const ARRIVING = { duration: '550ms', warmup: '500ms', gauges: true };
+
+/** Both rule sets, without the bare device. */
+export const RULES: Policies = { justitia: JUSTITIA.justitia, paper: JUSTITIA.paper };
+
+/** The same with these options of the policy. */
+export function rulesWith(options: string): Policies {
+  const { justitia, paper } = justitiaWith(options);
+  return { justitia, paper };
+}
 
 /** MaxRate as a share of the measured maximum while a latency application exists. */
 export const CAP = 0.97;
