@@ -351,6 +351,14 @@ describe('agents out of order', () => {
     expect(splits(await run(['0us:agent 1 down', '4ms:agent up'], APPS, o))).toBe('its messages are split');
   });
 
+  test('the result has the number of messages that the agents of each host sent', async () => {
+    const sent = (result: Awaited<ReturnType<typeof run>>) =>
+      result.coordinator!.hosts.map(({ messages }) => messages);
+    // Each report is answered.
+    expect(Math.min(...sent(await run([], APPS, o)))).toBeGreaterThan(0);
+    expect(sent(await run(['0us:agent 0 down', '0us:agent 1 down'], APPS, o))).toEqual([0, 0]);
+  });
+
   test('with --set agentLoss=0.5, reports are repeated until they arrive', async () => {
     expect(splits(await run([], APPS, { ...o, set: { agentLoss: 0.5 } }))).toBe('its messages are split');
     expect(splits(await run([], APPS, { ...o, set: { agentLoss: 1 } }))).toBe('left alone');
