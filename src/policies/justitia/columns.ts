@@ -38,6 +38,7 @@ export const RATE_GRANTS: readonly Column[] = [
   column('falls', 'times', Number.MAX_SAFE_INTEGER),
   // Of the device only: MaxRate, and what the agent must know of the rules.
   column('maxGbps', 'Gbit/s on the wire', MAX_GBPS),
+  column('targetNs', 'ns', Number.MAX_VALUE),
   column('refPeriodNs', 'ns; 0: no reference flows', Number.MAX_VALUE),
   column('refCount', 'messages', 2 ** 30),
   // Messages of a window before it has an estimate.
@@ -45,7 +46,8 @@ export const RATE_GRANTS: readonly Column[] = [
   column('seed', 'number', 2 ** 32),
   column('countsLatencyOnce', '0 or 1', 1),
   // Of the device only, written by the agent: the estimate in ns; the part of the device's rate that the receivers allow
-  // (1: all); the weight of READs of other hosts; and 1: latency applications of other hosts talk to this one.
+  // (1: all); the weight of READs of other hosts; and 1: latency applications talk to this host, or to
+  // one to which it sends.
   column('estimateNs', 'ns', Number.MAX_VALUE),
   column('receiverPart', 'part of maxGbps', 1, 1),
   column('readWeight', 'weight', MAX_WEIGHT),

@@ -154,6 +154,8 @@ class Rates implements Decider<RateRules> {
   private metNs = 0;
   private hadLatency = false;
   private isUnmet = false;
+  /** The part that the receivers last allowed. */
+  private receiverPart = 1;
   /** Whether nothing is sent that is paced, so that estimates say nothing about SafeUtil. */
   private isIdle = true;
 
@@ -186,14 +188,23 @@ class Rates implements Decider<RateRules> {
     const weight = all || 1;
     const rMinGbps = Math.min(weight / (weight + latency), this.read('receiverPart')) * maxGbps;
     this.isIdle = all === 0;
+    this.followReceivers();
     this.adapt(rules, latency > 0 ? rMinGbps : Number.NaN, maxGbps, nowNs);
     this.write('maxGbps', maxGbps);
     this.write('rMinGbps', rMinGbps);
     this.grant(rules, latency > 0, all, changed);
   }
 
+  /** Receivers that allow less than before would otherwise wait for SafeUtil to come down. */
+  private followReceivers(): void {
+    const part = this.read('receiverPart');
+    if (part < this.receiverPart) this.safeUtilGbps *= part / this.receiverPart;
+    this.receiverPart = part;
+  }
+
   /** Tells the agent what it must know of the rules. */
-  private publish({ isPaper, refPeriodNs, refCount, seed, countsLatencyOnce }: RateRules): void {
+  private publish({ isPaper, targetNs, refPeriodNs, refCount, seed, countsLatencyOnce }: RateRules): void {
+    this.write('targetNs', targetNs);
     this.write('refPeriodNs', refPeriodNs);
     this.write('refCount', refCount);
     this.write('refLeast', isPaper ? 1 : LEAST_SAMPLES);

@@ -23,6 +23,8 @@ import {
 const REFERENCE_BYTES = 10;
 /** The part by which the time between two of them varies, so that they do not fall into step with other traffic. */
 const JITTER = 0.25;
+/** The part of messages that may be late. */
+const LATE_PART = 0.01;
 /** Updates are repeated at this interval, then at ever longer ones. */
 const RETRY_NS = 1e6;
 const MAX_RETRY_NS = 1e8;
@@ -55,6 +57,8 @@ interface Peer {
   allows: Update;
   /** Null: no reference flow. */
   tail: TailEstimator | null;
+  /** How many of its samples were above the target. */
+  late: number;
   // Sums over the flows to this peer.
   sends: number;
   reads: number;
@@ -157,6 +161,7 @@ export class ReferenceFlows implements Agent {
       allowed: noUpdate(SHARES),
       allows: noUpdate(SHARES),
       tail: null,
+      late: 0,
       sends: 0,
       reads: 0,
       hasLatency: false,
@@ -210,7 +215,8 @@ export class ReferenceFlows implements Agent {
     const outgoing = local.sends + reads + (hasLatency || local.hasLatency ? 1 : 0);
     this.peers.forEach((peer, number) => {
       if (peer === undefined) return;
-      const isNews = this.renew(peer.allowed, false, 1 / Math.max(1, incoming), 1 / Math.max(1, outgoing));
+      const [one, other] = [1 / Math.max(1, incoming), 1 / Math.max(1, outgoing)];
+      const isNews = this.renew(peer.allowed, hasLatency || local.hasLatency, one, other);
       if (isNews && isActive(peer)) this.send(number, peer, SHARES, out);
     });
   }
@@ -233,7 +239,7 @@ export class ReferenceFlows implements Agent {
     for (const peer of this.peers) {
       if (peer === undefined) continue;
       readWeight += peer.heard.second;
-      if (peer.heard.hasLatency) hasRemoteLatency = 1;
+      if (peer.heard.hasLatency || (peer.allows.hasLatency && peer.sends > 0)) hasRemoteLatency = 1;
     }
     const hasNews = [
       this.write('readWeight', readWeight),
@@ -253,7 +259,13 @@ export class ReferenceFlows implements Agent {
     const falls = this.read('falls');
     if (falls === this.falls) return;
     this.falls = falls;
-    for (const peer of this.peers) peer?.tail?.clear();
+    for (const peer of this.peers) if (peer) this.restart(peer);
+  }
+
+  /** Begins a new window. */
+  private restart(peer: Peer): void {
+    peer.tail?.clear();
+    peer.late = 0;
   }
 
   /**
@@ -287,10 +299,11 @@ export class ReferenceFlows implements Agent {
 
   /** Begins or ends the reference flow to a peer. */
   private keepFlow(number: number, peer: Peer, out: AgentActions): void {
-    const isWanted = peer.hasLatency || peer.heard.hasLatency;
+    const isWanted = peer.hasLatency || peer.heard.hasLatency || (peer.allows.hasLatency && peer.sends > 0);
     if (isWanted === (peer.tail !== null)) return;
     if (isWanted) {
       peer.tail = new TailEstimator({ windowSamples: this.read('refCount') });
+      peer.late = 0;
       this.planProbe(number, out);
       return;
     }
@@ -317,21 +330,26 @@ export class ReferenceFlows implements Agent {
   }
 
   onProbe(number: number, latencyNs: number, out: AgentActions): void {
-    const tail = this.peers[number]?.tail;
-    if (!tail) return;
-    tail.add(latencyNs);
+    const peer = this.peers[number];
+    if (!peer?.tail) return;
+    peer.tail.add(latencyNs);
+    // A lost message took too long.
+    if (!(latencyNs <= this.read('targetNs'))) peer.late++;
     this.estimate();
     this.decideNow(out, false);
   }
 
-  /** Publishes the tail of the worst receiver, once all have enough samples. */
+  /**
+   * Publishes the tail of the worst receiver, of those with enough samples. A tail is too long whatever follows as soon
+   * as more than 1 % of that number were.
+   */
   private estimate(): void {
     const least = this.read('refLeast');
     let [worst, worstNs] = [-1, 0];
     for (let number = 0; number < this.peers.length; number++) {
-      const tail = this.peers[number]?.tail;
-      if (!tail || tail.count < least) continue;
-      const ns = tail.valueNs();
+      const peer = this.peers[number];
+      if (!peer?.tail || (peer.tail.count < least && peer.late <= LATE_PART * least)) continue;
+      const ns = peer.tail.valueNs();
       if (ns > worstNs) [worst, worstNs] = [number, ns];
     }
     this.write('estimateNs', worstNs);

@@ -20,7 +20,7 @@ export interface Update {
   number: number;
   /** The number of the last message of the other kind that arrived; 0: none. */
   confirmed: number;
-  /** DEMAND: latency applications talk to the peer. */
+  /** Latency applications talk to the peer (DEMAND), or are at this host or talk to it (SHARES). */
   hasLatency: boolean;
   /** DEMAND: the weight that sends to the peer, and that READs from it. SHARES: the part of the rate for a unit of each. */
   first: number;
