@@ -1,7 +1,39 @@
+/** What `isoverbs calibrate` measures between two devices. No device reports it, so it comes from a facts file. */
+export interface MeasuredFacts {
+  /** The rate of long messages on the wire, of one queue pair or several, in Gbit/s. */
+  readonly maxGbps: number | null;
+  /** Millions of short messages per second: of the whole NIC, and of one queue pair. */
+  readonly maxMmps: number | null;
+  readonly qpMmps: number | null;
+  /**
+   * The rates on the wire that one queue pair reaches with messages of these sizes, a few in flight. Ascending by size;
+   * never empty.
+   */
+  readonly chunks: readonly ChunkRate[] | null;
+  /** The p99 latency of short WRITEs on an idle NIC, in nanoseconds, by the GID of the peer as text. */
+  readonly tailNs: Readonly<Record<string, number>> | null;
+}
+
+/** The rate on the wire that chunks of a size reach, in Gbit/s. */
+export interface ChunkRate {
+  readonly chunkBytes: number;
+  readonly gbps: number;
+}
+
+/** The measured facts of a device that was not calibrated. */
+export const UNMEASURED: MeasuredFacts = {
+  maxGbps: null,
+  maxMmps: null,
+  qpMmps: null,
+  chunks: null,
+  tailNs: null,
+};
+
 /**
- * Facts about a NIC that no verb reports but policies use: rates and sizes of its pipeline. Unknown facts are null.
+ * Facts about a NIC that no verb reports but policies use: rates and sizes of its pipeline, and what was measured.
+ * Unknown facts are null.
  */
-export interface NicFacts {
+export interface NicFacts extends MeasuredFacts {
   readonly linkGbps: number | null;
   /** Path MTU of the port, and the headers and gaps of each packet on the wire. */
   readonly mtuBytes: number | null;

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { describeNic, linkGbpsOf } from '../../src/providers/rdma-core/nic.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
+import { UNMEASURED } from '../../src/verbs/nic.ts';
 import type { PortAttr } from '../../src/verbs/types.ts';
 
 const port = (activeWidth: number, activeSpeed: number) =>
@@ -40,6 +41,7 @@ describe('describeNic() and linkGbpsOf()', () => {
         // 150 + 2 x 500 and 100 + 500 ns to the NIC, then one processing step, the round trip, and the completion.
         latencyNs: 1150 + 100 + 2 * 150 + 250,
         handoverNs: wait ? 600 + 100 + 2 * 150 + 250 : null,
+        ...UNMEASURED,
       });
     }
   });

@@ -1,13 +1,14 @@
-/** How fast a device sends a message that is cut into chunks, by the size of the chunk. */
+/** Picks chunks from a NIC's dictionary, as Justitia does (section 4.3 of its paper). */
+import type { NicFacts } from '../../verbs/nic.ts';
 
-/** A size of chunks, and the rate that a queue pair reaches with it. */
-export interface PacedChunk {
-  readonly chunkBytes: number;
-  readonly gbps: number;
-}
-
-/** The smallest chunk that reaches a rate; `fallbackBytes` if none does. @param chunks ascending by size */
-export function chunkFor(chunks: readonly PacedChunk[], gbps: number, fallbackBytes: number): number {
+/**
+ * The smallest chunk whose measured rate reaches a rate; the largest chunk of the dictionary if none does.
+ * @param chunks the dictionary of a NIC, ascending by size; null: unknown
+ * @param gbps the rate to reach, in Gbit/s on the wire
+ * @param fallbackBytes returned without a dictionary
+ */
+export function chunkFor(chunks: NicFacts['chunks'], gbps: number, fallbackBytes: number): number {
+  if (chunks === null || chunks.length === 0) return fallbackBytes;
   for (const chunk of chunks) if (chunk.gbps >= gbps) return chunk.chunkBytes;
-  return fallbackBytes;
+  return chunks[chunks.length - 1].chunkBytes;
 }

@@ -1,6 +1,7 @@
 /** Parts that policies are built from: typed columns, O(1), and nothing allocated per request (docs/policies.md). */
 export { Bucket, type BucketOptions } from '../../shim/limits/bucket.ts';
 export { plainRun } from '../../shim/plain-requests.ts';
+export { chunkFor } from './chunks.ts';
 export { byContext, byQueuePair, byTenant, Entities, type EntityRules } from './entities.ts';
 export { type Order, Puller, type PullerOptions, STALL_NS } from './puller.ts';
 export { NONE, RunQueue } from './run-queue.ts';

@@ -5,32 +5,27 @@
  * which bitmaps of occupied buckets find.
  */
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
-import { ABSENT, OCCUPANCY_SIZE, Occupancy } from './occupancy.ts';
+import { ABSENT, addTo, atOrAfter, atOrBefore, deleteFrom, SET_SIZE, SET_WORDS } from './bitmap.ts';
 
 /** Buckets of a page. */
-const PAGE = OCCUPANCY_SIZE;
+const PAGE = SET_SIZE;
 const PAGE_BITS = 12;
 const SLOT_MASK = PAGE - 1;
+/** A page has a count for each bucket, and the set of buckets whose count is not 0. */
+const PAGE_WORDS = PAGE + SET_WORDS;
+const FIRST_PAGES = 4;
 
 /** The largest value in nanoseconds (16.8 ms). Larger values and lost samples count as this one. */
-export const TAIL_LIMIT_NS = PAGE * OCCUPANCY_SIZE - 1;
+export const TAIL_LIMIT_NS = PAGE * SET_SIZE - 1;
 
-/** Windows need 4 bytes a sample. */
 const MAX_WINDOW = 2 ** 24;
 
 /** What an estimator estimates. */
 export interface TailEstimatorOptions {
-  /** Samples of the window: 1 to 2^24. */
+  /** Samples of the window: 1 to 2^24, of 4 bytes each. */
   readonly windowSamples: number;
   /** Above 0, at most 100; default 99. */
   readonly percentile?: number;
-}
-
-/** The counts of 4096 neighbouring values. */
-class Page {
-  readonly counts = new Int32Array(PAGE);
-  readonly occupied = new Occupancy();
-  samples = 0;
 }
 
 /** The percentile of the last samples, by nearest rank. */
@@ -40,10 +35,14 @@ export class TailEstimator {
   private readonly ring: Int32Array;
   private next = 0;
   private samples = 0;
-  private readonly pages: (Page | null)[] = new Array(OCCUPANCY_SIZE).fill(null);
-  private readonly occupiedPages = new Occupancy();
-  /** Empty pages, for the next values. */
-  private readonly free: Page[] = [];
+  /** Offset of each page in `store`; ABSENT without samples in it. */
+  private readonly pageAt = new Int32Array(SET_SIZE).fill(ABSENT);
+  private readonly usedPages = new Int32Array(SET_WORDS);
+  /** All pages in one column: several objects would take twice the time. */
+  private store = new Int32Array(FIRST_PAGES * PAGE_WORDS);
+  private storedPages = 0;
+  /** Offsets of empty pages. */
+  private readonly freePages: number[] = [];
   /** Rank of the percentile among the samples, from 1. */
   private rank = 0;
   /** Bucket of the percentile, and the number of samples below it. */
@@ -76,28 +75,20 @@ export class TailEstimator {
    * sample, which counts as TAIL_LIMIT_NS. So do larger values. Negative values count as 0.
    */
   add(ns: number): void {
-    const { ring } = this;
-    const bucket = !(ns < TAIL_LIMIT_NS) ? TAIL_LIMIT_NS : ns > 0 ? (ns + 0.5) | 0 : 0;
-    if (this.samples === ring.length) {
-      this.remove(ring[this.next]);
-    } else {
-      this.samples++;
-      this.rank = this.rankOf(this.samples);
-    }
-    ring[this.next] = bucket;
-    if (++this.next === ring.length) this.next = 0;
+    const { ring, next } = this;
+    const bucket = ns < TAIL_LIMIT_NS ? (ns > 0 ? (ns + 0.5) | 0 : 0) : TAIL_LIMIT_NS;
+    if (this.samples === ring.length) this.remove(ring[next]);
+    else this.grow();
+    ring[next] = bucket;
+    this.next = next + 1 === ring.length ? 0 : next + 1;
     this.insert(bucket);
-    if (this.samples === 1) {
-      this.at = bucket;
-      this.below = 0;
-    } else {
-      this.settle();
-    }
+    // Most samples do not move the pointer.
+    if (this.below >= this.rank || this.below + this.countAt(this.at) < this.rank) this.settle();
   }
 
   /** Forgets all samples. */
   clear(): void {
-    // The oldest sample is at 0 unless the window is full, and then the order does not matter.
+    // The window is full, or its samples begin at 0.
     for (let i = 0; i < this.samples; i++) this.remove(this.ring[i]);
     this.next = 0;
     this.samples = 0;
@@ -110,37 +101,47 @@ export class TailEstimator {
     return this.samples === 0 ? Number.NaN : this.at;
   }
 
-  private rankOf(samples: number): number {
-    // Less than the rounding error of a percentile such as 99.9 must not lead to the next rank.
-    return Math.max(1, Math.ceil((this.percentile * samples) / 100 - 1e-6));
+  /** The path of a window that is not full yet, which V8 would otherwise count against inlining the rest of `add`. */
+  private grow(): void {
+    this.samples++;
+    // A rounding error, as in 99.9 * 1000, must not lead to the next rank.
+    this.rank = Math.max(1, Math.ceil((this.percentile * this.samples) / 100 - 1e-6));
   }
 
   private insert(bucket: number): void {
-    const index = bucket >>> PAGE_BITS;
     const slot = bucket & SLOT_MASK;
-    const page = this.pages[index] ?? this.occupy(index);
-    page.samples++;
-    if (page.counts[slot]++ === 0) page.occupied.add(slot);
+    let page = this.pageAt[bucket >>> PAGE_BITS];
+    if (page === ABSENT) page = this.addPage(bucket >>> PAGE_BITS);
+    const { store } = this;
+    if (store[page + slot]++ === 0) addTo(store, page + PAGE, slot);
     if (bucket < this.at) this.below++;
   }
 
   private remove(bucket: number): void {
-    const index = bucket >>> PAGE_BITS;
+    const { store } = this;
     const slot = bucket & SLOT_MASK;
-    const page = this.pages[index] as Page;
-    if (--page.counts[slot] === 0) page.occupied.delete(slot);
+    const page = this.pageAt[bucket >>> PAGE_BITS];
     if (bucket < this.at) this.below--;
-    if (--page.samples > 0) return;
-    this.pages[index] = null;
-    this.occupiedPages.delete(index);
-    this.free.push(page);
+    if (--store[page + slot] !== 0) return;
+    if (deleteFrom(store, page + PAGE, slot)) this.freePage(bucket >>> PAGE_BITS);
   }
 
-  private occupy(index: number): Page {
-    const page = this.free.pop() ?? new Page();
-    this.pages[index] = page;
-    this.occupiedPages.add(index);
+  private addPage(index: number): number {
+    const page = this.freePages.pop() ?? this.storedPages++ * PAGE_WORDS;
+    this.pageAt[index] = page;
+    addTo(this.usedPages, 0, index);
+    if (page === this.store.length) {
+      const smaller = this.store;
+      this.store = new Int32Array(2 * smaller.length);
+      this.store.set(smaller);
+    }
     return page;
+  }
+
+  private freePage(index: number): void {
+    this.freePages.push(this.pageAt[index]);
+    this.pageAt[index] = ABSENT;
+    deleteFrom(this.usedPages, 0, index);
   }
 
   /** Moves the pointer to the bucket of the rank. */
@@ -156,25 +157,33 @@ export class TailEstimator {
   }
 
   private countAt(bucket: number): number {
-    const page = this.pages[bucket >>> PAGE_BITS];
-    return page === null ? 0 : page.counts[bucket & SLOT_MASK];
+    const page = this.pageAt[bucket >>> PAGE_BITS];
+    return page === ABSENT ? 0 : this.store[page + (bucket & SLOT_MASK)];
   }
 
-  /** The next occupied bucket above one. Called only if there is one. */
+  /** The nearest bucket with samples above one. There must be one. */
   private following(bucket: number): number {
-    const index = bucket >>> PAGE_BITS;
-    const slot = this.pages[index]?.occupied.atOrAfter((bucket & SLOT_MASK) + 1) ?? ABSENT;
-    if (slot !== ABSENT) return (index << PAGE_BITS) | slot;
-    const next = this.occupiedPages.atOrAfter(index + 1);
-    return (next << PAGE_BITS) | (this.pages[next] as Page).occupied.atOrAfter(0);
+    const { pageAt, store, usedPages } = this;
+    let index = bucket >>> PAGE_BITS;
+    let slot = ABSENT;
+    if (pageAt[index] !== ABSENT) slot = atOrAfter(store, pageAt[index] + PAGE, (bucket & SLOT_MASK) + 1);
+    if (slot === ABSENT) {
+      index = atOrAfter(usedPages, 0, index + 1);
+      slot = atOrAfter(store, pageAt[index] + PAGE, 0);
+    }
+    return (index << PAGE_BITS) | slot;
   }
 
-  /** The next occupied bucket below one. Called only if there is one. */
+  /** The nearest bucket with samples below one. There must be one. */
   private previous(bucket: number): number {
-    const index = bucket >>> PAGE_BITS;
-    const slot = this.pages[index]?.occupied.atOrBefore((bucket & SLOT_MASK) - 1) ?? ABSENT;
-    if (slot !== ABSENT) return (index << PAGE_BITS) | slot;
-    const previous = this.occupiedPages.atOrBefore(index - 1);
-    return (previous << PAGE_BITS) | (this.pages[previous] as Page).occupied.atOrBefore(PAGE - 1);
+    const { pageAt, store, usedPages } = this;
+    let index = bucket >>> PAGE_BITS;
+    let slot = ABSENT;
+    if (pageAt[index] !== ABSENT) slot = atOrBefore(store, pageAt[index] + PAGE, (bucket & SLOT_MASK) - 1);
+    if (slot === ABSENT) {
+      index = atOrBefore(usedPages, 0, index - 1);
+      slot = atOrBefore(store, pageAt[index] + PAGE, PAGE - 1);
+    }
+    return (index << PAGE_BITS) | slot;
   }
 }

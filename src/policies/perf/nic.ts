@@ -1,10 +1,13 @@
 /** The NIC as the engines see it: facts that the device reports, unless options override them. */
 import type { ContextView } from '../../shim/policy.ts';
-import type { NicFacts } from '../../verbs/nic.ts';
+import type { MeasuredFacts, NicFacts } from '../../verbs/nic.ts';
 import { ROCE } from '../kit/wire.ts';
 
+/** Facts about the pipeline, each a number. */
+type PipelineFact = Exclude<keyof NicFacts, keyof MeasuredFacts>;
+
 /** Options override facts of the same name. */
-export type NicOptions = { readonly [K in keyof NicFacts]?: number | undefined };
+export type NicOptions = { readonly [K in PipelineFact]?: number | undefined };
 
 /** Defaults, of a ConnectX-6. */
 const LATENCY_NS = 1900;
@@ -26,7 +29,7 @@ export interface Nic {
 
 /** Null if the link rate or the time of a 0_WAIT is unknown, as both are needed to compute. */
 export function nicOf({ nic }: ContextView, options: NicOptions): Nic | null {
-  const fact = (name: keyof NicFacts) => options[name] ?? nic?.[name] ?? null;
+  const fact = (name: PipelineFact) => options[name] ?? nic?.[name] ?? null;
   const linkGbps = fact('linkGbps');
   const waitStepNs = fact('waitStepNs');
   if (linkGbps === null || waitStepNs === null || !(linkGbps > 0) || !(waitStepNs > 0)) return null;

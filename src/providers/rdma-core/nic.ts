@@ -1,5 +1,5 @@
 /** The facts that rdma-core reports about a NIC: its link rate. Others are in data sheets or must be measured. */
-import type { NicFacts } from '../../verbs/nic.ts';
+import { type NicFacts, UNMEASURED } from '../../verbs/nic.ts';
 import type { PortAttr } from '../../verbs/types.ts';
 import type { NativeVerbs } from './addon.ts';
 
@@ -44,5 +44,6 @@ export function describeNic(native: Pick<NativeVerbs, 'queryPort'>, context: num
     egressFifoBytes: null,
     latencyNs: null,
     handoverNs: null,
+    ...UNMEASURED,
   };
 }

@@ -3,7 +3,7 @@
 import type { NicParams } from '../../sim/profile/params.ts';
 import { MAX_MESSAGE_BYTES } from '../../sim/queues/post.ts';
 import * as C from '../../verbs/constants.ts';
-import type { NicFacts } from '../../verbs/nic.ts';
+import { type NicFacts, UNMEASURED } from '../../verbs/nic.ts';
 import type { DeviceAttr, PortAttr } from '../../verbs/types.ts';
 import { guidOf } from './addresses.ts';
 
@@ -93,6 +93,7 @@ export function nicFacts(params: NicParams, waits: boolean): NicFacts {
     egressFifoBytes,
     latencyNs: mmioNs + 2 * dmaReadNs + doneNs,
     handoverNs: waits ? enableStepNs + dmaReadNs + doneNs : null,
+    ...UNMEASURED,
   };
 }
 

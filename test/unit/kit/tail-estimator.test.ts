@@ -1,7 +1,14 @@
 // Percentiles of the last samples, compared with sorted arrays.
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
-import { Occupancy } from '../../../src/policies/kit/occupancy.ts';
+import { expect, test } from 'vitest';
+import {
+  ABSENT,
+  addTo,
+  atOrAfter,
+  atOrBefore,
+  deleteFrom,
+  SET_WORDS,
+} from '../../../src/policies/kit/bitmap.ts';
 import { TAIL_LIMIT_NS, TailEstimator } from '../../../src/policies/kit/tail-estimator.ts';
 
 /** The nearest rank among sorted values. */
@@ -50,24 +57,29 @@ test('a TailEstimator returns what a sorted array of the last samples returns', 
   );
 });
 
-describe('an Occupancy', () => {
-  test('finds the nearest members as an array does', () => {
-    const index = fc.oneof(fc.nat(4095), fc.constantFrom(0, 31, 32, 1023, 1024, 4064, 4095));
-    fc.assert(
-      fc.property(fc.array(index), fc.array(index), fc.array(index), (added, deleted, asked) => {
-        const set = new Occupancy();
-        for (const i of added) set.add(i);
-        for (const i of deleted) set.delete(i);
-        const members = added.filter((i) => !deleted.includes(i));
-        for (const i of [...asked, 0, 4095]) {
-          const after = Math.min(...members.filter((member) => member >= i));
-          const before = Math.max(...members.filter((member) => member <= i));
-          expect(set.atOrAfter(i)).toBe(Number.isFinite(after) ? after : -1);
-          expect(set.atOrBefore(i)).toBe(Number.isFinite(before) ? before : -1);
-        }
-      }),
-    );
-  });
+test('a bitmap at an offset finds the nearest members as an array does', () => {
+  const index = fc.oneof(fc.nat(4095), fc.constantFrom(0, 31, 32, 1023, 1024, 4064, 4095));
+  const BASE = 7;
+  fc.assert(
+    fc.property(fc.array(index), fc.array(index), fc.array(index), (added, deleted, asked) => {
+      const column = new Int32Array(BASE + SET_WORDS + 1);
+      for (const i of added) addTo(column, BASE, i);
+      let members = added;
+      for (const i of deleted) {
+        members = members.filter((member) => member !== i);
+        expect(deleteFrom(column, BASE, i)).toBe(members.length === 0);
+      }
+      for (const i of [...asked, 0, 4095]) {
+        const after = Math.min(...members.filter((member) => member >= i));
+        const before = Math.max(...members.filter((member) => member <= i));
+        expect(atOrAfter(column, BASE, i)).toBe(Number.isFinite(after) ? after : ABSENT);
+        expect(atOrBefore(column, BASE, i)).toBe(Number.isFinite(before) ? before : ABSENT);
+      }
+      expect(atOrAfter(column, BASE, 4096)).toBe(ABSENT);
+      expect(atOrBefore(column, BASE, -1)).toBe(ABSENT);
+      expect([...column.subarray(0, BASE), column[BASE + SET_WORDS]].every((word) => word === 0)).toBe(true);
+    }),
+  );
 });
 
 test('the default is p99, and a lost sample counts as the largest value', () => {
