@@ -30,6 +30,8 @@ export interface Config {
   replay?: string;
   device?: string;
   tenant?: string;
+  /** Path of a facts file about the device (`isoverbs calibrate`). */
+  facts?: string;
   /** Labels for contexts and connections. */
   labels?: readonly LabelRule[];
   /** Where the policies run. */
@@ -92,6 +94,7 @@ const fileSchema = z.strictObject({
   replay: z.string().min(1).optional(),
   device: z.string().min(1).optional(),
   tenant: z.string().min(1).optional(),
+  facts: z.string().min(1).optional(),
   driver: z.unknown().optional(),
   labels: labelRulesSchema.optional(),
   daemon: z
@@ -128,7 +131,7 @@ export interface ConfigSources {
 
 /**
  * Reads the file that ISOVERBS_CONFIG names, otherwise the nearest isoverbs.config.* or "isoverbs" key of a
- * package.json from `cwd` upwards. The variables ISOVERBS_POLICY, _INTERCEPTORS, _REPLAY, _DEVICE, _TENANT, _DRIVER,
+ * package.json from `cwd` upwards. The variables ISOVERBS_POLICY, _INTERCEPTORS, _REPLAY, _DEVICE, _TENANT, _FACTS, _DRIVER,
  * _DAEMON (with _WEIGHT and _TRAFFIC) and _LOG override the file.
  * @throws ConfigError that names the file and the key
  */
@@ -147,6 +150,7 @@ export function loadConfig(sources: ConfigSources = {}): Config {
   if (env.ISOVERBS_REPLAY) config.replay = env.ISOVERBS_REPLAY;
   if (env.ISOVERBS_DEVICE) config.device = env.ISOVERBS_DEVICE;
   if (env.ISOVERBS_TENANT) config.tenant = env.ISOVERBS_TENANT;
+  if (env.ISOVERBS_FACTS) config.facts = resolve(cwd, env.ISOVERBS_FACTS);
   if (env.ISOVERBS_DRIVER) config.driver = driverOf(env.ISOVERBS_DRIVER, 'ISOVERBS_DRIVER');
   const daemon = daemonOf(env);
   if (daemon === null) delete config.daemon;
@@ -256,9 +260,10 @@ function hasOurKey(manifest: string): boolean {
 function fromFile(path: string): Config {
   const parsed = fileSchema.safeParse(readValue(path));
   if (!parsed.success) throw problem(path, parsed.error.issues[0], []);
-  const { policy, interceptors, driver = 'inline', log = 'warn', ...rest } = parsed.data;
+  const { policy, interceptors, driver = 'inline', log = 'warn', facts, ...rest } = parsed.data;
   return {
     ...rest,
+    ...(facts !== undefined && { facts: resolve(dirname(path), facts) }),
     policies: fileEntries(policy, path, 'policy', 'policy').map(({ entry }) => entry),
     interceptors: fileEntries(interceptors, path, 'interceptors', 'interceptor').map(({ entry, where }) =>
       withPlacement(entry, `${path}: ${where}`),

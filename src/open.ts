@@ -3,6 +3,7 @@
 import { type Driver, type DriverChoice, driverOf, policyInterceptors } from './drivers/index.ts';
 import { Context, type ContextLabels } from './objects/index.ts';
 import { composeOnce, processInterceptors, reportOnce } from './process-interceptors.ts';
+import { factsOfProcess } from './providers/facts.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
 import { defaultSimProvider } from './providers/sim/index.ts';
 import { setAssertions } from './shim/assertions.ts';
@@ -119,7 +120,7 @@ export function defaultProvider(): Provider {
 }
 
 /**
- * Puts policies around a provider, by default those of the process. The process's interceptors stay.
+ * Puts policies around a provider, by default those of the process. The process's interceptors and facts stay.
  * @throws ConfigError
  */
 export function underPolicies(
@@ -127,8 +128,9 @@ export function underPolicies(
   policy: OpenDeviceOptions['policy'],
   wanted?: DriverChoice,
 ): Provider {
-  const { outside, inside } = processInterceptors();
-  return composeOnce(provider, [...outside, ...policiesOf(policy, wanted), ...inside]);
+  const { outside, inside, facts } = processInterceptors();
+  const policies = policiesOf(policy, wanted);
+  return composeOnce(provider, [...outside, ...policies, ...inside, ...factsOfProcess(facts)]);
 }
 
 function policiesOf(

@@ -25,6 +25,8 @@ export interface ProcessInterceptors {
   /** Device to open when the program names none. */
   device?: string;
   tenant?: string;
+  /** Path of the facts file. */
+  facts?: string;
   /** The device name of each context opened so far. */
   opened: string[];
   /** Prints a line. Absent unless the log level is info or debug. */

@@ -13,6 +13,7 @@ import { muteRenamedOptions } from './policies/parse-options.ts';
 import { passThrough } from './policies/pass-through.ts';
 import { shares } from './policies/token-bucket/shares.ts';
 import { countersOfProcess, processInterceptors } from './process-interceptors.ts';
+import { factsOfProcess } from './providers/facts.ts';
 import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { ConfigError } from './verbs/errors.ts';
@@ -52,6 +53,9 @@ function register(config: Config): void {
   if (config.daemon !== undefined) join(config.daemon, config);
   state.device = config.device;
   state.tenant = config.tenant;
+  state.facts = config.facts;
+  // A file that cannot be used stops the program before it starts.
+  factsOfProcess(config.facts);
   if (verbose) state.report = (line) => writeStderr(`isoverbs: ${line}`);
   if (verbose) process.on('exit', () => reportAtExit(config, [...outside, ...inside]));
 }

@@ -14,6 +14,7 @@ const PROPERTIES = [
   'policyGauges',
   'pieceQps',
   'configurePolicy',
+  'describeNic',
   'adopt',
   'standby',
   'yieldContext',

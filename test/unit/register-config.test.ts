@@ -90,7 +90,7 @@ test('variables override the file', () => {
 test.each([
   [
     '{"polcy":"perf"}',
-    'polcy: unknown key; the keys are policy, interceptors, replay, device, tenant, driver, labels, daemon, log',
+    'polcy: unknown key; the keys are policy, interceptors, replay, device, tenant, facts, driver, labels, daemon, log',
   ],
   ['{"labels":{"weight":2}}', 'labels: '],
   ['{"labels":[{"weight":0}]}', 'labels.0.weight: must be a number from 1e-6 to 1e6'],

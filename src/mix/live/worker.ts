@@ -2,6 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { policyInterceptors } from '../../drivers/index.ts';
 import { shareCoordinator } from '../../policies/index.ts';
+import { factsOfProcess } from '../../providers/facts.ts';
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import { setAssertions } from '../../shim/assertions.ts';
 import { compose } from '../../shim/compose.ts';
@@ -15,7 +16,10 @@ const send = (message: WorkerMessage) => parentPort?.postMessage(message);
 
 for (const [device, memory] of coordinators) shareCoordinator(device, memory);
 const policies = spec.policy === 'none' ? [] : [{ name: spec.policy, options: { ...policyOptions } }];
-const provider = compose(createRdmaCoreProvider(), policyInterceptors('inline', policies));
+const provider = compose(createRdmaCoreProvider(), [
+  ...policyInterceptors('inline', policies),
+  ...factsOfProcess(),
+]);
 const clock = new Clock();
 const live = new LiveApp(app, provider, spec, clock);
 send({ kind: 'ready' });
