@@ -39,6 +39,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   compare: async () => (await import('./commands/compare.ts')).addCompare,
   mix: async () => (await import('./commands/mix.ts')).addMix,
   bench: async () => (await import('./commands/bench.ts')).addBench,
+  calibrate: async () => (await import('./commands/calibrate.ts')).addCalibrate,
   reproduce: async () => addReproduce,
   trace: async () => (await import('./commands/trace.ts')).addTrace,
   daemon: async () => {

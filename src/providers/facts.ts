@@ -42,7 +42,7 @@ const fileSchema = z.strictObject({
 });
 
 /** A facts file: the measured facts, and the device, driver, firmware, MTU and link with which they were measured. */
-export type FactsFile = Readonly<z.infer<typeof fileSchema>>;
+export type FactsFile = Readonly<Omit<z.infer<typeof fileSchema>, keyof MeasuredFacts>> & MeasuredFacts;
 
 /** @throws ConfigError for a file that is missing, torn, or not a facts file of this version */
 export function readFacts(path: string): FactsFile {

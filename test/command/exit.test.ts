@@ -27,6 +27,10 @@ test.each([
   'mix --app Q',
   'bench write_bandwidth',
   'bench write_bw -c XC',
+  'calibrate --profile nosuch',
+  'calibrate --profile rxe --peer sim7',
+  'calibrate --hosts 1',
+  'calibrate --provider rdma-core --seed 1',
   'reproduce --system nosuch',
   'trace',
   'completion tcsh',
@@ -42,6 +46,7 @@ test.each([
   'demo --ms 0.1 --json /dev/null/no.json',
   'bench write_bw --provider sim -n 100 -w 100000000',
   'bench write_bw -d none0',
+  'calibrate --profile minimal --out /no/such/folder/facts.json',
   'trace /no/such.trace',
 ])('a failure exits with 1 and a one-line message: isoverbs %s', (line) => {
   const { code, err } = isoverbs(line);

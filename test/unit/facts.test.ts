@@ -125,7 +125,9 @@ test('openDevice() adds the facts of the file that ISOVERBS_FACTS names', () => 
   const provider = devices();
   const maxOf = () => {
     const context = openDevice('sim0', { provider });
-    return context.provider.describeNic?.(context.handle)?.maxGbps;
+    const reported = context.provider.describeNic?.(context.handle)?.maxGbps;
+    context.close();
+    return reported;
   };
   expect(maxOf()).toBe(null);
   process.env.ISOVERBS_FACTS = saved(FILE);
