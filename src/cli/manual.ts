@@ -20,6 +20,7 @@ const VARIABLES = {
   ISOVERBS_POLICY: 'policies around the device, without --policy',
   ISOVERBS_DRIVER: 'where policies run, without --driver',
   ISOVERBS_DEVICE: 'the device, without --ib-dev',
+  ISOVERBS_FACTS: 'a facts file about the device (isoverbs calibrate)',
   ISOVERBS_NO_ADDON: '1: do not load the native addon, and use simulated devices only',
   ISOVERBS_SIM_HOSTS: 'number of simulated devices (default: 2)',
 } as const;

@@ -10,7 +10,7 @@ import { readFacts } from '../../src/providers/facts.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
 
-const SHORT: Effort = { longMessages: 8, shortLists: 40, chunks: 60, probes: 200 };
+const SHORT: Effort = { longMessages: 8, shortLists: 20, chunks: 30, probes: 200 };
 
 function calibrated(profile: string, { hosts = 2, itself = false } = {}) {
   const { provider } = createFabric({ profile, hosts, payload: false });

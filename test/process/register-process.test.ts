@@ -139,6 +139,28 @@ test('loading isoverbs/register too late gives a warning', () => {
   expect(out).toBe('perf');
 });
 
+test.each(['inline', 'worker'])(
+  'a facts file reaches the contexts, with one warning if it is stale, driver %s',
+  (driver) => {
+    const file = join(tmpdir(), `isoverbs-facts-${process.pid}-${driver}.json`);
+    const measured = { maxGbps: 9, maxMmps: 2, qpMmps: 1, chunks: null, tailNs: null };
+    const identity = { device: 'sim0', driver: 'sim', firmware: '0.1', mtuBytes: 4096, linkGbps: 7 };
+    const facts = { format: 'isoverbs-facts-1', date: '2026-01-02T03:04:05Z', ...identity, ...measured };
+    const script = `${OPEN} const d = openDevice('sim0');
+    console.log(c.provider.interceptors.join(), d.provider.describeNic(d.handle).maxGbps); c.close(); d.close();`;
+    const env = { ISOVERBS_FACTS: file, ISOVERBS_POLICY: 'perf', ISOVERBS_DRIVER: driver };
+    writeFileSync(file, JSON.stringify(facts));
+    const { code, out, err } = node([...REGISTER, script], env);
+    expect({ code, out }).toEqual({ code: 0, out: 'perf,facts 9' });
+    expect(err.match(/\[ISO_STALE_FACTS\].*link rate 7, now 100/g)).toHaveLength(1);
+    writeFileSync(file, JSON.stringify(facts).slice(0, 50));
+    const torn = node([...REGISTER, script], env);
+    rmSync(file);
+    expect(torn).toMatchObject({ code: 1, out: '', err: expect.stringContaining('ISO_ERR_CONFIG') });
+    expect(torn.err).toContain(`isoverbs calibrate --out ${file}`);
+  },
+);
+
 test('ISOVERBS_DEVICE and ISOVERBS_TENANT set defaults; the error for an unknown device lists the known ones', () => {
   const script =
     "import { openDevice } from 'isoverbs'; const c = openDevice(); console.log(c.name, c.tenant);";

@@ -120,7 +120,13 @@ export function addBench(command: Command): void {
       ['isoverbs bench write_bw -d rxe0 192.0.2.1', 'the client; the server may be ib_write_bw'],
     ],
     failed: 'the device or the other end failed, or a result is below --limit_bw or --limit_msgrate',
-    environment: ['ISOVERBS_POLICY', 'ISOVERBS_DRIVER', 'ISOVERBS_DEVICE', 'ISOVERBS_NO_ADDON'],
+    environment: [
+      'ISOVERBS_POLICY',
+      'ISOVERBS_DRIVER',
+      'ISOVERBS_DEVICE',
+      'ISOVERBS_FACTS',
+      'ISOVERBS_NO_ADDON',
+    ],
     seeAlso: ['docs/bench.md', 'docs/policies.md', 'isoverbs mix', 'ib_write_bw(1)'],
   });
 }

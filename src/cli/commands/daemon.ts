@@ -211,6 +211,7 @@ export function addDaemon(command: Command, level: () => string): void {
       ['isoverbs daemon --policy perf --metrics 9464', 'with metrics for Prometheus'],
     ],
     failed: 'the socket is in use, or a device cannot be opened',
+    environment: ['ISOVERBS_FACTS'],
     seeAlso: [
       'docs/daemon.md',
       'docs/operations.md',

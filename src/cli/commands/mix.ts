@@ -101,7 +101,7 @@ export function addMix(command: Command): void {
       ],
     ],
     failed: 'the device failed, or the run broke an invariant',
-    environment: ['ISOVERBS_NO_ADDON'],
+    environment: ['ISOVERBS_FACTS', 'ISOVERBS_NO_ADDON'],
     seeAlso: ['docs/mix.md', 'docs/simulation.md', 'isoverbs policies'],
   });
 }

@@ -2,13 +2,17 @@
 import type { NicFacts } from '../../verbs/nic.ts';
 
 /**
- * The smallest chunk whose measured rate reaches a rate; the largest chunk of the dictionary if none does.
+ * The smallest chunk whose measured rate reaches a rate; the fastest chunk of the dictionary if none does.
  * @param chunks the dictionary of a NIC, ascending by size; null: unknown
  * @param gbps the rate to reach, in Gbit/s on the wire
  * @param fallbackBytes returned without a dictionary
  */
 export function chunkFor(chunks: NicFacts['chunks'], gbps: number, fallbackBytes: number): number {
   if (chunks === null || chunks.length === 0) return fallbackBytes;
-  for (const chunk of chunks) if (chunk.gbps >= gbps) return chunk.chunkBytes;
-  return chunks[chunks.length - 1].chunkBytes;
+  let fastest = chunks[0];
+  for (const chunk of chunks) {
+    if (chunk.gbps >= gbps) return chunk.chunkBytes;
+    if (chunk.gbps > fastest.gbps) fastest = chunk;
+  }
+  return fastest.chunkBytes;
 }

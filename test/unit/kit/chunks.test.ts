@@ -7,6 +7,7 @@ const CHUNKS = [
   { chunkBytes: 4096, gbps: 62 },
   { chunkBytes: 8192, gbps: 60 },
   { chunkBytes: 65536, gbps: 97 },
+  { chunkBytes: 131072, gbps: 95 },
 ];
 
 test.each([
@@ -20,7 +21,7 @@ test.each([
   expect(chunkFor(CHUNKS, gbps, 1)).toBe(chunkBytes);
 });
 
-test('chunkFor() returns the largest chunk if none reaches the rate', () => {
+test('chunkFor() returns the fastest chunk if none reaches the rate', () => {
   expect(chunkFor(CHUNKS, 98, 1)).toBe(65536);
 });
 
