@@ -12,7 +12,7 @@ import type {
 } from '../../coordinator/ruler.ts';
 import type { ContextView } from '../../shim/policy.ts';
 import type { NicFacts } from '../../verbs/nic.ts';
-import { chunkFor, type PacedChunk } from '../kit/chunks.ts';
+import { chunkFor } from '../kit/chunks.ts';
 import { RATE_GRANTS, RATE_REPORTS, UNPACED_GBPS } from './columns.ts';
 import { type JustitiaOptions, justitiaOptions } from './options.ts';
 
@@ -26,7 +26,7 @@ export interface RateRules {
   readonly chunkBytes: number;
   readonly bulkChunkBytes: number;
   /** The measured rates of chunks, if the chunk follows the rate. */
-  readonly chunks: readonly PacedChunk[] | null;
+  readonly chunks: NicFacts['chunks'];
   readonly sharesByTenant: boolean;
   readonly countsLatencyOnce: boolean;
   /** MaxRate; 0: unknown. */
@@ -53,7 +53,7 @@ const UNMET_PERIODS = 1000;
 /** What is known of a device, where the options do not say it. */
 export function rateRulesOf(options: JustitiaOptions, nic: NicFacts | null): RateRules {
   const { paper, chunks, tokenMessages, bulkChunkBytes } = options;
-  const maxGbps = options.maxGbps ?? nic?.linkGbps ?? 0;
+  const maxGbps = options.maxGbps ?? nic?.maxGbps ?? nic?.linkGbps ?? 0;
   const gapMmps = nic?.wqeGapNs ? 1e3 / nic.wqeGapNs : 0;
   const qpMmps = tokenMessages ? (tokenMessages * maxGbps) / 8e-3 / bulkChunkBytes : gapMmps;
   return {
@@ -64,12 +64,12 @@ export function rateRulesOf(options: JustitiaOptions, nic: NicFacts | null): Rat
     seed: options.seed,
     chunkBytes: options.chunkBytes,
     bulkChunkBytes,
-    chunks: chunks === 'dictionary' ? null : null,
+    chunks: chunks === 'dictionary' ? (nic?.chunks ?? null) : null,
     sharesByTenant: options.granularity === 'tenant',
     countsLatencyOnce: options.latencyCounts === 'one',
     maxGbps,
     qpMmps,
-    maxMmps: options.maxMmps ?? gapMmps * (nic?.processingUnits ?? 0),
+    maxMmps: options.maxMmps ?? nic?.maxMmps ?? gapMmps * (nic?.processingUnits ?? 0),
   };
 }
 
@@ -288,7 +288,7 @@ class Rates implements Decider<RateRules> {
 
   private chunkOf({ chunkBytes, bulkChunkBytes, chunks }: RateRules, hasLatency: boolean): number {
     if (!hasLatency) return bulkChunkBytes;
-    return chunks === null ? chunkBytes : chunkFor(chunks, this.safeUtilGbps, chunkBytes);
+    return chunkFor(chunks, this.safeUtilGbps, chunkBytes);
   }
 
   describe(tenant: number): Description {
