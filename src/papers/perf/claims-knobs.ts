@@ -2,7 +2,7 @@
 
 import { avgUs, gbps, mmps } from '../../mix/metrics.ts';
 import { mixApp } from '../../mix/mixture.ts';
-import { LARGE_BYTES } from '../../policies/perf/classifier.ts';
+import { LARGE_BYTES } from '../../policies/kit/classifier.ts';
 import { perfOptions } from '../../policies/perf/options.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { atLeast, range, ratio, reported, rises } from '../engine/expect.ts';

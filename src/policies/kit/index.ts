@@ -2,6 +2,14 @@
 export { Bucket, type BucketOptions } from '../../shim/limits/bucket.ts';
 export { plainRun } from '../../shim/plain-requests.ts';
 export { chunkFor } from './chunks.ts';
+export {
+  Classifier,
+  type ClassifierOptions,
+  Hysteresis,
+  IDLE,
+  LARGE_BYTES,
+  TrafficWindows,
+} from './classifier.ts';
 export { byContext, byQueuePair, byTenant, Entities, type EntityRules } from './entities.ts';
 export { type Order, Puller, type PullerOptions, STALL_NS } from './puller.ts';
 export { NONE, RunQueue } from './run-queue.ts';

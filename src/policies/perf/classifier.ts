@@ -1,14 +1,15 @@
 /**
  * Classifies the application of each context (PeRF, section 3.3) by mean message size and longest queue within a
- * window, each the maximum over its queue pairs. The first request of a queue pair decides at once; later changes
- * need two windows that agree. The results are in the context's page of counters.
+ * window (kit/classifier.ts), each the maximum over its queue pairs, for each device through which its data leaves. The
+ * first request of a queue pair decides at once; later changes need two windows that agree. The results are in the
+ * context's page of counters.
  */
 import { type MemberPage, WRITTEN_NS } from '../../coordinator/member-table.ts';
 import type { MemberColumns } from '../../coordinator/ruler.ts';
-import { BYTES, SEEN } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { ISO_TRAFFIC_UNDECLARED } from '../../verbs/constants.ts';
+import { Hysteresis, LARGE_BYTES, TrafficWindows } from '../kit/classifier.ts';
 import { RETH_BYTES, ROCE } from '../kit/wire.ts';
 import * as M from './columns.ts';
 import { master } from './master.ts';
@@ -16,18 +17,8 @@ import type { Reader, Readers } from './read-agent.ts';
 import { slots } from './slot-rotation.ts';
 import { type ActiveTenants, GrantedTenants } from './wait-pacer.ts';
 
-/** Minimum mean message size of a bandwidth application. */
-export const LARGE_BYTES = 1024;
-/** Parts of a window, which slides by one part. Columns have one more entry, for the last sample. */
-const PARTS = 8;
-const STRIDE = PARTS + 1;
 /** Delay from the first request to the first sample. It doubles with each sample, up to the sample period. */
 export const FIRST_SAMPLE_NS = 10_000;
-
-/** Kinds of queue pairs. */
-export const UNKNOWN = 0;
-export const SMALL = 1;
-export const LARGE = 2;
 
 /** The options of perf that the classifier reads. */
 export interface ClassifierOptions {
@@ -65,9 +56,8 @@ export class EgressDevice {
   /** The active tenants; `filling` is for turns that need no gaps. */
   readonly tenants: ActiveTenants;
   readonly filling: ActiveTenants;
-  /** The class that the window indicates while the page has another, and the part where this began. */
-  candidate = M.IDLE;
-  candidatePart = 0;
+  /** Delays the changes of its class, which is in the page. */
+  readonly hysteresis = new Hysteresis();
   /** The rate is not sampled yet. */
   isProvisional = true;
   // State of the current sample.
@@ -144,8 +134,6 @@ export class Member {
   lastSampleNs = 0;
   /** The time at which the next sample is due. */
   nextSampleNs = 0.5;
-  /** Number of the current part of the window, since time 0. */
-  part = -1;
 
   constructor(context: ContextView, page: MemberPage, readers: Readers) {
     this.context = context;
@@ -182,10 +170,9 @@ export class Member {
 
 /** Classifies the contexts and queue pairs of a device. */
 export class Classifier {
+  /** What each queue pair sends. */
+  readonly windows: TrafficWindows;
   private readonly options: ClassifierOptions;
-  private partNs = 0;
-  /** By queue pair. */
-  kinds: Uint8Array = new Uint8Array(64);
   /** 1 if the opcode of its requests was not inspected since the last sample. */
   uninspected: Uint8Array = new Uint8Array(64);
   /** SENDS or READS by inspection. */
@@ -194,37 +181,25 @@ export class Classifier {
   private traffic: Uint8Array = new Uint8Array(64);
   /** Egress of its READ data. */
   private readonly readEgress: (EgressDevice | undefined)[] = [];
-  /** By queue pair and part: bytes and messages at the part's start, and the longest queue during it. */
-  private bytesAt: Float64Array = new Float64Array(64 * STRIDE);
-  private messagesAt: Float64Array = new Float64Array(64 * STRIDE);
-  private longestQueueAt: Float64Array = new Float64Array(64 * STRIDE);
 
   constructor(options: ClassifierOptions) {
     this.options = options;
-    this.configure(options);
+    this.windows = new TrafficWindows(windowsOptions(options));
   }
 
-  /** Applies new options. */
-  configure({ windowNs }: ClassifierOptions): void {
-    this.partNs = windowNs / PARTS;
+  /** Applies new options. All windows restart, as their length may have changed. */
+  configure(options: ClassifierOptions): void {
+    this.windows.configure(windowsOptions(options));
   }
 
-  /** Restarts a member's window at its last sample, as its length may have changed. */
-  restartWindow(member: Member): void {
-    member.part = -1;
-    for (const place of member.egressDevices) place.candidate = M.IDLE;
+  /** Forgets for how long a member's windows have indicated other classes than its pages have. */
+  resetCandidates(member: Member): void {
+    for (const place of member.egressDevices) place.hysteresis.reset();
   }
 
   /** Adds a new queue pair. */
   add(member: Member, qp: QpView): void {
-    const from = qp.index * STRIDE;
-    const last = from + PARTS;
-    this.kinds = fitColumn(this.kinds, qp.index);
-    this.bytesAt = fitColumn(this.bytesAt, last);
-    this.messagesAt = fitColumn(this.messagesAt, last);
-    this.longestQueueAt = fitColumn(this.longestQueueAt, last);
-    for (const column of [this.bytesAt, this.messagesAt, this.longestQueueAt]) column.fill(0, from, last + 1);
-    this.kinds[qp.index] = UNKNOWN;
+    this.windows.join(qp);
     this.uninspected = fitColumn(this.uninspected, qp.index);
     this.uninspected[qp.index] = 1;
     this.inspections = fitColumn(this.inspections, qp.index);
@@ -281,8 +256,7 @@ export class Classifier {
   /** Classifies a queue pair by its first `count` requests, the largest of which has `bytes`. */
   recordFirst(member: Member, qp: QpView, bytes: number, count: number): void {
     const isLarge = bytes >= LARGE_BYTES;
-    this.kinds[qp.index] = isLarge ? LARGE : SMALL;
-    const verdict = this.classOf(qp.index, bytes, count);
+    const verdict = this.declaredOr(qp.index, this.windows.first(qp, bytes, count));
     for (const place of member.egressDevices) {
       if (!this.leavesBy(member, qp, place, isLarge)) continue;
       const { reports } = place.master;
@@ -298,10 +272,8 @@ export class Classifier {
   }
 
   /** The class that a queue pair declares, otherwise the one that its messages and its queue show. */
-  private classOf(index: number, bytes: number, queue: number): number {
-    if (this.traffic[index] !== ISO_TRAFFIC_UNDECLARED) return this.traffic[index];
-    if (bytes >= LARGE_BYTES) return M.BANDWIDTH;
-    return queue > this.options.thMApp ? M.MESSAGES : M.DELAY;
+  private declaredOr(index: number, shown: number): number {
+    return this.traffic[index] !== ISO_TRAFFIC_UNDECLARED ? this.traffic[index] : shown;
   }
 
   /** Plans the next sample and returns when it is due. */
@@ -315,30 +287,34 @@ export class Classifier {
 
   /** Samples all queue pairs. Returns false if nothing was sent within the window and nothing is outstanding. */
   sample(member: Member, nowNs: number, out: Actions): boolean {
-    this.advanceWindow(member, nowNs);
+    const part = this.windows.partAt(nowNs);
     let active = 0;
     for (const place of member.egressDevices) place.clear();
-    for (const qp of member.qps) if (this.sampleQp(member, qp, out)) active++;
+    for (const qp of member.qps) if (this.sampleQp(member, qp, part, out)) active++;
     const spanNs = nowNs - member.lastSampleNs;
     member.lastSampleNs = nowNs;
-    for (const place of member.egressDevices) this.report(member, place, nowNs, spanNs);
+    for (const place of member.egressDevices) {
+      report(place, nowNs, spanNs);
+      applyVerdict(place, part);
+    }
     chooseMain(member);
     if (active === 0) member.periodNs = 0;
     return active > 0;
   }
 
   /** Adds a queue pair to its egress devices. Returns false if there is nothing to add. */
-  private sampleQp(member: Member, qp: QpView, out: Actions): boolean {
-    const { index, counts } = qp;
+  private sampleQp(member: Member, qp: QpView, part: number, out: Actions): boolean {
+    const { windows } = this;
+    const { index } = qp;
     this.uninspected[index] = 1;
-    const last = index * STRIDE + PARTS;
-    const bytes = counts[BYTES] - this.bytesAt[last];
-    const headers = (counts[SEEN] - this.messagesAt[last]) * member.headerBytes;
-    const mean = this.meanOf(qp, member.part, out.outstanding(qp));
-    if (mean < 0) return false;
-    const queue = this.longestQueueOf(index);
+    const bytes = windows.newBytesOf(qp);
+    const headers = windows.newMessagesOf(qp) * member.headerBytes;
+    const shown = windows.sample(qp, part, out.outstanding(qp));
+    if (shown === M.IDLE) return false;
+    const mean = windows.meanOf(qp);
+    const queue = windows.longestQueueOf(qp);
     const isLarge = mean >= LARGE_BYTES;
-    const of = this.classOf(qp.index, mean, queue);
+    const of = this.declaredOr(index, shown);
     for (const place of member.egressDevices) {
       if (!this.leavesBy(member, qp, place, isLarge)) continue;
       place.declared = Math.max(place.declared, this.traffic[qp.index]);
@@ -349,79 +325,33 @@ export class Classifier {
     }
     return true;
   }
+}
 
-  private report(member: Member, place: EgressDevice, nowNs: number, spanNs: number): void {
-    const { page, activeQps, largeQps, meanBytes, queueLength, wireBytes } = place;
-    const { reports } = place.master;
-    reports[M.WIRE_GBPS] = spanNs > 0 ? Math.max(0, (8 * wireBytes) / spanNs) : 0;
-    reports[M.ACTIVE_QPS] = activeQps;
-    reports[M.LARGE_QPS] = largeQps;
-    reports[M.MEAN_BYTES] = meanBytes;
-    reports[M.QUEUE_LENGTH] = queueLength;
-    reports[M.AWAITS_ANSWERS] = place.awaitsAnswers;
-    page.counters[WRITTEN_NS] = nowNs;
-    this.applyVerdict(place, member.part, place.verdict);
-  }
+/** What the windows need of the options. */
+function windowsOptions({ windowNs, thMApp }: ClassifierOptions) {
+  return { windowNs, longQueue: thMApp };
+}
 
-  /** Begins the parts that are due, which include what was sent since the last sample. */
-  private advanceWindow(member: Member, nowNs: number): void {
-    const part = Math.floor(nowNs / this.partNs);
-    for (let p = Math.max(member.part + 1, part - PARTS + 1); p <= part; p++) {
-      for (const { index } of member.qps) {
-        const at = index * STRIDE + (p % PARTS);
-        this.bytesAt[at] = this.bytesAt[index * STRIDE + PARTS];
-        this.messagesAt[at] = this.messagesAt[index * STRIDE + PARTS];
-        this.longestQueueAt[at] = 0;
-      }
-    }
-    member.part = part;
-  }
+function report(place: EgressDevice, nowNs: number, spanNs: number): void {
+  const { page, activeQps, largeQps, meanBytes, queueLength, wireBytes } = place;
+  const { reports } = place.master;
+  reports[M.WIRE_GBPS] = spanNs > 0 ? Math.max(0, (8 * wireBytes) / spanNs) : 0;
+  reports[M.ACTIVE_QPS] = activeQps;
+  reports[M.LARGE_QPS] = largeQps;
+  reports[M.MEAN_BYTES] = meanBytes;
+  reports[M.QUEUE_LENGTH] = queueLength;
+  reports[M.AWAITS_ANSWERS] = place.awaitsAnswers;
+  page.counters[WRITTEN_NS] = nowNs;
+}
 
-  /** Mean message size of a queue pair within the window; -1 if nothing was sent and nothing is outstanding. */
-  private meanOf(qp: QpView, part: number, outstanding: number): number {
-    const { index, counts } = qp;
-    const from = index * STRIDE;
-    const current = from + (part % PARTS);
-    const oldest = from + ((part + 1) % PARTS);
-    this.longestQueueAt[current] = Math.max(this.longestQueueAt[current], outstanding);
-    this.bytesAt[from + PARTS] = counts[BYTES];
-    this.messagesAt[from + PARTS] = counts[SEEN];
-    const messages = counts[SEEN] - this.messagesAt[oldest];
-    if (messages === 0) {
-      if (outstanding === 0 || qp.broken) return -1;
-      return this.kinds[index] === LARGE ? LARGE_BYTES : 0;
-    }
-    const mean = (counts[BYTES] - this.bytesAt[oldest]) / messages;
-    this.kinds[index] = mean >= LARGE_BYTES ? LARGE : SMALL;
-    return mean;
-  }
-
-  private longestQueueOf(index: number): number {
-    let longest = 0;
-    for (let p = 0; p < PARTS; p++) longest = Math.max(longest, this.longestQueueAt[index * STRIDE + p]);
-    return longest;
-  }
-
-  /** Applies a verdict at once if it is idle or the first on the rate, otherwise if it lasts longer than a part. */
-  private applyVerdict(place: EgressDevice, part: number, verdict: number): void {
-    const { reports } = place.master;
-    const known = reports[M.CLASS];
-    if (verdict === known) {
-      place.candidate = M.IDLE;
-    } else if (verdict === M.IDLE || known === M.IDLE || place.isProvisional || place.isRelabelled) {
-      reports[M.CLASS] = verdict;
-      place.candidate = M.IDLE;
-    } else if (place.candidate !== verdict) {
-      place.candidate = verdict;
-      place.candidatePart = part;
-    } else if (part > place.candidatePart + 1) {
-      reports[M.CLASS] = verdict;
-      place.candidate = M.IDLE;
-    }
-    // At a peer's device, the decision on the first report has yet to arrive.
-    place.isProvisional = place.reader?.isAwaiting ?? false;
-    place.isRelabelled = false;
-  }
+/** Applies a verdict at once if it is idle or the first on the rate, otherwise if it lasts longer than a part. */
+function applyVerdict(place: EgressDevice, part: number): void {
+  const { reports } = place.master;
+  const isAtOnce = place.isProvisional || place.isRelabelled;
+  reports[M.CLASS] = place.hysteresis.settle(reports[M.CLASS], place.verdict, part, isAtOnce);
+  // At a peer's device, the decision on the first report has yet to arrive.
+  place.isProvisional = place.reader?.isAwaiting ?? false;
+  place.isRelabelled = false;
 }
 
 /**

@@ -1,7 +1,8 @@
 /** PeRF's view of a context, in words. */
 import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
-import { type EgressDevice, LARGE_BYTES, type Member } from './classifier.ts';
+import { LARGE_BYTES } from '../kit/classifier.ts';
+import type { EgressDevice, Member } from './classifier.ts';
 import * as M from './columns.ts';
 import { REASONS } from './master.ts';
 

@@ -7,7 +7,7 @@ import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import type { ResourceView } from '../../shim/resources.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
-import { LARGE_BYTES } from './classifier.ts';
+import { LARGE_BYTES } from '../kit/classifier.ts';
 import type { Quota } from './mqse.ts';
 import { isLimited, type PerfOptions } from './options.ts';
 import { type ActiveTenants, ALONE, WaitPacer, type WaitPacerOptions } from './wait-pacer.ts';

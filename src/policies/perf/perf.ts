@@ -19,16 +19,9 @@ import {
 } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { PolicyGauge, PolicyState } from '../../verbs/provider.ts';
+import { LARGE_BYTES, SMALL, UNKNOWN } from '../kit/classifier.ts';
 import { mergeOptions } from '../parse-options.ts';
-import {
-  Classifier,
-  EgressDevice,
-  FIRST_SAMPLE_NS,
-  LARGE_BYTES,
-  Member,
-  SMALL,
-  UNKNOWN,
-} from './classifier.ts';
+import { Classifier, EgressDevice, FIRST_SAMPLE_NS, Member } from './classifier.ts';
 import { BUSY_LARGE_QPS, CLASS, HELD_DEMAND, IDLE, NO_ROTATION, SLOT_DEMAND, SLOT_STATE } from './columns.ts';
 import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
@@ -86,7 +79,7 @@ export class Perf implements Policy {
     const aheadBytes = (qp: QpView, out: Actions) => this.aheadBytes(qp, out);
     this.tenantSlots = new TenantSlots(coordinators, options.slotNs, {
       feedAll: (member, out) => this.feedAll(member, out),
-      kindOf: (qp) => this.classifier.kinds[qp.index],
+      kindOf: (qp) => this.classifier.windows.kindOf(qp),
       handoverDelayNs: (member, bytes, out) =>
         this.lmse.handoverDelayNs(member.context, member.home.tenants, bytes, out),
     });
@@ -117,7 +110,7 @@ export class Perf implements Policy {
       // Contexts of other devices leave holes.
       if (member === undefined || !this.registry.has(member.context)) continue;
       const { context } = member;
-      this.classifier.restartWindow(member);
+      this.classifier.resetCandidates(member);
       const toRules = (given: PerfOptions) => masterRulesOf(given, context, out.wait);
       this.registry.changeRules(context, master, options, toRules);
       this.registry.changeRules(context, slots, options, slotRules);
@@ -231,7 +224,7 @@ export class Perf implements Policy {
     const { context } = member;
     const nowNs = out.nowNs(context);
     const egress = this.classifier.egressOf(member, qp);
-    if (this.classifier.kinds[qp.index] === UNKNOWN || egress.master.reports[CLASS] === IDLE) {
+    if (this.classifier.windows.kindOf(qp) === UNKNOWN || egress.master.reports[CLASS] === IDLE) {
       const { main } = member;
       this.classifier.recordFirst(member, qp, largeBytes, count);
       if (member.main !== main) this.tenantSlots.onMove(member, main, out);
@@ -282,7 +275,7 @@ export class Perf implements Policy {
       !home.isProvisional ||
       home.slots.grants[SLOT_STATE] !== NO_ROTATION ||
       !isCrowd ||
-      this.classifier.kinds[qp.index] === SMALL
+      this.classifier.windows.kindOf(qp) === SMALL
     )
       return false;
     // Thousands of queue pairs may start at once, and what each sends before the first sample cannot be recalled.

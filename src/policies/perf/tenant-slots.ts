@@ -8,7 +8,8 @@
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
-import { type EgressDevice, LARGE_BYTES, type Member, SMALL } from './classifier.ts';
+import { LARGE_BYTES, SMALL } from '../kit/classifier.ts';
+import type { EgressDevice, Member } from './classifier.ts';
 import {
   DRAINED_SLOT,
   HELD_DEMAND,
@@ -44,7 +45,7 @@ export const SLOT_TIMER = 12;
 interface SlotEngine {
   /** Feeds all queue pairs of a context that hold requests. */
   feedAll(member: Member, out: Actions): void;
-  /** By queue pair (classifier.ts). */
+  /** By queue pair (kit/classifier.ts). */
   kindOf(qp: QpView): number;
   /** wait-pacer.ts */
   handoverDelayNs(member: Member, bytes: number, out: Actions): number;
