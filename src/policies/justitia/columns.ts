@@ -25,6 +25,8 @@ export const RATE_REPORTS: readonly Column[] = [
 export const RATE_GRANTS: readonly Column[] = [
   // Its part of SafeUtil; Infinity in effect: it is not paced.
   { ...column('rateGbps', 'Gbit/s on the wire', MAX_GBPS), alone: MAX_GBPS },
+  // What a unit of weight gets, which is what a latency application may send; Infinity in effect: anything.
+  { ...column('weightGbps', 'Gbit/s on the wire', MAX_GBPS, MAX_GBPS), alone: MAX_GBPS },
   // Bytes of a token, and what a message takes of it at least.
   { ...column('tokenBytes', 'bytes', 2 ** 30), alone: 1e6 },
   column('messageBytes', 'bytes', 2 ** 30),
@@ -69,3 +71,4 @@ export const SAFE_UTIL_GBPS = columnIndex(RATE_GRANTS, 'safeUtilGbps');
 export const R_MIN_GBPS = columnIndex(RATE_GRANTS, 'rMinGbps');
 export const TAIL_NS = columnIndex(RATE_GRANTS, 'tailNs');
 export const IS_UNMET = columnIndex(RATE_GRANTS, 'isUnmet');
+export const WEIGHT_GBPS = columnIndex(RATE_GRANTS, 'weightGbps');

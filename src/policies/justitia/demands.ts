@@ -7,15 +7,10 @@ import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPS_RTS } from '../../verbs/constants.ts';
 import { gidToWords } from '../../verbs/gid.ts';
 import { HUNGRY_WEIGHT, LATENCY_WEIGHT, SENDS_BULK } from './columns.ts';
+import { type Kinds, LATENCY, THROUGHPUT } from './kinds.ts';
 import type { JustitiaOptions } from './options.ts';
 import type { Member } from './pacer.ts';
 import { FLOW_WORDS } from './reference-flows.ts';
-
-/** Kinds of applications. They are the numbers of the kinds of traffic (ISO_TRAFFIC_*). */
-export const UNKNOWN = 0;
-export const LATENCY = 1;
-export const THROUGHPUT = 2;
-export const BANDWIDTH = 3;
 
 /** Positions in the words of a flow. */
 const SENDS = 8;
@@ -30,8 +25,6 @@ export function weightOf({ labels }: QpView, granularity: JustitiaOptions['granu
 /** The demands of all contexts. */
 export class Demands {
   // By queue pair.
-  /** Its kind; UNKNOWN until its first request. */
-  kinds: Uint8Array = new Uint8Array(64);
   /** 1: it has posted something since the last sample. */
   used: Uint8Array = new Uint8Array(64);
   /** 1: it counts. */
@@ -40,17 +33,18 @@ export class Demands {
   private reads: Uint8Array = new Uint8Array(64);
   private readonly options: () => JustitiaOptions;
 
-  constructor(options: () => JustitiaOptions) {
+  private readonly kinds: Kinds;
+
+  constructor(options: () => JustitiaOptions, kinds: Kinds) {
     this.options = options;
+    this.kinds = kinds;
   }
 
   /** A queue pair was created. */
-  add({ index }: QpView, kind: number): void {
-    this.kinds = fitColumn(this.kinds, index);
+  add({ index }: QpView): void {
     this.used = fitColumn(this.used, index);
     this.active = fitColumn(this.active, index);
     this.reads = fitColumn(this.reads, index);
-    this.kinds[index] = kind;
     [this.used[index], this.active[index], this.reads[index]] = [0, 0, 0];
   }
 
@@ -70,7 +64,10 @@ export class Demands {
     const { paper } = this.options();
     for (const qp of qps) {
       const { index } = qp;
-      if (this.kinds[index] === LATENCY) continue;
+      if (this.kinds.of(qp) === LATENCY) {
+        this.active[index] = 0;
+        continue;
+      }
       const isUsed = this.used[index] === 1 || out.backlog(qp) > 0 || out.outstanding(qp) > 0;
       this.active[index] = (paper ? qp.state === IBV_QPS_RTS : isUsed && !qp.broken) ? 1 : 0;
       this.used[index] = 0;
@@ -80,8 +77,8 @@ export class Demands {
   }
 
   /** Whether a queue pair is one of an active application of latency. */
-  private isLatency({ index, state }: QpView): boolean {
-    return this.kinds[index] === LATENCY && state === IBV_QPS_RTS;
+  private isLatency(qp: QpView): boolean {
+    return this.kinds.of(qp) === LATENCY && qp.state === IBV_QPS_RTS;
   }
 
   /** Reports what a member has to send. Returns whether the ruler must decide. */
@@ -92,8 +89,8 @@ export class Demands {
     let [isBulk, latencyWeight] = [0, 0];
     for (const qp of member.qps) {
       if (this.isLatency(qp)) latencyWeight = Math.max(latencyWeight, qp.labels.weight);
-      if (this.active[qp.index] === 0 || this.kinds[qp.index] === LATENCY) continue;
-      if (this.kinds[qp.index] !== THROUGHPUT) isBulk = 1;
+      if (this.active[qp.index] === 0 || this.kinds.of(qp) === LATENCY) continue;
+      if (this.kinds.of(qp) !== THROUGHPUT) isBulk = 1;
       const key = { flow: qp.index, group: qp.labels.group, application: '', tenant: '' }[granularity];
       entities.set(key, Math.max(entities.get(key) ?? 0, weightOf(qp, granularity)));
     }
@@ -118,7 +115,7 @@ export class Demands {
     for (const gid of told.keys()) now.set(gid, told.get(gid)!.slice().fill(0, SENDS));
     for (const qp of qps) {
       const { dgid, sgid } = qp;
-      const isActive = this.active[qp.index] === 1 && this.kinds[qp.index] !== LATENCY;
+      const isActive = this.active[qp.index] === 1 && this.kinds.of(qp) !== LATENCY;
       if (dgid === '' || (!isActive && !this.isLatency(qp))) continue;
       let words = now.get(dgid);
       if (words === undefined) {

@@ -10,7 +10,7 @@ import {
   TOKEN_BYTES,
   UNPACED_GBPS,
 } from './columns.ts';
-import { type Demands, LATENCY, THROUGHPUT, UNKNOWN } from './demands.ts';
+import { type Kinds, LATENCY, THROUGHPUT, UNKNOWN } from './kinds.ts';
 import type { JustitiaOptions } from './options.ts';
 import type { Member } from './pacer.ts';
 
@@ -20,10 +20,10 @@ const short = (value: number) => `${Number(value.toPrecision(3))}`;
 /** Omits contexts that have sent nothing. */
 export function describe(
   { context, columns, qps }: Member,
-  demands: Demands,
+  kinds: Kinds,
   { targetUs }: JustitiaOptions,
 ): Omit<PolicyState, 'policy'>[] {
-  const kind = qps.reduce((most, { index }) => Math.max(most, demands.kinds[index]), UNKNOWN);
+  const kind = qps.reduce((most, qp) => Math.max(most, kinds.of(qp)), UNKNOWN);
   if (kind === UNKNOWN) return [];
   const { grants } = columns;
   const declared = qps.some(({ labels }) => labels.traffic === kind);

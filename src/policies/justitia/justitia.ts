@@ -19,9 +19,10 @@ import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED } from '../kit/step.ts';
 import { type WireFacts, wireBytes, wireFactsOf } from '../kit/wire.ts';
 import { mergeOptions } from '../parse-options.ts';
-import { HUNGRY_WEIGHT } from './columns.ts';
-import { BANDWIDTH, Demands, LATENCY, THROUGHPUT, UNKNOWN, weightOf } from './demands.ts';
+import { HUNGRY_WEIGHT, LATENCY_WEIGHT, WEIGHT_GBPS } from './columns.ts';
+import { Demands, weightOf } from './demands.ts';
 import { describe, gaugesOf } from './describe.ts';
+import { Kinds, LATENCY, THROUGHPUT, UNKNOWN } from './kinds.ts';
 import { FIXED, type JustitiaOptions, justitiaOptions } from './options.ts';
 import { ANNOUNCE, type Member, Pacer, PULL, READS, SAMPLE, TIMER_KINDS } from './pacer.ts';
 import { rateRulesFor, rates } from './rates.ts';
@@ -55,6 +56,7 @@ export class Justitia implements Policy {
   private options: JustitiaOptions;
   private readonly registry: CoordinatorRegistry;
   private readonly entities: Entities;
+  private readonly kinds: Kinds;
   private readonly demands: Demands;
   private readonly splitQps: SplitQps;
   private readonly readLimits = new ReadLimits();
@@ -72,7 +74,8 @@ export class Justitia implements Policy {
     this.options = options;
     this.registry = coordinators;
     this.splitsAboveBytes = Math.min(options.chunkBytes, options.bulkChunkBytes);
-    this.demands = new Demands(() => this.options);
+    this.kinds = new Kinds(() => this.options);
+    this.demands = new Demands(() => this.options, this.kinds);
     this.splitQps = new SplitQps(splitQpOf(options));
     this.entities = new Entities({
       keyOf: KEYS[options.granularity],
@@ -138,7 +141,8 @@ export class Justitia implements Policy {
     const member = this.members[qp.context.index];
     this.qps[qp.index] = qp;
     this.wire[qp.index] = wireFactsOf(qp.context.nic);
-    this.demands.add(qp, this.kindOf(qp));
+    this.kinds.set(qp);
+    this.demands.add(qp);
     this.splitQps.reset(qp);
     member.qps.push(qp);
     this.joinEntity(qp, out);
@@ -148,12 +152,6 @@ export class Justitia implements Policy {
   private joinEntity(qp: QpView, out: Actions): void {
     const entity = this.entities.join(qp, out.nowNs(qp.context));
     this.weights[entity] = weightOf(qp, this.options.granularity);
-  }
-
-  /** What a queue pair declares; UNKNOWN if that is to be found out. */
-  private kindOf({ labels }: QpView): number {
-    if (labels.traffic !== UNKNOWN) return labels.traffic;
-    return this.options.classify === true && this.options.paper !== true ? UNKNOWN : BANDWIDTH;
   }
 
   private remove({ index }: { readonly index: number }, out: Actions): void {
@@ -176,8 +174,7 @@ export class Justitia implements Policy {
     this.entities.leave({ index });
     this.joinEntity(qp, out);
     member.pacer.puller.onQp(qp, 'created', out);
-    const kind = this.kindOf(qp);
-    if (kind !== UNKNOWN) this.demands.kinds[index] = kind;
+    this.kinds.set(qp);
     out.passPlain(qp, 0);
     this.report(member, out);
     if (isHeld) this.feed(qp, out);
@@ -227,10 +224,8 @@ export class Justitia implements Policy {
    */
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number {
     if (out === undefined) return 0;
-    const { demands } = this;
-    const { index } = qp;
-    if (demands.kinds[index] === UNKNOWN) this.classify(qp, words, start, count, out);
-    const kind = demands.kinds[index];
+    if (this.kinds.of(qp) === UNKNOWN) this.classify(qp, words, start, count, out);
+    const kind = this.kinds.of(qp);
     if (kind === LATENCY) {
       if (plainRun(words, start, count, PLAIN_BYTES) === count) out.passPlain(qp, PLAIN_BYTES);
       return this.passAny(qp, words, start, count);
@@ -280,7 +275,7 @@ export class Justitia implements Policy {
   private classify(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): void {
     let most = 0;
     for (let i = 0; i < count; i++) most = Math.max(most, messageBytes(words, L.slotAt(start + i), 0));
-    this.demands.kinds[qp.index] = firstKind(most, count);
+    this.kinds.first(qp, most, count);
     this.report(this.members[qp.context.index], out);
   }
 
@@ -303,11 +298,10 @@ export class Justitia implements Policy {
   }
 
   feed(qp: QpView, out: Actions): void {
-    const { kinds } = this.demands;
     if (out.backlog(qp) === 0) return;
     const member = this.members[qp.context.index];
-    if (kinds[qp.index] === UNKNOWN) kinds[qp.index] = firstKind(out.nextBytes(qp), out.outstanding(qp));
-    if (kinds[qp.index] === LATENCY) {
+    if (this.kinds.of(qp) === UNKNOWN) this.kinds.first(qp, out.nextBytes(qp), out.outstanding(qp));
+    if (this.kinds.of(qp) === LATENCY) {
       this.passHeld(qp, out);
       return;
     }
@@ -386,30 +380,39 @@ export class Justitia implements Policy {
   private sample(pacer: Pacer, out: Actions): void {
     let active: Member | null = null;
     for (const member of this.openMembers(pacer)) {
+      const isOther = this.sampleKinds(member, out);
       if (this.demands.sample(member, out)) active = member;
       this.report(member, out);
+      if (isOther) for (const qp of member.qps) if (out.backlog(qp) > 0) this.feed(qp, out);
     }
     this.registry.announce(pacer.device);
     pacer.isSampling = active !== null;
     if (active !== null) this.planSample(active, out);
   }
 
+  /** Finds out what queue pairs are. Returns whether any is something else now. */
+  private sampleKinds({ qps, columns, pacer }: Member, out: Actions): boolean {
+    const { grants, reports } = columns;
+    let hasChanged = false;
+    for (const qp of qps) {
+      const share = (reports[LATENCY_WEIGHT] * grants[WEIGHT_GBPS]) / 8;
+      if (!this.kinds.sample(qp, share, pacer.clock.messageBytes, out)) continue;
+      hasChanged = true;
+      out.passPlain(qp, 0);
+    }
+    return hasChanged;
+  }
+
   /** What each open context is, and what it gets. */
   inspect(): Omit<PolicyState, 'policy'>[] {
     const open = this.members.filter((member) => this.registry.has(member.context));
-    return open.flatMap((member) => describe(member, this.demands, this.options));
+    return open.flatMap((member) => describe(member, this.kinds, this.options));
   }
 
   /** SafeUtil, its lower bound and the estimate, by device. */
   gauges(): Omit<PolicyGauge, 'policy'>[] {
     return this.pacers.flatMap((pacer) => gaugesOf(this.openMembers(pacer)));
   }
-}
-
-/** The kind of an application, from the size of its first messages and their number. */
-function firstKind(bytes: number, count: number): number {
-  if (bytes >= 1024) return BANDWIDTH;
-  return count > 5 ? THROUGHPUT : LATENCY;
 }
 
 /** The paper sends chunks over split queue pairs, whatever the length of the message. */

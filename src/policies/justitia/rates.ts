@@ -55,7 +55,7 @@ export function rateRulesOf(options: JustitiaOptions, nic: NicFacts | null): Rat
   const { paper, chunks, tokenMessages, bulkChunkBytes } = options;
   const maxGbps = options.maxGbps ?? nic?.maxGbps ?? nic?.linkGbps ?? 0;
   const gapMmps = nic?.wqeGapNs ? 1e3 / nic.wqeGapNs : 0;
-  const qpMmps = tokenMessages ? (tokenMessages * maxGbps) / 8e-3 / bulkChunkBytes : gapMmps;
+  const qpMmps = tokenMessages ? (tokenMessages * maxGbps) / 8e-3 / bulkChunkBytes : (nic?.qpMmps ?? gapMmps);
   return {
     isPaper: paper === true,
     targetNs: options.targetUs * 1e3,
@@ -257,7 +257,8 @@ class Rates implements Decider<RateRules> {
     const messageBytes = mmps > 0 ? (rules.maxGbps * 1e3) / 8 / mmps : 0;
     const isFree = safeUtilGbps === 0 || (!demand.sendsBulk && !hasLatency);
     if (this.parts.length < tenants.memberLimit) this.parts = new Float64Array(2 * tenants.memberLimit);
-    const shown = this.shown();
+    // With competitors, a unit of weight is entitled to what the lowest rate gives it.
+    const shown = this.shown(all > 0 && !isFree ? this.read('rMinGbps') / all : UNPACED_GBPS);
     for (let at = 0; at < tenants.firstOf(tenants.length); at++) {
       const member = tenants.memberAt(at);
       const weight = demand.of[member];
@@ -276,9 +277,10 @@ class Rates implements Decider<RateRules> {
   }
 
   /** What members see of the device's state. */
-  private shown(): [GrantColumn, number][] {
+  private shown(weightGbps: number): [GrantColumn, number][] {
     const { device, safeUtilGbps, isUnmet } = this;
     return [
+      [device.get('weightGbps')!, weightGbps],
       [device.get('safeUtilGbps')!, safeUtilGbps],
       [device.get('rMinGbps')!, this.read('rMinGbps')],
       [device.get('tailNs')!, this.read('estimateNs')],

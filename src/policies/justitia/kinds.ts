@@ -1,0 +1,106 @@
+/**
+ * What the queue pairs of justitia are: as declared, or as they behave. A latency application that sends more than its
+ * share is treated as what it is, because nothing else would hold it back.
+ */
+import { BYTES, SEEN } from '../../shim/counters.ts';
+import type { Actions, QpView } from '../../shim/policy.ts';
+import { fitColumn } from '../../shim/tables.ts';
+import { Classifier } from '../kit/classifier.ts';
+import { packetBytes, wireFactsOf } from '../kit/wire.ts';
+import type { JustitiaOptions } from './options.ts';
+
+/** Kinds of applications. They are the numbers of the kinds of traffic (ISO_TRAFFIC_*). */
+export const UNKNOWN = 0;
+export const LATENCY = 1;
+export const THROUGHPUT = 2;
+export const BANDWIDTH = 3;
+
+/** The traffic that decides what a queue pair is. */
+const WINDOW_NS = 8e6;
+/** For so long, a latency application may send more than its share: two windows. */
+const EXCESS_NS = 2 * WINDOW_NS;
+/** From this mean length on, the messages of such an application count as large. */
+const LARGE_BYTES = 1024;
+
+/** The kinds of all queue pairs. */
+export class Kinds {
+  private readonly options: () => JustitiaOptions;
+  private readonly classifier = new Classifier({ windowNs: WINDOW_NS });
+  // By queue pair.
+  private kinds: Uint8Array = new Uint8Array(64);
+  /** 1: nothing is declared, so that the classifier decides. */
+  private isOpen: Uint8Array = new Uint8Array(64);
+  /** Bytes and messages at the last sample, when that was, and since when it has sent more than its share. */
+  private bytesAt: Float64Array = new Float64Array(64);
+  private messagesAt: Float64Array = new Float64Array(64);
+  private sampledNs: Float64Array = new Float64Array(64);
+  private excessNs: Float64Array = new Float64Array(64);
+
+  constructor(options: () => JustitiaOptions) {
+    this.options = options;
+  }
+
+  /** UNKNOWN until the first request of a queue pair that declares nothing. */
+  of({ index }: Pick<QpView, 'index'>): number {
+    return this.kinds[index];
+  }
+
+  /** A queue pair was created, or its labels have changed. */
+  set(qp: QpView): void {
+    const { index, labels } = qp;
+    for (const name of ['bytesAt', 'messagesAt', 'sampledNs', 'excessNs'] as const)
+      this[name] = fitColumn(this[name], index);
+    this.kinds = fitColumn(this.kinds, index);
+    this.isOpen = fitColumn(this.isOpen, index);
+    const { classify, paper } = this.options();
+    const isDeclared = labels.traffic !== UNKNOWN;
+    this.isOpen[index] = !isDeclared && classify === true && paper !== true ? 1 : 0;
+    if (this.isOpen[index] === 0) this.kinds[index] = isDeclared ? labels.traffic : BANDWIDTH;
+    else this.kinds[index] = UNKNOWN;
+    this.classifier.join(qp);
+    [this.sampledNs[index], this.excessNs[index]] = [0, 0];
+  }
+
+  /** A queue pair of unknown kind posts `count` requests, the largest of which has `bytes`. */
+  first(qp: QpView, bytes: number, count: number): void {
+    this.kinds[qp.index] = this.classifier.first(qp, bytes, count);
+  }
+
+  /**
+   * Looks at what a queue pair has sent since the last sample. Returns whether it is something else now.
+   * @param bytesPerNs the share of a latency application; Infinity if it has no competitors
+   * @param messageBytes what a message takes of a token at least
+   */
+  sample(qp: QpView, bytesPerNs: number, messageBytes: number, out: Actions): boolean {
+    const { index } = qp;
+    const before = this.kinds[index];
+    if (before === UNKNOWN) return false;
+    const nowNs = out.nowNs(qp.context);
+    if (this.isOpen[index] === 1) {
+      const found = this.classifier.sample(qp, nowNs, out.outstanding(qp));
+      // An idle queue pair remains what it was.
+      if (found !== UNKNOWN) this.kinds[index] = found;
+    } else if (before === LATENCY) this.limit(qp, bytesPerNs, messageBytes, nowNs);
+    return this.kinds[index] !== before;
+  }
+
+  /** Holds a declared latency application to its share. */
+  private limit(qp: QpView, bytesPerNs: number, messageBytes: number, nowNs: number): void {
+    const { index, counts } = qp;
+    const bytes = counts[BYTES] - this.bytesAt[index];
+    const messages = counts[SEEN] - this.messagesAt[index];
+    const spanNs = nowNs - this.sampledNs[index];
+    const isFirst = this.sampledNs[index] === 0;
+    [this.bytesAt[index], this.messagesAt[index], this.sampledNs[index]] = [
+      counts[BYTES],
+      counts[SEEN],
+      nowNs,
+    ];
+    if (isFirst || messages === 0) return;
+    const mean = bytes / messages;
+    const cost = messages * Math.max(packetBytes(wireFactsOf(qp.context.nic), mean), messageBytes);
+    if (!(cost > bytesPerNs * spanNs)) this.excessNs[index] = 0;
+    else this.excessNs[index] += spanNs;
+    if (this.excessNs[index] >= EXCESS_NS) this.kinds[index] = mean >= LARGE_BYTES ? BANDWIDTH : THROUGHPUT;
+  }
+}
