@@ -35,6 +35,9 @@ const PLAIN_BYTES = 2 ** 21;
 /** The time after which an application with nothing to send no longer counts. */
 const SAMPLE_NS = 500_000;
 
+/** The same while there are latency applications only. */
+const LATENCY_SAMPLE_NS = 4e6;
+
 /** The key of an entity, by granularity. */
 const KEYS: Record<JustitiaOptions['granularity'], (qp: QpView) => string> = {
   flow: byQueuePair,
@@ -227,6 +230,7 @@ export class Justitia implements Policy {
     if (this.kinds.of(qp) === UNKNOWN) this.classify(qp, words, start, count, out);
     const kind = this.kinds.of(qp);
     if (kind === LATENCY) {
+      this.startSampling(this.members[qp.context.index], out);
       if (plainRun(words, start, count, PLAIN_BYTES) === count) out.passPlain(qp, PLAIN_BYTES);
       return this.passAny(qp, words, start, count);
     }
@@ -288,12 +292,13 @@ export class Justitia implements Policy {
     const member = this.members[qp.context.index];
     demands.active[index] = 1;
     this.report(member, out);
-    if (member.pacer.isSampling || this.options.paper === true) return;
-    member.pacer.isSampling = true;
-    this.planSample(member, out);
+    this.startSampling(member, out);
   }
 
-  private planSample({ context, pacer }: Member, out: Actions): void {
+  private startSampling(member: Member, out: Actions): void {
+    const { context, pacer } = member;
+    if (pacer.isSampling || this.options.paper === true) return;
+    pacer.isSampling = true;
     out.timer(context, out.nowNs(context) + SAMPLE_NS, pacer.tokenOf(SAMPLE), true);
   }
 
@@ -378,16 +383,21 @@ export class Justitia implements Policy {
   }
 
   private sample(pacer: Pacer, out: Actions): void {
-    let active: Member | null = null;
+    let [active, latency]: (Member | null)[] = [null, null];
     for (const member of this.openMembers(pacer)) {
       const isOther = this.sampleKinds(member, out);
       if (this.demands.sample(member, out)) active = member;
+      if (member.columns.reports[LATENCY_WEIGHT] > 0) latency = member;
       this.report(member, out);
       if (isOther) for (const qp of member.qps) if (out.backlog(qp) > 0) this.feed(qp, out);
     }
     this.registry.announce(pacer.device);
-    pacer.isSampling = active !== null;
-    if (active !== null) this.planSample(active, out);
+    const next = active ?? latency;
+    pacer.isSampling = next !== null;
+    // Latency applications alone need less attention.
+    const periodNs = active === null ? LATENCY_SAMPLE_NS : SAMPLE_NS;
+    if (next !== null)
+      out.timer(next.context, out.nowNs(next.context) + periodNs, pacer.tokenOf(SAMPLE), true);
   }
 
   /** Finds out what queue pairs are. Returns whether any is something else now. */

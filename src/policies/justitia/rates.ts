@@ -83,19 +83,20 @@ export const rateRulesFor =
 class Demand {
   weight = 0;
   latency = 0;
+  latencyWeight = 0;
   sendsBulk = false;
   /** By member: the weight that it shares with; 0: it has nothing to send. */
   of = new Float64Array(0);
   private readonly members: MembersView;
   private readonly hungry: ReportColumn;
   private readonly bulk: ReportColumn;
-  private readonly latencyWeight: ReportColumn;
+  private readonly latencyOf: ReportColumn;
 
   constructor(members: MembersView) {
     this.members = members;
     this.hungry = members.report('hungryWeight');
     this.bulk = members.report('sendsBulk');
-    this.latencyWeight = members.report('latencyWeight');
+    this.latencyOf = members.report('latencyWeight');
   }
 
   sum({ sharesByTenant, countsLatencyOnce }: RateRules, nowNs: number): void {
@@ -108,6 +109,7 @@ class Demand {
       this.weight += sum;
       this.latency += latency;
     }
+    this.latencyWeight = this.latency;
     if (countsLatencyOnce) this.latency = Math.min(this.latency, this.latency > 0 ? 1 : 0);
   }
 
@@ -122,7 +124,7 @@ class Demand {
       this.of[member] = weight;
       sum += weight;
       most = Math.max(most, weight);
-      const own = this.latencyWeight.of(member);
+      const own = this.latencyOf.of(member);
       latency = asOne ? Math.max(latency, own) : latency + own;
       if (weight > 0 && this.bulk.of(member) > 0) this.sendsBulk = true;
     }
@@ -192,7 +194,7 @@ class Rates implements Decider<RateRules> {
     this.adapt(rules, latency > 0 ? rMinGbps : Number.NaN, maxGbps, nowNs);
     this.write('maxGbps', maxGbps);
     this.write('rMinGbps', rMinGbps);
-    this.grant(rules, latency > 0, all, changed);
+    this.grant(rules, latency > 0, { all, maxGbps }, changed);
   }
 
   /** Receivers that allow less than before would otherwise wait for SafeUtil to come down. */
@@ -248,7 +250,12 @@ class Rates implements Decider<RateRules> {
     this.write('falls', this.read('falls') + 1);
   }
 
-  private grant(rules: RateRules, hasLatency: boolean, all: number, changed: (member: number) => void): void {
+  private grant(
+    rules: RateRules,
+    hasLatency: boolean,
+    { all, maxGbps }: { readonly all: number; readonly maxGbps: number },
+    changed: (member: number) => void,
+  ): void {
     const { demand, members, safeUtilGbps } = this;
     const { tenants } = members;
     const tokenBytes = this.chunkOf(rules, hasLatency);
@@ -257,8 +264,9 @@ class Rates implements Decider<RateRules> {
     const messageBytes = mmps > 0 ? (rules.maxGbps * 1e3) / 8 / mmps : 0;
     const isFree = safeUtilGbps === 0 || (!demand.sendsBulk && !hasLatency);
     if (this.parts.length < tenants.memberLimit) this.parts = new Float64Array(2 * tenants.memberLimit);
-    // With competitors, a unit of weight is entitled to what the lowest rate gives it.
-    const shown = this.shown(all > 0 && !isFree ? this.read('rMinGbps') / all : UNPACED_GBPS);
+    // What a latency application may send, even if it has only others of its kind next to it.
+    const shares = all + demand.latencyWeight;
+    const shown = this.shown(shares > 0 && hasLatency ? maxGbps / shares : UNPACED_GBPS);
     for (let at = 0; at < tenants.firstOf(tenants.length); at++) {
       const member = tenants.memberAt(at);
       const weight = demand.of[member];
