@@ -60,6 +60,8 @@ export class AgentHost {
   private readonly timers = new TimerHeap();
   private readonly alarm: Alarm;
   private order = 0;
+  /** The next deadline of the alarm; Infinity: none. */
+  private alarmNs = Number.POSITIVE_INFINITY;
   private isGreeting = false;
   /** The agent that probes each peer: probes are the link's, one at a time. */
   private readonly probing: (Running | undefined)[] = [];
@@ -245,13 +247,16 @@ export class AgentHost {
 
   private setAlarm(): void {
     const { alarm, timers } = this;
-    if (timers.size === 0 || this.isClosed) return;
-    alarm.atNs[0] = timers.headNs[0];
+    // An alarm that comes earlier sets the next one.
+    if (timers.size === 0 || this.isClosed || timers.headNs[0] >= this.alarmNs) return;
+    this.alarmNs = timers.headNs[0];
+    alarm.atNs[0] = this.alarmNs;
     alarm.set();
   }
 
   private fire(): void {
     const { timers, link } = this;
+    if (link.nowNs >= this.alarmNs) this.alarmNs = Number.POSITIVE_INFINITY;
     if (link.isDown || this.isClosed) return;
     while (!this.isClosed && timers.size > 0 && timers.headNs[0] <= link.nowNs) {
       const token = timers.headToken;

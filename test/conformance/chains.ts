@@ -105,6 +105,23 @@ export const chains: Record<string, Chain> = {
     chain: () => [createPolicy('token-bucket', { linkGbps: 400, burstBytes: 16_000, pieceBytes: 1024 })],
     share: 0.15,
   },
+  justitia: {
+    chain: () => [createPolicy('justitia', { maxGbps: 400, chunkBytes: 700, bulkChunkBytes: 900 })],
+    share: 0.15,
+  },
+  'justitia, declared bandwidth, over split queue pairs': {
+    chain: () => [
+      createPolicy('justitia', {
+        maxGbps: 400,
+        ...{ classify: false, splitQp: 'always', chunkBytes: 256, bulkChunkBytes: 512 },
+      }),
+    ],
+    share: 0.15,
+  },
+  'justitia as in the paper': {
+    chain: () => [createPolicy('justitia', { paper: true, maxGbps: 400, bulkChunkBytes: 700, chunkBytes: 256 })],
+    share: 0.15,
+  },
   'perf, in turns': { chain: () => [perf(512, 128, { qpIsolation: 'always', ...SHORT_TURNS })] },
   'perf, as it finds': {
     chain: () => [

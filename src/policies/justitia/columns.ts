@@ -30,7 +30,7 @@ export const RATE_GRANTS: readonly Column[] = [
   // Bytes of a token, and what a message takes of it at least.
   { ...column('tokenBytes', 'bytes', 2 ** 30), alone: 1e6 },
   column('messageBytes', 'bytes', 2 ** 30),
-  // For people: SafeUtil, its lower bound, the estimate that it follows (0: none yet), and whether the estimate stays
+  // For people: SafeUtil, its lower bound, the last estimate (0: none yet), and whether the estimate stays
   // above the target even at the lower bound.
   column('safeUtilGbps', 'Gbit/s on the wire', MAX_GBPS),
   column('rMinGbps', 'Gbit/s on the wire', MAX_GBPS),

@@ -156,6 +156,8 @@ class Rates implements Decider<RateRules> {
   private metNs = 0;
   private hadLatency = false;
   private isUnmet = false;
+  /** The last estimate. */
+  private tailNs = 0;
   /** The part that the receivers last allowed. */
   private receiverPart = 1;
   /** Whether nothing is sent that is paced, so that estimates say nothing about SafeUtil. */
@@ -232,6 +234,7 @@ class Rates implements Decider<RateRules> {
     if (periods > 0) {
       this.steppedNs += periods * refPeriodNs;
       const estimateNs = this.read('estimateNs');
+      if (estimateNs > 0) this.tailNs = estimateNs;
       if (estimateNs > targetNs && !this.isIdle) this.fall(isPaper ? FALL_PAPER : FALL, rMinGbps, isPaper);
       // Without an estimate, there is no reason to believe that more is safe.
       else if (estimateNs > 0 && !this.isIdle) this.safeUtilGbps += STEP_GBPS * Math.min(periods, MAX_STEPS);
@@ -291,7 +294,7 @@ class Rates implements Decider<RateRules> {
       [device.get('weightGbps')!, weightGbps],
       [device.get('safeUtilGbps')!, safeUtilGbps],
       [device.get('rMinGbps')!, this.read('rMinGbps')],
-      [device.get('tailNs')!, this.read('estimateNs')],
+      [device.get('tailNs')!, this.tailNs],
       [device.get('isUnmet')!, isUnmet ? 1 : 0],
     ];
   }
@@ -315,7 +318,7 @@ class Rates implements Decider<RateRules> {
       weight,
       safeUtilGbps: this.safeUtilGbps,
       rMinGbps: this.read('rMinGbps'),
-      estimateUs: this.read('estimateNs') / 1e3,
+      estimateUs: this.tailNs / 1e3,
     };
   }
 }
