@@ -107,7 +107,7 @@ export const chains: Record<string, Chain> = {
   },
   justitia: {
     chain: () => [createPolicy('justitia', { maxGbps: 400, chunkBytes: 700, bulkChunkBytes: 900 })],
-    share: 0.15,
+    share: 0.3,
   },
   'justitia, declared bandwidth, over split queue pairs': {
     chain: () => [
@@ -116,11 +116,13 @@ export const chains: Record<string, Chain> = {
         ...{ classify: false, splitQp: 'always', chunkBytes: 256, bulkChunkBytes: 512 },
       }),
     ],
-    share: 0.15,
+    share: 0.3,
   },
   'justitia as in the paper': {
-    chain: () => [createPolicy('justitia', { paper: true, maxGbps: 400, bulkChunkBytes: 700, chunkBytes: 256 })],
-    share: 0.15,
+    chain: () => [
+      createPolicy('justitia', { paper: true, maxGbps: 400, bulkChunkBytes: 700, chunkBytes: 256 }),
+    ],
+    share: 0.3,
   },
   'perf, in turns': { chain: () => [perf(512, 128, { qpIsolation: 'always', ...SHORT_TURNS })] },
   'perf, as it finds': {
@@ -206,7 +208,7 @@ export const suiteChains: Record<string, () => Interceptor[]> = {
 };
 
 /**
- * More chains of the whole suite, one for each engine of perf. 'split and 0_WAIT' is its LMSE. On soft-RoCE they have a
+ * More chains of the whole suite, one for each engine of perf, and the other policies. 'split and 0_WAIT' is its LMSE. On soft-RoCE they have a
  * separate run, `npm run test:rxe:perf`.
  */
 export const engineChains: Record<string, Chain> = {
@@ -217,5 +219,7 @@ export const engineChains: Record<string, Chain> = {
   'perf, as it finds, WAIT emulated': { ...chains['perf, as it finds'], wait: false },
   'perf, tenants in slots': chains['perf, tenants in slots'],
   'token bucket': chains['token bucket'],
+  justitia: chains.justitia,
+  'justitia as in the paper': chains['justitia as in the paper'],
   'limited, perf in turns': chains['limited, perf in turns'],
 };

@@ -11,7 +11,10 @@ const RUNS = Number(process.env.ISOVERBS_RUNS ?? 20);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 
 /** Chains that cut requests. */
-const names = ['arbitrary', 'arbitrary over arbitrary', 'perf 256', 'perf 1024, WAIT emulated'];
+const names = [
+  ...['arbitrary', 'arbitrary over arbitrary', 'perf 256', 'perf 1024, WAIT emulated'],
+  'justitia, declared bandwidth, over split queue pairs',
+];
 
 for (const name of names) {
   const { chain, wait } = chains[name];

@@ -31,7 +31,7 @@ test('names of cases are unique', () => {
 
 const inWorkers = Object.entries(suiteWorkerChains);
 
-/** Every step asks the worker, which is slow: without ISOVERBS_WHOLE=1 each case runs there under one of four chains. */
+/** Every step asks the worker, which is slow: without ISOVERBS_WHOLE=1 each case runs there under one of these chains. */
 const isWhole = process.env.ISOVERBS_WHOLE === '1';
 const driver = process.env.ISOVERBS_DRIVERS;
 

@@ -14,6 +14,11 @@ export const perfSpec = (subMsgSizeBytes: number, zeroWaitUnitBytes: number): Po
   options: { isolation: 'always', subMsgSizeBytes, zeroWaitUnitBytes },
 });
 
+export const justitiaSpec = (chunkBytes: number): PolicySpec => ({
+  name: 'justitia',
+  options: { maxGbps: 400, chunkBytes, bulkChunkBytes: 2 * chunkBytes },
+});
+
 const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   'pass-through': { policies: [module('pass-through')] },
   arbitrary: { policies: [module('arbitrary', { seed: 7 })] },
@@ -21,6 +26,7 @@ const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
     policies: [module('arbitrary', { seed: 11 }), module('arbitrary', { seed: 13 })],
   },
   'perf 256': { policies: [perfSpec(256, 64)] },
+  justitia: { policies: [justitiaSpec(512)] },
   'perf 1024, WAIT emulated': { policies: [perfSpec(1024, 256)], wait: false },
 };
 
@@ -38,5 +44,6 @@ export const suiteWorkerChains: Record<string, () => Interceptor[]> = {
   'pass-through': () => [workerDriver([module('pass-through')])],
   split: () => [workerDriver([module('split')])],
   'split and 0_WAIT': () => [workerDriver([perfSpec(256, 64)])],
+  justitia: () => [workerDriver([justitiaSpec(512)])],
   hold: () => [workerDriver([module('hold')])],
 };
