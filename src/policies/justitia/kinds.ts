@@ -36,6 +36,9 @@ export class Kinds {
   private sampledNs: Float64Array = new Float64Array(64);
   private excessNs: Float64Array = new Float64Array(64);
 
+  /** How a declared latency application that sends more than its share is treated. */
+  private behaviour: Uint8Array = new Uint8Array(64);
+
   constructor(options: () => JustitiaOptions) {
     this.options = options;
   }
@@ -52,6 +55,7 @@ export class Kinds {
       this[name] = fitColumn(this[name], index);
     this.kinds = fitColumn(this.kinds, index);
     this.isOpen = fitColumn(this.isOpen, index);
+    this.behaviour = fitColumn(this.behaviour, index);
     const { classify, paper } = this.options();
     const isDeclared = labels.traffic !== UNKNOWN;
     this.isOpen[index] = !isDeclared && classify === true && paper !== true ? 1 : 0;
@@ -76,15 +80,21 @@ export class Kinds {
     const before = this.kinds[index];
     if (before === UNKNOWN) return false;
     const nowNs = out.nowNs(qp.context);
+    const classifies = this.options().classify === true;
+    const found = classifies ? this.classifier.sample(qp, nowNs, out.outstanding(qp)) : UNKNOWN;
     if (this.isOpen[index] === 1) {
-      const found = this.classifier.sample(qp, nowNs, out.outstanding(qp));
       // An idle queue pair remains what it was.
       if (found !== UNKNOWN) this.kinds[index] = found;
-    } else if (before === LATENCY) this.limit(qp, bytesPerNs, messageBytes, nowNs);
+    } else if (before === LATENCY) {
+      // Without the classifier, nothing tells frequent small messages from many at a time: only bytes count.
+      this.limit(qp, bytesPerNs, classifies ? messageBytes : 0, nowNs);
+      if (found === LATENCY) this.excessNs[index] = 0;
+      if (this.excessNs[index] >= EXCESS_NS) this.kinds[index] = this.behaviour[index];
+    }
     return this.kinds[index] !== before;
   }
 
-  /** Holds a declared latency application to its share. */
+  /** Notes for how long a declared latency application has sent more than its share. */
   private limit(qp: QpView, bytesPerNs: number, messageBytes: number, nowNs: number): void {
     const { index, counts } = qp;
     const bytes = counts[BYTES] - this.bytesAt[index];
@@ -101,6 +111,6 @@ export class Kinds {
     const cost = messages * Math.max(packetBytes(wireFactsOf(qp.context.nic), mean), messageBytes);
     if (!(cost > bytesPerNs * spanNs)) this.excessNs[index] = 0;
     else this.excessNs[index] += spanNs;
-    if (this.excessNs[index] >= EXCESS_NS) this.kinds[index] = mean >= LARGE_BYTES ? BANDWIDTH : THROUGHPUT;
+    this.behaviour[index] = mean >= LARGE_BYTES ? BANDWIDTH : THROUGHPUT;
   }
 }

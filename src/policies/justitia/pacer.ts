@@ -4,7 +4,7 @@ import type { AgentLine } from '../../coordinator/agent.ts';
 import type { MemberPage } from '../../coordinator/member-table.ts';
 import type { MemberColumns } from '../../coordinator/ruler.ts';
 import type { ContextView, QpView } from '../../shim/policy.ts';
-import { Puller } from '../kit/puller.ts';
+import { Puller, STALL_NS } from '../kit/puller.ts';
 import type { step } from '../kit/step.ts';
 import { wireFactsOf } from '../kit/wire.ts';
 import { HUNGRY_WEIGHT, MESSAGE_BYTES, RATE_GBPS, TOKEN_BYTES, UNPACED_GBPS } from './columns.ts';
@@ -25,11 +25,18 @@ export interface Member {
 }
 
 /**
- * Tokens in flight at most. Their number keeps the device's own backlog short if it does not send as fast as expected,
- * and lets it send the next while the last is being confirmed.
+ * Tokens in flight at most, besides what the link carries in a round trip: one that is being fetched, one on the wire and
+ * one that is being confirmed. It keeps the device's own backlog short if it does not send as fast as expected.
  */
-const WINDOW_TOKENS = 16;
+const WINDOW_TOKENS = 3;
+/** The same where the round trip is unknown, and for tokens that take longer than a round trip. */
+const BLIND_WINDOW_TOKENS = 16;
 const BULK_WINDOW_TOKENS = 2;
+
+/** A queue pair with no completion while this many windows could have been sent waits for its peer. */
+const STALL_WINDOWS = 8;
+/** Assumed for a link of unknown rate: 1 Gbit/s. */
+const SLOW_LINK_PER_NS = 0.125;
 
 /** Kinds of timers, by the lowest digits of their tokens; the rest is the number of the pacer. */
 export const PULL = 0;
@@ -49,6 +56,9 @@ export class Pacer {
   /** Whether a timer for the next sample is set. */
   isSampling = false;
   private readonly options: () => JustitiaOptions;
+  private readonly linkPerNs: number;
+  /** What the link carries in a round trip; 0: unknown. */
+  private readonly roundTripBytes: number;
 
   constructor(
     number: number,
@@ -58,7 +68,9 @@ export class Pacer {
     issue: typeof step,
   ) {
     this.number = number;
+    this.linkPerNs = context.nic?.linkGbps ? context.nic.linkGbps / 8 : SLOW_LINK_PER_NS;
     this.device = context.device;
+    this.roundTripBytes = this.linkPerNs * (context.nic?.latencyNs ?? 0);
     this.options = options;
     this.clock = new TokenClock((nowNs) => this.refresh(nowNs), options().refPeriodUs * 1e3);
     this.order = new TokenOrder(sharers, this.clock);
@@ -91,7 +103,13 @@ export class Pacer {
     const bytesPerNs = gbps >= UNPACED_GBPS ? Number.POSITIVE_INFINITY : gbps / 8;
     this.clock.set(bytesPerNs, tokenBytes, messageBytes, paper ? tokenBytes : backlogBytes, nowNs);
     this.puller.pieceBytes = tokenBytes;
-    const tokens = tokenBytes < bulkChunkBytes ? WINDOW_TOKENS : BULK_WINDOW_TOKENS;
-    this.puller.windowBytes = paper ? Number.MAX_VALUE : tokens * Math.max(tokenBytes, backlogBytes);
+    const windowBytes = this.windowFor(Math.max(tokenBytes, backlogBytes), tokenBytes >= bulkChunkBytes);
+    this.puller.windowBytes = paper ? Number.MAX_VALUE : windowBytes;
+    this.puller.stallNs = Math.max(STALL_NS, (STALL_WINDOWS * windowBytes) / this.linkPerNs);
+  }
+  private windowFor(tokenBytes: number, isBulk: boolean): number {
+    if (isBulk) return BULK_WINDOW_TOKENS * tokenBytes;
+    if (this.roundTripBytes === 0) return BLIND_WINDOW_TOKENS * tokenBytes;
+    return this.roundTripBytes + WINDOW_TOKENS * tokenBytes;
   }
 }

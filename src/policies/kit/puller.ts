@@ -47,7 +47,7 @@ export interface PullerOptions {
 }
 
 /**
- * A queue pair with no completion for this long, while the window is full, waits for its peer (RNR, rd_atomic) or for its
+ * By default, a queue pair with no completion for this long, while the window is full, waits for its peer (RNR, rd_atomic) or for its
  * application to poll. Others are not held up: what it has in flight does not count until it completes.
  */
 export const STALL_NS = 100_000;
@@ -57,6 +57,8 @@ export class Puller {
   /** May be changed; it applies from the next piece on. */
   windowBytes: number;
   pieceBytes: number;
+  /** Time without a completion after which a queue pair is left out of the window. Longer windows take longer to send. */
+  stallNs = STALL_NS;
   private readonly options: PullerOptions;
   private readonly qps: (QpView | undefined)[] = [];
   /** Queue pairs that have joined the order. */
@@ -146,7 +148,7 @@ export class Puller {
       const { context } = this.qps[first]!;
       const slowest = this.flying.first();
       if (this.used[0] >= this.windowBytes && slowest !== NONE) {
-        const stallNs = this.progressNs[slowest] + STALL_NS;
+        const stallNs = this.progressNs[slowest] + this.stallNs;
         if (stallNs > nowNs) {
           out.timer(context, stallNs, token);
           return;
