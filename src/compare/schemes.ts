@@ -1,6 +1,7 @@
 /** The schemes of a comparison: the bare device, every registered policy, every hardware scheduler. */
 import { z } from 'zod';
 import { isModuleName } from '../drivers/index.ts';
+import { declaredFor } from '../mix/declare.ts';
 import { type Mix, type MixApp, withKeys } from '../mix/mixture.ts';
 import { parsePolicy } from '../mix/parse.ts';
 import type { Kind } from '../mix/spec.ts';
@@ -104,7 +105,12 @@ function underPolicy(mix: Mix, policy: string): Scheme {
     const there = [...Object.keys(policies), NONE].join(', ');
     throw new ConfigError(`unknown policy '${name}'; available: ${there}, or the path of a module`);
   });
-  return { name: policy, group: 'policy', says: says.join('; inside: '), mix: { ...mix, policy } };
+  return {
+    name: policy,
+    group: 'policy',
+    says: says.join('; inside: '),
+    mix: declaredFor({ ...mix, policy }, policy),
+  };
 }
 
 function saysOf(

@@ -8,6 +8,8 @@ import type { MixSpec } from './spec.ts';
 if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
 // The main thread has created each policy before, and warned there.
 muteRenamedOptions();
+// What a policy warns of while it runs belongs to one of many runs. The results say it.
+process.removeAllListeners('warning');
 
 parentPort?.on('message', async (spec: MixSpec) => {
   parentPort?.postMessage(await runSpec(spec));

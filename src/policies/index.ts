@@ -92,6 +92,10 @@ export interface PolicyEntry extends NamedEntry {
     /** A shim at the other end; 'for SENDs': without one, SENDs and immediates go whole. */
     readonly shimmedPeer: 'none' | 'for SENDs' | 'required';
   };
+  /**
+   * Whether applications are expected to declare their kind of traffic. Comparisons of policies then declare it for them.
+   */
+  readonly expectsTraffic?: boolean;
   /** What the policy brings to the coordinators of devices, in the order in which they decide. */
   readonly rulers: readonly Ruler[];
   readonly agents: readonly AgentKind[];
@@ -112,6 +116,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     summary:
       'Justitia: paces large messages and batches of small ones by tokens, so that a tail latency meets a target',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
+    expectsTraffic: true,
     rulers: [rates],
     agents: [referenceFlows],
     options: justitiaOptions,

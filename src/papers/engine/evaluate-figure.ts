@@ -1,7 +1,8 @@
 /** The runs that a figure requires, and its points. */
 
+import { declaredFor } from '../../mix/declare.ts';
 import { distinct, type Job, jobOf, jobsOf } from '../../mix/jobs.ts';
-import { changed, commandOf, declared, type Mix, type MixChange } from '../../mix/mixture.ts';
+import { changed, commandOf, type Mix, type MixChange } from '../../mix/mixture.ts';
 import { type Outcomes, problemsOf } from '../../mix/outcomes.ts';
 import { policies } from '../../policies/index.ts';
 import type { NamedFigure, Panel, PaperPoint, X } from './figure.ts';
@@ -63,14 +64,14 @@ function runsOf(figure: NamedFigure, chosen: readonly string[] | undefined): Run
     ...Object.entries(figure.series ?? {}),
   ];
   return all.flatMap(([series, change]) =>
-    figure.x.values.map((x) => ({ series, x, mix: asPolicyAsks(changed(figure.mix(x), change(x))) })),
+    figure.x.values.map((x) => ({ series, x, mix: asPoliciesExpect(changed(figure.mix(x), change(x))) })),
   );
 }
 
-/** Justitia paces applications that declare nothing. Other policies get the figure's applications as they are. */
-function asPolicyAsks(mix: Mix): Mix {
-  const policies = [mix.policy ?? 'none', ...(mix.onHosts ?? []).map((one) => one.replace(/^@[^=]*=/, ''))];
-  return policies.some((policy) => /(^|;)justitia([:;]|$)/.test(policy)) ? declared(mix) : mix;
+/** The mixture as the policies of all its hosts expect it. */
+function asPoliciesExpect(mix: Mix): Mix {
+  const onHosts = (mix.onHosts ?? []).map((one) => one.replace(/^@[^=]*=/, ''));
+  return [mix.policy ?? 'none', ...onHosts].reduce(declaredFor, mix);
 }
 
 /** Every run that the figures need, possibly with duplicates. */

@@ -19,7 +19,7 @@ import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED } from '../kit/step.ts';
 import { type WireFacts, wireBytes, wireFactsOf } from '../kit/wire.ts';
 import { mergeOptions } from '../parse-options.ts';
-import { HUNGRY_WEIGHT, LATENCY_WEIGHT, WEIGHT_GBPS } from './columns.ts';
+import { HUNGRY_WEIGHT, IS_UNMET, LATENCY_WEIGHT, TAIL_NS, WEIGHT_GBPS } from './columns.ts';
 import { Demands, weightOf } from './demands.ts';
 import { describe, gaugesOf } from './describe.ts';
 import { Kinds, LATENCY, THROUGHPUT, UNKNOWN } from './kinds.ts';
@@ -70,6 +70,8 @@ export class Justitia implements Policy {
   private readonly wire: WireFacts[] = [];
   private readonly pacerOf: Pacer[] = [];
   private readonly weights: number[] = [];
+  /** Devices that cannot meet the target. */
+  private readonly warned = new Set<string>();
   /** Queue pairs that are about to try again; empty between events. */
   private readonly parked: number[] = [];
 
@@ -392,12 +394,25 @@ export class Justitia implements Policy {
       if (isOther) for (const qp of member.qps) if (out.backlog(qp) > 0) this.feed(qp, out);
     }
     this.registry.announce(pacer.device);
+    this.warnOnce(pacer);
     const next = active ?? latency;
     pacer.isSampling = next !== null;
     // Latency applications alone need less attention.
     const periodNs = active === null ? LATENCY_SAMPLE_NS : SAMPLE_NS;
     if (next !== null)
       out.timer(next.context, out.nowNs(next.context) + periodNs, pacer.tokenOf(SAMPLE), true);
+  }
+
+  /** Warns, once for each device, if the target cannot be met. */
+  private warnOnce({ device, members }: Pacer): void {
+    const grants = members[0]?.columns.grants;
+    if (grants === undefined || grants[IS_UNMET] === 0 || this.warned.has(device)) return;
+    this.warned.add(device);
+    const tailUs = Number((grants[TAIL_NS] / 1e3).toPrecision(3));
+    process.emitWarning(
+      `justitia: ${device} cannot meet a target of ${this.options.targetUs} us: at the lowest rate, the 99th percentile of the reference flows is ${tailUs} us; raise targetUs`,
+      { code: 'ISO_TARGET' },
+    );
   }
 
   /** Finds out what queue pairs are. Returns whether any is something else now. */
