@@ -14,6 +14,8 @@ import { device } from './ground.ts';
 const LINK_GBPS = 0.04;
 const TOKEN_BUCKET = `token-bucket:burstBytes=${1 << 18}`;
 const DEMAND_SHARES = `${resolve(import.meta.dirname, '../../examples/policies/demand-shares.mjs')}:burstBytes=${1 << 18},periodNs=1e7`;
+/** Tokens long enough for a clock of milliseconds. */
+const JUSTITIA = `justitia:bulkChunkBytes=65536,backlogBytes=${1 << 18}`;
 const RECEIVER_SHARES = resolve(import.meta.dirname, '../../examples/policies/receiver-shares.mjs');
 const FAR = process.env.RXE_DEV2 ?? device;
 const SENT = /^sent \d+ bytes, [\d.]+ Gbit\/s, sha256 ok$/m;
@@ -179,6 +181,24 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
     await Promise.all(transfers.map((one) => one.line(/^\d+ WRITEs$/)));
     const got = await during('1:3 by demand', transfers, 16_000);
     expect(Math.abs(got.part - 1 / 4)).toBeLessThan(0.1);
+    for (const one of transfers) one.kill('SIGINT');
+    await Promise.all(transfers.map((one) => one.done()));
+    for (const one of transfers) expect(one.output).toMatch(SENT);
+    expect(receiver.output).not.toContain('WRONG');
+  });
+
+  test.each([
+    [1, 1],
+    [1, 3],
+  ])('justitia gives two transfers of weights %d and %d tokens by weight', async (...weights) => {
+    newGround();
+    const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares(JUSTITIA)]);
+    const transfers = weights.map((weight, i) => ground.transfer({ tenant: `t${i}`, weight }, LONG_S));
+    const first = weights[0] / (weights[0] + weights[1]);
+    await rows((some) => has(some, 't0', LINK_GBPS * first) && has(some, 't1', LINK_GBPS * (1 - first)));
+    await Promise.all(transfers.map((one) => one.line(/^\d+ WRITEs$/)));
+    const got = await during(`justitia, ${weights.join(':')}`, transfers, 16_000);
+    expect(Math.abs(got.part - first)).toBeLessThan(0.1);
     for (const one of transfers) one.kill('SIGINT');
     await Promise.all(transfers.map((one) => one.done()));
     for (const one of transfers) expect(one.output).toMatch(SENT);

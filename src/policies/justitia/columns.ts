@@ -23,12 +23,12 @@ export const RATE_REPORTS: readonly Column[] = [
 
 /** The columns that the ruler writes. */
 export const RATE_GRANTS: readonly Column[] = [
-  // Its part of SafeUtil; Infinity in effect: it is not paced.
-  { ...column('rateGbps', 'Gbit/s on the wire', MAX_GBPS), alone: MAX_GBPS },
-  // What a unit of weight gets, which is what a latency application may send; Infinity in effect: anything.
-  { ...column('weightGbps', 'Gbit/s on the wire', MAX_GBPS, MAX_GBPS), alone: MAX_GBPS },
+  // Its part of SafeUtil; the maximum: it is not paced.
+  column('rateGbps', 'Gbit/s on the wire', MAX_GBPS, MAX_GBPS),
+  // What a unit of weight gets, which is what a latency application may send; the maximum: anything.
+  column('weightGbps', 'Gbit/s on the wire', MAX_GBPS, MAX_GBPS),
   // Bytes of a token, and what a message takes of it at least.
-  { ...column('tokenBytes', 'bytes', 2 ** 30), alone: 1e6 },
+  column('tokenBytes', 'bytes', 2 ** 30, 1e6),
   column('messageBytes', 'bytes', 2 ** 30),
   // For people: SafeUtil, its lower bound, the last estimate (0: none yet), and whether the estimate stays
   // above the target even at the lower bound.

@@ -90,7 +90,7 @@ class Demand {
   private readonly members: MembersView;
   private readonly hungry: ReportColumn;
   private readonly bulk: ReportColumn;
-  private readonly latencyOf: ReportColumn;
+  readonly latencyOf: ReportColumn;
 
   constructor(members: MembersView) {
     this.members = members;
@@ -156,6 +156,8 @@ class Rates implements Decider<RateRules> {
   private metNs = 0;
   private hadLatency = false;
   private isUnmet = false;
+  /** Whether the last decision found no member with anything to send. */
+  private wasQuiet = false;
   /** The last estimate. */
   private tailNs = 0;
   /** The part that the receivers last allowed. */
@@ -184,6 +186,10 @@ class Rates implements Decider<RateRules> {
     const { demand } = this;
     this.publish(rules);
     demand.sum(rules, nowNs);
+    // Under another policy, members report nothing here.
+    const isQuiet = demand.weight === 0 && demand.latencyWeight === 0 && this.read('readWeight') === 0;
+    if (isQuiet && this.wasQuiet) return;
+    this.wasQuiet = isQuiet;
     const latency = this.read('hasRemoteLatency') > 0 ? Math.max(1, demand.latency) : demand.latency;
     const mostGbps = rules.maxGbps || this.members.linkGbps;
     const maxGbps = latency > 0 ? MAX_PART * mostGbps : mostGbps;
@@ -306,16 +312,15 @@ class Rates implements Decider<RateRules> {
 
   describe(tenant: number): Description {
     const { tenants } = this.members;
-    let [rateGbps, weight] = [0, 0];
+    let [rateGbps, latency] = [0, 0];
     for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++) {
       const member = tenants.memberAt(at);
-      rateGbps += this.demand.of[member] > 0 ? this.rateGbps.of(member) : 0;
-      weight += this.demand.of[member] ?? 0;
+      if (this.demand.of[member] > 0) rateGbps += this.rateGbps.of(member);
+      latency += this.demand.latencyOf.of(member);
     }
-    const isPaced = rateGbps < UNPACED_GBPS;
+    if (rateGbps === 0 && latency === 0) return {};
     return {
-      ...(isPaced && { rateGbps }),
-      weight,
+      ...(rateGbps > 0 && rateGbps < UNPACED_GBPS && { rateGbps }),
       safeUtilGbps: this.safeUtilGbps,
       rMinGbps: this.read('rMinGbps'),
       estimateUs: this.tailNs / 1e3,
