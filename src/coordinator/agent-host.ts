@@ -13,7 +13,8 @@ import {
   type AgentLineEvents,
   requireWords,
 } from './agent.ts';
-import { AgentLink, HELLO_NS, NO_GID } from './agent-link.ts';
+import type { AgentCarrier, Frame } from './agent-carrier.ts';
+import { AgentLink, HELLO_NS, type LinkEvents, NO_GID } from './agent-link.ts';
 import type { MemberPage } from './member-table.ts';
 import type { MembersView, Ruler } from './ruler.ts';
 import { tenantId } from './tenants.ts';
@@ -27,8 +28,10 @@ export interface AgentCoordinator {
   decide(ruler: Ruler, nowNs: number, isNews: boolean): void;
   /** Where the agents of this kind receive messages at the device that has this GID; null: that is not known. */
   addressOf(gid: string, kind: AgentKind): AgentAddress | null;
-  /** The device has been opened for agents. Its port has these GIDs. */
-  opened(gids: readonly string[]): void;
+  /** Whether some agents can be reached without datagrams (AgentAddress.carrier). */
+  readonly hasCarrier?: boolean;
+  /** The device has been opened for agents. Its port has these GIDs, and its datagram queue pair this number. */
+  opened(gids: readonly string[], qpNum: number): void;
   /** A handler of an agent has thrown. Absent: the exception goes to the event's caller. */
   failed?(agent: string, error: unknown): void;
 }
@@ -73,7 +76,7 @@ export class AgentHost {
   /** @throws IsoverbsError if the device cannot be opened */
   constructor(provider: Provider, device: string, coordinator: AgentCoordinator) {
     this.coordinator = coordinator;
-    this.link = new AgentLink(provider, device, {
+    const events: LinkEvents = {
       message: (peer, id, words) => {
         const to = this.running.find((one) => one.id === id);
         if (to !== undefined) this.raise(to, () => to.agent.onMessage?.(peer, words, to.out));
@@ -87,10 +90,14 @@ export class AgentHost {
         this.probing[peer] = undefined;
         if (by !== undefined) this.raise(by, () => by.agent.onProbe?.(peer, latencyNs, by.out));
       },
-    });
+    };
+    this.link = new AgentLink(provider, device, events, coordinator.hasCarrier);
     try {
       this.alarm = alarmOf(provider, this.link.context, 'nothing', () => this.fire());
-      coordinator.opened(this.link.gids.filter((gid) => gid !== NO_GID));
+      coordinator.opened(
+        this.link.gids.filter((gid) => gid !== NO_GID),
+        this.link.qpNum,
+      );
     } catch (error) {
       this.link.close();
       throw error;
@@ -104,6 +111,16 @@ export class AgentHost {
   /** Messages that its agents have sent. Greetings are the link's. */
   get messages(): number {
     return this.sent;
+  }
+
+  /** A carrier has brought a frame. */
+  receive(frame: Frame, carrier: AgentCarrier): void {
+    this.link.receive(frame, carrier);
+  }
+
+  /** A carrier reports whether the host at an address is alive. */
+  setAlive(address: AgentAddress, isAlive: boolean): void {
+    this.link.setAlive(address, isAlive);
   }
 
   /** Raises an event of an agent. */

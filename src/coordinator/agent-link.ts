@@ -1,42 +1,31 @@
 /**
- * The queue pairs of one host's agents at a device: a datagram queue pair for messages, and a reliable connection to each
- * peer that is probed (probe-path.ts). Messages are small and unacknowledged: agents repeat what matters.
+ * The peers of one host's agents at a device: the messages that they exchange over carriers (agent-carrier.ts), and a
+ * reliable connection to each peer that is probed (probe-path.ts).
  */
-import { RecvBatch, SendBatch } from '../verbs/batch.ts';
 import * as C from '../verbs/constants.ts';
 import { InvalidArgumentError, IsoverbsError } from '../verbs/errors.ts';
-import { gidFromWords, gidToWords } from '../verbs/gid.ts';
 import type { Provider } from '../verbs/provider.ts';
-import { maskOf } from '../verbs/qp-state.ts';
 import type { GidEntry, MrInfo } from '../verbs/types.ts';
 import { WcBatch } from '../verbs/wc-batch.ts';
-import { AGENT_TENANT, type AgentAddress, MAX_MESSAGE_WORDS, requireWords } from './agent.ts';
+import { AGENT_TENANT, type AgentAddress, requireWords } from './agent.ts';
+import {
+  type AgentCarrier,
+  type AgentChannel,
+  CONNECT,
+  CONNECTED,
+  type Frame,
+  HELLO,
+  MESSAGE,
+} from './agent-carrier.ts';
+import { AgentDatagrams, DATAGRAM_COMPLETIONS } from './agent-datagrams.ts';
 import { PROBE_BYTES, ProbePath } from './probe-path.ts';
 
-/** Kinds of frames. */
-const MESSAGE = 0;
-const HELLO = 1;
-const CONNECT = 2;
-const CONNECTED = 3;
-
-// Words of a frame: magic, kind, hash of the agent's name, GIDs of source and destination (32 bits each), the message.
-const MAGIC = 0x49534f41;
-/** The third word of the GID of an IPv4 address. */
-const IPV4_MAPPED = 0xffff;
-const FROM_AT = 3;
-const TO_AT = 7;
-const HEADER_WORDS = 11;
-const FRAME_BYTES = 8 * (HEADER_WORDS + MAX_MESSAGE_WORDS);
-const GRH_BYTES = 40;
-const RECEIVE_BYTES = GRH_BYTES + FRAME_BYTES;
-const RECEIVES = 128;
-const SENDS = 64;
 /** Peers beyond this number are not probed, because anyone on the network can ask for a connection. */
 const MAX_PATHS = 256;
-const BATCH = 2 * (RECEIVES + SENDS + MAX_PATHS);
-/** wr_id of the probe of the first peer; the wr_ids of messages are their slots. */
+const COMPLETIONS = DATAGRAM_COMPLETIONS + MAX_PATHS;
+const BATCH = 2 * COMPLETIONS;
+/** wr_id of the probe of the first peer; the wr_ids of datagrams are less. */
 const FIRST_PROBE = 2 ** 16;
-const QKEY = 0x1507a6;
 const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE;
 
 /** An unused entry of a table of GIDs. */
@@ -48,8 +37,6 @@ export const NO_GID = '::';
 const MAX_PEERS = 4096;
 const MAX_CLAIMED = MAX_PEERS / 2;
 const CLAIMED_PER_INTERVAL = 64;
-/** Greetings leave this many slots free for messages. */
-const FREE_SLOTS = 16;
 /** Peers greet each other in this interval. */
 export const HELLO_NS = 10e6;
 /** A peer of which nothing was heard for this long is down: three greetings were lost. */
@@ -60,28 +47,17 @@ const REST_NS = 1e9;
 const PROBE_TIMEOUT_NS = 100e6;
 
 /** A host whose agents exchange messages with those of this one. */
-interface Peer extends AgentAddress {
+interface Peer {
+  readonly gid: string;
+  readonly qpNum: number;
   readonly fromGid: string;
-  /** Both GIDs as they are in frames, because a conversion takes longer than the rest of a frame. */
-  readonly words: readonly number[];
-  readonly fromWords: readonly number[];
-  readonly ah: number;
+  readonly channel: AgentChannel;
+  /** Whether the carrier reports if the peer is alive. */
+  readonly isWatched: boolean;
   heardNs: number;
   greetedNs: number;
   isUp: boolean;
   path: ProbePath | null;
-}
-
-/** A frame that has arrived. */
-interface Frame {
-  /** The peer that has sent it; -1: it is new, and has these GIDs. */
-  readonly peer: number;
-  readonly from: string;
-  readonly to: string;
-  readonly qpNum: number;
-  readonly kind: number;
-  readonly agent: number;
-  readonly words: Float64Array;
 }
 
 /** What happens on a link. */
@@ -93,7 +69,6 @@ export interface LinkEvents {
 }
 
 export class AgentLink {
-  readonly qpNum: number;
   readonly context: number;
   /** Whether the host's agents are out of order: nothing is sent, and what arrives is dropped. */
   isDown = false;
@@ -101,12 +76,10 @@ export class AgentLink {
   private readonly events: LinkEvents;
   private readonly pd: number;
   private readonly cq: number;
-  private readonly qp: number;
-  private readonly mr: Omit<MrInfo, 'memory'>;
+  /** Null: the device has no datagrams. */
+  private readonly datagrams: AgentDatagrams | null;
   /** Peers may write here, and nowhere else. */
   private readonly probeMr: MrInfo;
-  private readonly words: Float64Array;
-  private readonly bytes: Uint8Array;
   /** The GIDs of the port, by index. */
   readonly gids: readonly string[];
   private readonly entries: readonly GidEntry[];
@@ -120,24 +93,21 @@ export class AgentLink {
   /** What releases the objects of the device, in the order of their creation. */
   private readonly releases: (() => void)[] = [];
   private paths = 0;
-  private readonly freeSends = Array.from({ length: SENDS }, (_, slot) => slot);
-  private readonly sends: SendBatch;
-  private readonly receives: RecvBatch;
   private readonly completions: WcBatch;
 
-  /** @throws IsoverbsError if the device cannot be opened, or has no room for another queue pair */
-  constructor(provider: Provider, device: string, events: LinkEvents) {
+  /**
+   * @param hasCarrier whether the agents of other hosts can be reached without datagrams
+   * @throws IsoverbsError if the device cannot be opened, or has no room for another queue pair
+   */
+  constructor(provider: Provider, device: string, events: LinkEvents, hasCarrier = false) {
     this.provider = provider;
     this.events = events;
     try {
       const made = this.open(device);
-      ({ context: this.context, pd: this.pd, cq: this.cq, qp: this.qp, qpNum: this.qpNum } = made);
-      ({ mr: this.mr, probeMr: this.probeMr, words: this.words, entries: this.entries } = made);
-      this.bytes = new Uint8Array(this.words.buffer);
+      ({ context: this.context, pd: this.pd, cq: this.cq, probeMr: this.probeMr } = made);
+      ({ entries: this.entries, completions: this.completions } = made);
       this.gids = this.entries.map(({ gid }) => gid);
-      ({ sends: this.sends, receives: this.receives, completions: this.completions } = made);
-      this.toRts();
-      for (let slot = 0; slot < RECEIVES; slot++) this.receive(slot);
+      this.datagrams = this.makeDatagrams(hasCarrier);
     } catch (error) {
       this.release();
       throw error;
@@ -152,35 +122,35 @@ export class AgentLink {
     releases.push(() => provider.closeDevice(context));
     const pd = provider.allocPd(context);
     releases.push(() => provider.deallocPd(pd));
-    const sends = new SendBatch(provider, { capacity: 1, sges: 1 });
-    releases.push(() => provider.destroyRing(sends.ring));
-    const receives = new RecvBatch(provider, { capacity: 1, sges: 1 });
-    releases.push(() => provider.destroyRing(receives.ring));
     const completions = new WcBatch(provider, { capacity: BATCH });
     releases.push(() => provider.destroyRing(completions.ring));
-    const bytes = RECEIVES * RECEIVE_BYTES + SENDS * FRAME_BYTES;
-    const { memory, ...mr } = provider.allocMr(pd, bytes, C.IBV_ACCESS_LOCAL_WRITE);
-    releases.push(() => provider.deregMr(mr.handle));
     const probeMr = provider.allocMr(pd, PROBE_BYTES, ACCESS);
     releases.push(() => provider.deregMr(probeMr.handle));
-    // Behind the queue pair whose requests name them.
-    releases.push(() => {
-      for (const { ah } of this.peers) provider.destroyAh(ah);
-    });
     const channel = provider.createCompChannel(context);
     releases.push(() => provider.destroyCompChannel(channel));
-    const cq = provider.createCq(context, RECEIVES + SENDS + MAX_PATHS, channel).handle;
+    const cq = provider.createCq(context, COMPLETIONS, channel).handle;
     releases.push(() => provider.destroyCq(cq));
-    const cap = { maxSendWr: SENDS, maxRecvWr: RECEIVES, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
-    const attr = { qpType: C.IBV_QPT_UD, sendCq: cq, recvCq: cq, cap, sqSigAll: false };
-    const { handle: qp, qpNum } = provider.createQp(pd, attr);
-    releases.push(() => provider.destroyQp(qp));
     provider.watchCompChannel(channel, () => this.poll());
     releases.push(() => provider.watchCompChannel(channel, null));
     const { gidTblLen } = provider.queryPort(context, 1);
     const entries = Array.from({ length: gidTblLen }, (_, i) => provider.queryGid(context, 1, i));
-    const words = new Float64Array(memory, 0, bytes / 8);
-    return { context, pd, cq, qp, qpNum, mr, probeMr, words, entries, sends, receives, completions };
+    return { context, pd, cq, probeMr, entries, completions };
+  }
+
+  private makeDatagrams(hasCarrier: boolean): AgentDatagrams | null {
+    const { provider, pd, cq, releases } = this;
+    const parts = { provider, pd, cq, releases, indexOf: (gid: string) => this.indexOf(gid) };
+    try {
+      return new AgentDatagrams(parts);
+    } catch (error) {
+      if (hasCarrier && error instanceof IsoverbsError) return null;
+      throw error;
+    }
+  }
+
+  /** The number of the datagram queue pair; 0: the device has none. */
+  get qpNum(): number {
+    return this.datagrams?.qpNum ?? 0;
   }
 
   private release(): void {
@@ -195,39 +165,17 @@ export class AgentLink {
     return this.peers.length > 0;
   }
 
-  private toRts(): void {
-    const modify = (attr: Parameters<typeof maskOf>[0]) =>
-      this.provider.modifyQp(this.qp, attr, maskOf(attr));
-    modify({ qpState: C.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qkey: QKEY });
-    modify({ qpState: C.IBV_QPS_RTR });
-    modify({ qpState: C.IBV_QPS_RTS, sqPsn: 0 });
-  }
-
-  private receive(slot: number): void {
-    const { receives, mr } = this;
-    receives.clear();
-    receives.recv(slot, mr.addr + slot * RECEIVE_BYTES, RECEIVE_BYTES, mr.lkey);
-    this.provider.postRecv(this.qp, receives.ring, 0, 1);
-  }
-
   /** The number of a peer, which is greeted when it is new. -1: there are too many, or it cannot be reached. */
-  peerAt({ gid, qpNum }: AgentAddress, fromGid: string): number {
-    const { peers, provider } = this;
+  peerAt(address: AgentAddress, fromGid: string): number {
+    const { peers, nowNs } = this;
+    const { gid, qpNum, carrier = this.datagrams } = address;
     const known = this.find(gid, qpNum, fromGid);
     if (known >= 0 || peers.length === MAX_PEERS || this.isClosed) return known;
-    const sgidIndex = this.indexOf(fromGid);
-    if (sgidIndex < 0 || gid === NO_GID) return -1;
-    let ah: number;
-    try {
-      ah = provider.createAh(this.pd, { dgid: gid, sgidIndex, portNum: 1, hopLimit: 64 });
-    } catch (error) {
-      if (error instanceof IsoverbsError) return -1;
-      throw error;
-    }
-    const { nowNs } = this;
-    const [words, fromWords] = [gidToWords(gid), gidToWords(fromGid)];
+    if (carrier === null || this.indexOf(fromGid) < 0 || gid === NO_GID) return -1;
+    const channel = carrier.channel(address, fromGid, peers.length);
+    if (channel === null) return -1;
     const state = { heardNs: nowNs, greetedNs: nowNs, isUp: false, path: null };
-    peers.push({ gid, qpNum, fromGid, words, fromWords, ah, ...state });
+    peers.push({ gid, qpNum, fromGid, channel, isWatched: carrier.watchesPeers, ...state });
     this.frame(peers.length - 1, HELLO, 0, []);
     return peers.length - 1;
   }
@@ -237,9 +185,9 @@ export class AgentLink {
   }
 
   /** The number of a new peer that has sent a frame. -1: too many claim to be one. */
-  private claim({ from, to, qpNum }: Frame): number {
+  private claim({ from, to, qpNum }: Frame, carrier: AgentCarrier | undefined): number {
     if (this.claimed === MAX_CLAIMED || this.newlyClaimed === CLAIMED_PER_INTERVAL) return -1;
-    const peer = this.peerAt({ gid: from, qpNum }, to);
+    const peer = this.peerAt({ gid: from, qpNum, carrier }, to);
     if (peer < 0) return -1;
     this.claimed++;
     this.newlyClaimed++;
@@ -269,24 +217,7 @@ export class AgentLink {
   }
 
   private frame(peer: number, kind: number, agent: number, words: ArrayLike<number>): void {
-    const { provider, sends, mr } = this;
-    if (this.isDown || this.isClosed) return;
-    // Without a free slot, the message is lost.
-    const slot = this.freeSends.pop();
-    if (slot === undefined) return;
-    const { ah, qpNum, words: toWords, fromWords } = this.peers[peer];
-    const byteOffset = RECEIVES * RECEIVE_BYTES + slot * FRAME_BYTES;
-    const at = byteOffset / 8;
-    const w = this.words;
-    [w[at], w[at + 1], w[at + 2]] = [MAGIC, kind, agent];
-    w.set(fromWords, at + FROM_AT);
-    w.set(toWords, at + TO_AT);
-    w.set(words, at + HEADER_WORDS);
-    sends.clear();
-    const bytes = 8 * (HEADER_WORDS + words.length);
-    sends.send(slot, C.IBV_SEND_SIGNALED, mr.addr + byteOffset, bytes, mr.lkey);
-    sends.datagramTo(0, ah, qpNum, QKEY);
-    if (provider.postSend(this.qp, sends.ring, 0, 1) === 0) this.freeSends.push(slot);
+    if (!this.isDown && !this.isClosed) this.peers[peer].channel.send(kind, agent, words);
   }
 
   /** @throws InvalidArgumentError for an unknown peer, or a size that no probe has */
@@ -354,40 +285,20 @@ export class AgentLink {
   private completed(i: number): (() => void) | null {
     const { completions: wc } = this;
     const id = wc.wrId(i);
-    const isGood = wc.status(i) === C.IBV_WC_SUCCESS;
-    if (id >= FIRST_PROBE) return () => this.probed(id - FIRST_PROBE, isGood);
-    if (!wc.isRecv(i)) {
-      this.freeSends.push(id);
-      return null;
+    if (id >= FIRST_PROBE) {
+      const isGood = wc.status(i) === C.IBV_WC_SUCCESS;
+      return () => this.probed(id - FIRST_PROBE, isGood);
     }
-    const frame = isGood && !this.isDown ? this.frameAt(id, wc.byteLen(i), wc.srcQp(i)) : null;
-    this.receive(id);
-    return frame === null ? null : () => this.received(frame);
+    const frame = this.datagrams?.completed(wc, i) ?? null;
+    return frame === null || this.isDown ? null : () => this.receive(frame);
   }
 
-  /** What has arrived in a slot; null: it is no frame of an agent, or not from where it says. */
-  private frameAt(slot: number, byteLen: number, qpNum: number): Frame | null {
-    const at = (slot * RECEIVE_BYTES + GRH_BYTES) / 8;
-    const length = (byteLen - GRH_BYTES) / 8 - HEADER_WORDS;
-    const w = this.words;
-    if (!Number.isInteger(length) || length < 0 || w[at] !== MAGIC) return null;
-    if (!isFrom(this.bytes.subarray(slot * RECEIVE_BYTES, slot * RECEIVE_BYTES + GRH_BYTES), w, at))
-      return null;
-    const words = w.slice(at + HEADER_WORDS, at + HEADER_WORDS + length);
-    const [kind, agent] = [w[at + 1], w[at + 2]];
-    const peer = this.peers.findIndex(
-      (one) =>
-        one.qpNum === qpNum && isGid(one.words, w, at + FROM_AT) && isGid(one.fromWords, w, at + TO_AT),
-    );
-    if (peer >= 0) return { peer, from: '', to: '', qpNum, kind, agent, words };
-    const [from, to] = [FROM_AT, TO_AT].map((offset) => gidFromWords(w, at + offset));
-    return from === null || to === null ? null : { peer, from, to, qpNum, kind, agent, words };
-  }
-
-  private received(frame: Frame): void {
+  /** A frame has arrived, by this carrier or as a datagram. */
+  receive(frame: Frame, carrier?: AgentCarrier): void {
+    if (this.isDown || this.isClosed) return;
     const known = frame.peer >= 0 ? frame.peer : this.find(frame.from, frame.qpNum, frame.to);
     // Greets it, if it is new.
-    const peer = known >= 0 ? known : this.claim(frame);
+    const peer = known >= 0 ? known : this.claim(frame, carrier);
     if (peer < 0) return;
     this.heard(peer, known >= 0);
     const { kind, agent, words } = frame;
@@ -452,18 +363,31 @@ export class AgentLink {
     for (let peer = 0; peer < peers.length && !this.isClosed; peer++) {
       const one = peers[peer];
       if (one.path?.isProbing && nowNs - one.path.beganNs > PROBE_TIMEOUT_NS) this.dropPath(peer, true);
-      if (!one.isUp || nowNs - one.heardNs <= SILENT_NS) continue;
-      one.isUp = false;
-      this.events.peer(peer, 'down');
+      if (one.isUp && !one.isWatched && nowNs - one.heardNs > SILENT_NS) this.lost(peer);
+    }
+  }
+
+  private lost(peer: number): void {
+    this.peers[peer].isUp = false;
+    this.events.peer(peer, 'down');
+  }
+
+  /** A carrier reports whether the host at an address is alive. */
+  setAlive({ gid, qpNum }: AgentAddress, isAlive: boolean): void {
+    for (const [peer, one] of this.peers.entries()) {
+      if (this.isClosed || !one.isWatched || one.gid !== gid || one.qpNum !== qpNum) continue;
+      if (isAlive) this.heard(peer, true);
+      else if (one.isUp) this.lost(peer);
     }
   }
 
   /** Greets the next peers, as far as there are free slots. */
   private greetMore(): void {
     const { peers, nowNs } = this;
-    while (this.nextGreeted < peers.length && this.freeSends.length > FREE_SLOTS && !this.isClosed) {
+    while (this.nextGreeted < peers.length && this.datagrams?.mayGreet && !this.isClosed) {
       const peer = this.nextGreeted++;
       const one = peers[peer];
+      if (one.isWatched) continue;
       const isResting = !one.isUp && nowNs - one.heardNs > REST_NS && nowNs - one.greetedNs < REST_NS;
       if (isResting) continue;
       one.greetedNs = nowNs;
@@ -476,25 +400,4 @@ export class AgentLink {
     for (const { path } of this.peers) path?.close();
     this.release();
   }
-}
-
-function isGid(gid: readonly number[], words: Float64Array, at: number): boolean {
-  return (
-    gid[3] === words[at + 3] && gid[2] === words[at + 2] && gid[1] === words[at + 1] && gid[0] === words[at]
-  );
-}
-
-/**
- * Whether the packet's own header, which the NIC writes before the message, names the sender that the frame names. An IPv4
- * header follows 20 bytes of anything.
- */
-function isFrom(header: Uint8Array, words: Float64Array, at: number): boolean {
-  const is = (word: number, byte: number) =>
-    words[at + FROM_AT + word] ===
-    ((header[byte] << 24) | (header[byte + 1] << 16) | (header[byte + 2] << 8) | header[byte + 3]) >>> 0;
-  const [mayBeIpv6, mayBeIpv4] = [header[0] >> 4 === 6, header[20] >> 4 === 4];
-  if (mayBeIpv6 && is(0, 8) && is(1, 12) && is(2, 16) && is(3, 20)) return true;
-  if (mayBeIpv4 && words[at + FROM_AT + 2] === IPV4_MAPPED && is(3, 32)) return true;
-  // A device that writes no header.
-  return !mayBeIpv6 && !mayBeIpv4;
 }

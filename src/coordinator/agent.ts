@@ -4,6 +4,7 @@
  * thread or file (docs/policies.md).
  */
 import { InvalidArgumentError } from '../verbs/errors.ts';
+import type { AgentCarrier } from './agent-carrier.ts';
 import type { MemberPage } from './member-table.ts';
 import type { MembersView, Ruler } from './ruler.ts';
 
@@ -25,6 +26,8 @@ export const AGENT_TENANT = 'isoverbs agent';
 export interface AgentAddress {
   readonly gid: string;
   readonly qpNum: number;
+  /** What takes messages there; absent: they are datagrams. */
+  readonly carrier?: AgentCarrier;
 }
 
 /** The events of an agent. All are optional. */
