@@ -2,13 +2,19 @@
  * How the agents of one host reach those of another: they exchange frames, and a carrier takes a frame to another host. A
  * datagram queue pair is one carrier (agent-datagrams.ts), the network between daemons is another.
  */
-import type { AgentAddress } from './agent.ts';
-
 /** Kinds of frames. */
 export const MESSAGE = 0;
 export const HELLO = 1;
 export const CONNECT = 2;
 export const CONNECTED = 3;
+
+/** The queue pair at which an agent's host receives messages. */
+export interface AgentAddress {
+  readonly gid: string;
+  readonly qpNum: number;
+  /** What takes messages there; absent: they are datagrams. */
+  readonly carrier?: AgentCarrier;
+}
 
 /** A frame that has arrived. */
 export interface Frame {

@@ -9,8 +9,8 @@ import { gidFromWords, gidToWords } from '../verbs/gid.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { maskOf } from '../verbs/qp-state.ts';
 import type { WcBatch } from '../verbs/wc-batch.ts';
-import { type AgentAddress, MAX_MESSAGE_WORDS } from './agent.ts';
-import type { AgentCarrier, AgentChannel, Frame } from './agent-carrier.ts';
+import { MAX_MESSAGE_WORDS } from './agent.ts';
+import type { AgentAddress, AgentCarrier, AgentChannel, Frame } from './agent-carrier.ts';
 
 // Words of a frame: magic, kind, hash of the agent's name, GIDs of source and destination (32 bits each), the message.
 const MAGIC = 0x49534f41;

@@ -7,13 +7,12 @@ import type { Alarm, Provider } from '../verbs/provider.ts';
 import {
   type Agent,
   type AgentActions,
-  type AgentAddress,
   type AgentKind,
   type AgentLine,
   type AgentLineEvents,
   requireWords,
 } from './agent.ts';
-import type { AgentCarrier, Frame } from './agent-carrier.ts';
+import type { AgentAddress, AgentCarrier, Frame } from './agent-carrier.ts';
 import { AgentLink, HELLO_NS, type LinkEvents, NO_GID } from './agent-link.ts';
 import type { MemberPage } from './member-table.ts';
 import type { MembersView, Ruler } from './ruler.ts';
@@ -30,8 +29,8 @@ export interface AgentCoordinator {
   addressOf(gid: string, kind: AgentKind): AgentAddress | null;
   /** Whether some agents can be reached without datagrams (AgentAddress.carrier). */
   readonly hasCarrier?: boolean;
-  /** The device has been opened for agents. Its port has these GIDs, and its datagram queue pair this number. */
-  opened(gids: readonly string[], qpNum: number): void;
+  /** The device has been opened for agents. Its port has these GIDs. */
+  opened(gids: readonly string[]): void;
   /** A handler of an agent has thrown. Absent: the exception goes to the event's caller. */
   failed?(agent: string, error: unknown): void;
 }
@@ -94,10 +93,7 @@ export class AgentHost {
     this.link = new AgentLink(provider, device, events, coordinator.hasCarrier);
     try {
       this.alarm = alarmOf(provider, this.link.context, 'nothing', () => this.fire());
-      coordinator.opened(
-        this.link.gids.filter((gid) => gid !== NO_GID),
-        this.link.qpNum,
-      );
+      coordinator.opened(this.gids);
     } catch (error) {
       this.link.close();
       throw error;
@@ -113,14 +109,19 @@ export class AgentHost {
     return this.sent;
   }
 
+  /** The GIDs of the device's port. */
+  get gids(): readonly string[] {
+    return this.link.gids.filter((gid) => gid !== NO_GID);
+  }
+
   /** A carrier has brought a frame. */
   receive(frame: Frame, carrier: AgentCarrier): void {
     this.link.receive(frame, carrier);
   }
 
-  /** A carrier reports whether the host at an address is alive. */
-  setAlive(address: AgentAddress, isAlive: boolean): void {
-    this.link.setAlive(address, isAlive);
+  /** A carrier reports whether a peer is alive. */
+  setAlive(peer: number, isAlive: boolean): void {
+    this.link.setAlive(peer, isAlive);
   }
 
   /** Raises an event of an agent. */

@@ -7,8 +7,9 @@ import { InvalidArgumentError, IsoverbsError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { GidEntry, MrInfo } from '../verbs/types.ts';
 import { WcBatch } from '../verbs/wc-batch.ts';
-import { AGENT_TENANT, type AgentAddress, requireWords } from './agent.ts';
+import { AGENT_TENANT, requireWords } from './agent.ts';
 import {
+  type AgentAddress,
   type AgentCarrier,
   type AgentChannel,
   CONNECT,
@@ -372,13 +373,11 @@ export class AgentLink {
     this.events.peer(peer, 'down');
   }
 
-  /** A carrier reports whether the host at an address is alive. */
-  setAlive({ gid, qpNum }: AgentAddress, isAlive: boolean): void {
-    for (const [peer, one] of this.peers.entries()) {
-      if (this.isClosed || !one.isWatched || one.gid !== gid || one.qpNum !== qpNum) continue;
-      if (isAlive) this.heard(peer, true);
-      else if (one.isUp) this.lost(peer);
-    }
+  /** A carrier reports whether a peer that it watches is alive. */
+  setAlive(peer: number, isAlive: boolean): void {
+    if (this.isClosed || this.isDown) return;
+    if (isAlive) this.heard(peer, true);
+    else if (this.peers[peer].isUp) this.lost(peer);
   }
 
   /** Greets the next peers, as far as there are free slots. */

@@ -4,7 +4,6 @@
  * thread or file (docs/policies.md).
  */
 import { InvalidArgumentError } from '../verbs/errors.ts';
-import type { AgentCarrier } from './agent-carrier.ts';
 import type { MemberPage } from './member-table.ts';
 import type { MembersView, Ruler } from './ruler.ts';
 
@@ -21,14 +20,6 @@ export function requireWords({ length }: ArrayLike<number>): void {
 
 /** The tenant of the contexts that agents open for their own queue pairs. */
 export const AGENT_TENANT = 'isoverbs agent';
-
-/** The queue pair at which an agent's host receives messages. */
-export interface AgentAddress {
-  readonly gid: string;
-  readonly qpNum: number;
-  /** What takes messages there; absent: they are datagrams. */
-  readonly carrier?: AgentCarrier;
-}
 
 /** The events of an agent. All are optional. */
 export interface Agent {

@@ -1,13 +1,14 @@
 /**
- * The agents of a host's devices. The daemon opens a device when a program first uses its line to an agent there. The
- * agents of one daemon find each other by GID.
+ * The agents of a host's devices. The daemon opens a device at its start, or when a program first uses its line to an
+ * agent there. The agents of one daemon, and of the daemons of a fleet, find each other by GID.
  */
 import type { Logger } from 'pino';
 import type { AgentKind } from '../coordinator/agent.ts';
-import { type AgentCoordinator, AgentHosts } from '../coordinator/agent-host.ts';
+import { type AgentCoordinator, type AgentHost, AgentHosts } from '../coordinator/agent-host.ts';
 import { NO_GID } from '../coordinator/agent-link.ts';
-import { IsoverbsError } from '../verbs/errors.ts';
+import { ConfigError, IsoverbsError, NoResourcesError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
+import type { Fleet } from './fleet/fleet.ts';
 import type { Client, Host } from './host.ts';
 
 export interface DaemonAgentsOptions {
@@ -21,6 +22,8 @@ export interface DaemonAgentsOptions {
   /** Requests a pass of the coordinators. */
   requestPass(): void;
   nowNs(): number;
+  /** The daemons of other hosts. */
+  readonly fleet?: Fleet;
 }
 
 /** Time until a device that could not be opened is tried again. */
@@ -38,6 +41,10 @@ export class DaemonAgents {
   private readonly failures: FailureLog;
   /** When a device could not be opened the last time. */
   private readonly failedNs = new Map<string, number>();
+  /** Why, the last time that any could not. */
+  private obstacle = '';
+  /** Devices whose agents the fleet knows. */
+  private readonly inFleet = new Set<string>();
 
   constructor(options: DaemonAgentsOptions) {
     const { kinds, log, providerOf } = options;
@@ -50,13 +57,35 @@ export class DaemonAgents {
         return providerOf(device);
       },
       (device) => this.coordinatorOf(device),
-      (device, { message }) => log.warn({ device }, `no agents on ${device}: ${message}`),
+      (device, { message }) => {
+        this.obstacle = message;
+        log.warn({ device }, `no agents on ${device}: ${message}`);
+      },
     );
   }
 
   /** The names of the agents, in the order of their policies. */
   get names(): string[] {
     return [...this.kinds.keys()];
+  }
+
+  /**
+   * Opens devices at the start, for all agents.
+   * @throws ConfigError for a device that is not the daemon's
+   * @throws NoResourcesError if one cannot be opened
+   */
+  open(devices: readonly string[]): void {
+    const { devices: own } = this.options;
+    for (const device of devices) {
+      if (!own.includes(device)) {
+        throw new ConfigError(
+          `--agent ${device}: the daemon coordinates ${own.join(', ') || 'no devices'}; name one of these, or add ${device} with --device`,
+        );
+      }
+      const agents = this.hostOf(device);
+      if (agents === null) throw new NoResourcesError(`--agent ${device}: no agents on it: ${this.obstacle}`);
+      for (const kind of this.kinds.values()) agents.start(kind);
+    }
   }
 
   /** Passes a client's words to an agent of a seat's device. `answer` passes the agent's words back. */
@@ -78,7 +107,7 @@ export class DaemonAgents {
 
   /** Null: the device has no room for agents. It is tried again, but not at every message. */
   private agentsOf(device: string) {
-    const agents = this.hosts.hostOf(device);
+    const agents = this.hostOf(device);
     if (agents !== null) return agents;
     const nowNs = this.options.nowNs();
     const failedNs = this.failedNs.get(device);
@@ -86,7 +115,18 @@ export class DaemonAgents {
     if (isDue || failedNs === undefined) this.failedNs.set(device, nowNs);
     if (!isDue) return null;
     this.hosts.close(device);
-    return this.hosts.hostOf(device);
+    return this.hostOf(device);
+  }
+
+  /** Null: the device has no room for agents. A device of a fleet runs all agents, because other hosts may need any. */
+  private hostOf(device: string): AgentHost | null {
+    const { fleet } = this.options;
+    const agents = this.hosts.hostOf(device);
+    if (agents === null || fleet === undefined || this.inFleet.has(device)) return agents;
+    this.inFleet.add(device);
+    fleet.add(device, agents, this.names);
+    for (const kind of this.kinds.values()) agents.start(kind);
+    return agents;
   }
 
   left(device: string, row: number): void {
@@ -102,15 +142,17 @@ export class DaemonAgents {
   }
 
   private coordinatorOf(device: string): AgentCoordinator {
-    const { host, requestPass } = this.options;
+    const { host, requestPass, fleet } = this.options;
     return {
       ...host.agentCoordinator(device, requestPass),
+      hasCarrier: fleet !== undefined,
       opened: (gids) => {
         for (const gid of gids) this.byGid.set(gid, device);
       },
       addressOf: (gid, kind) => {
         const at = this.deviceWith(gid);
-        const agents = at === undefined ? null : this.hosts.hostOf(at);
+        if (at === undefined) return fleet?.addressOf(gid, kind.name, device) ?? null;
+        const agents = this.hostOf(at);
         if (agents === null) return null;
         agents.start(kind);
         return { gid, qpNum: agents.qpNum };

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { ConfigError } from '../verbs/errors.ts';
 import { isGroup, isWeight, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { DEFAULT_LIMITS } from './admission.ts';
+import { fleetSchema } from './fleet/config.ts';
 
 const above0 = z.number().positive();
 const weight = z.custom<number>(isWeight, { error: 'must be a number from 1e-6 to 1e6' });
@@ -59,6 +60,8 @@ export const daemonSchema = z.strictObject({
     .default(DEFAULT_LIMITS),
   /** Users, besides root and the daemon's own, whose programs may declare their identity. */
   trust: z.array(id).default([]),
+  /** The NATS servers over which the daemons of several hosts find each other. */
+  fleet: fleetSchema.optional(),
   devices: z.record(z.string(), z.strictObject({ linkGbps: above0.max(1e5) })).default({}),
   rules: z.array(rule).default([]),
 });

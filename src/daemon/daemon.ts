@@ -9,6 +9,7 @@ import type { Provider } from '../verbs/provider.ts';
 import type { ClientLimits } from './admission.ts';
 import { DaemonAgents, FailureLog } from './agents.ts';
 import type { DaemonConfig } from './config.ts';
+import { Fleet } from './fleet/fleet.ts';
 import { Host, type Ruling } from './host.ts';
 import type { PeerCredentials } from './ipc/index.ts';
 import { processState } from './liveness.ts';
@@ -129,6 +130,7 @@ export class Daemon {
   private readonly options: DaemonOptions;
   private readonly host: Host;
   private readonly agents: DaemonAgents;
+  private readonly fleet: Fleet | undefined;
   private readonly server: Server;
   private config: DaemonConfig;
 
@@ -148,7 +150,19 @@ export class Daemon {
     const nowNs = () => performance.now() * 1e6;
     const requestPass = () => this.server.requestPass();
     const { host } = this;
-    this.agents = new DaemonAgents({ kinds: agents, host, log, devices, providerOf, requestPass, nowNs });
+    const failed = (error: Error) => failures.log('a message of the fleet', error);
+    this.fleet = config.fleet && new Fleet({ config: config.fleet, log, nowNs, failed });
+    const { fleet } = this;
+    this.agents = new DaemonAgents({
+      kinds: agents,
+      host,
+      log,
+      devices,
+      providerOf,
+      requestPass,
+      nowNs,
+      fleet,
+    });
     this.server = new Server({
       socket,
       mode: config.mode,
@@ -184,6 +198,15 @@ export class Daemon {
     makeFolder(dirname(socket));
     requireOwnFolder(dirname(socket));
     this.server.listen();
+    this.fleet?.start();
+  }
+
+  /**
+   * Opens devices for agents, which it otherwise does when a program first uses one.
+   * @throws ConfigError, NoResourcesError if a device is not the daemon's, or cannot be opened
+   */
+  openAgents(devices: readonly string[]): void {
+    this.agents.open(devices);
   }
 
   /** Applies new rules and a new trust list; clients stay connected. Other changes need a restart. */
@@ -195,6 +218,7 @@ export class Daemon {
   close(): void {
     this.server.close();
     this.agents.close();
+    void this.fleet?.close();
   }
 
   /** The data behind the metrics. */
@@ -203,6 +227,7 @@ export class Daemon {
       tenants: () => this.host.tenants(),
       sentTotals: () => this.host.sentTotals(performance.now() * 1e6),
       counts: () => this.server.counts,
+      fleet: this.fleet && (() => this.fleet!.counts),
     };
   }
 

@@ -1,6 +1,7 @@
 /** The policies by name, with their validated options. */
 import type { ZodType } from 'zod';
 import type { AgentKind } from '../coordinator/agent.ts';
+
 import type { Ruler } from '../coordinator/ruler.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import type { PolicyNeeds } from '../shim/policy.ts';
@@ -22,12 +23,12 @@ import { shares } from './token-bucket/shares.ts';
 export {
   type Agent,
   type AgentActions,
-  type AgentAddress,
   type AgentKind,
   type AgentLine,
   type AgentLineEvents,
   MAX_MESSAGE_WORDS,
 } from '../coordinator/agent.ts';
+export type { AgentAddress, AgentCarrier, AgentChannel } from '../coordinator/agent-carrier.ts';
 export type { DeviceCoordinator } from '../coordinator/coordinator.ts';
 export type { Derive } from '../coordinator/device-rules.ts';
 export type { Columned } from '../coordinator/layout.ts';

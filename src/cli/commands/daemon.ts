@@ -6,6 +6,7 @@ import pino, { type Logger } from 'pino';
 import { defaultSocket } from '../../daemon/client/tool-request.ts';
 import { type DaemonConfig, readDaemonConfig } from '../../daemon/config.ts';
 import { Daemon } from '../../daemon/daemon.ts';
+import { withAbsoluteFiles, withServers } from '../../daemon/fleet/config.ts';
 import type { Ruling } from '../../daemon/host.ts';
 import { Metrics } from '../../daemon/metrics/metrics.ts';
 import { MetricsServer, metricsAddress } from '../../daemon/metrics/metrics-server.ts';
@@ -25,6 +26,8 @@ interface DaemonFlags {
   policy?: string;
   socket?: string;
   metrics?: string;
+  fleet?: string;
+  agent?: string[];
   checkConfig?: boolean;
 }
 
@@ -51,7 +54,7 @@ function knownDevices(
 }
 
 /** Keys of the file that take effect only at the next start. */
-const AT_START = ['socket', 'mode', 'policy', 'metrics', 'limits', 'devices'] as const;
+const AT_START = ['socket', 'mode', 'policy', 'metrics', 'limits', 'fleet', 'devices'] as const;
 
 /** @throws ConfigError naming the file, and the policy or key */
 function checkedConfig(flags: DaemonFlags): {
@@ -66,6 +69,7 @@ function checkedConfig(flags: DaemonFlags): {
     ...fileConfig,
     policy: withAbsolutePaths(policy ?? fileConfig.policy, folder),
     metrics: metrics ?? fileConfig.metrics,
+    fleet: fleetOf(flags, fileConfig),
   };
   const isFromFile = (key: 'policy' | 'metrics') => flags.config !== undefined && flags[key] === undefined;
   if (config.metrics !== undefined) {
@@ -77,6 +81,12 @@ function checkedConfig(flags: DaemonFlags): {
     agents: agentsOf(config.policy),
   }));
   return { config, ...parts };
+}
+
+/** @throws ConfigError */
+function fleetOf({ config: file, fleet }: DaemonFlags, fromFile: DaemonConfig): DaemonConfig['fleet'] {
+  const config = fleet === undefined ? fromFile.fleet : withServers(fleet, fromFile.fleet);
+  return config && inFile(file, () => withAbsoluteFiles(config, file === undefined ? '.' : dirname(file)));
 }
 
 /** Adds the name of the file to a configuration error. */
@@ -163,6 +173,12 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
     notify(ready);
   });
   daemon.listen();
+  try {
+    daemon.openAgents(flags.agent ?? []);
+  } catch (error) {
+    daemon.close();
+    throw error;
+  }
   let metricsServer: MetricsServer | null = null;
   if (config.metrics !== undefined) {
     try {
@@ -199,6 +215,11 @@ export function addDaemon(command: Command, level: () => string): void {
     )
     .option('--socket <path>', 'the socket to listen on')
     .option('--metrics <[address:]port>', 'serve metrics for Prometheus on this loopback address')
+    .option(
+      '--fleet <urls>',
+      'NATS servers, separated by commas, over which the agents of daemons of several hosts reach each other',
+    )
+    .option('--agent <device...>', 'open these devices for agents at the start, or exit if that fails')
     .option('--check-config', 'check the configuration and exit')
     .action((flags: DaemonFlags) => serve(flags, level()));
   describe(sub, {
@@ -209,12 +230,17 @@ export function addDaemon(command: Command, level: () => string): void {
       ['isoverbs daemon --check-config', 'check the configuration, and print the socket'],
       ['isoverbs daemon --policy perf', 'run the daemon'],
       ['isoverbs daemon --policy perf --metrics 9464', 'with metrics for Prometheus'],
+      [
+        'isoverbs daemon --policy perf --fleet nats://10.0.0.1:4222 --agent sim0',
+        'one of several hosts whose agents reach each other',
+      ],
     ],
     failed: 'the socket is in use, or a device cannot be opened',
     environment: ['ISOVERBS_FACTS'],
     seeAlso: [
       'docs/daemon.md',
       'docs/operations.md',
+      'docs/fleet.md',
       'isoverbs run',
       'isoverbs top',
       'isoverbs tenants',

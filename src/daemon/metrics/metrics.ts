@@ -5,6 +5,7 @@
  */
 import { cpuUsage, memoryUsage, uptime } from 'node:process';
 import type { Registry } from 'prom-client';
+import type { FleetCounts } from '../fleet/fleet.ts';
 import type { TenantRow } from '../protocol.ts';
 import type { Total } from '../totals.ts';
 
@@ -23,6 +24,8 @@ export interface MetricsSource {
   tenants(): TenantRow[];
   sentTotals(): Total[];
   counts(): ServerCounts;
+  /** Absent: the daemon has no fleet. */
+  readonly fleet?: () => FleetCounts;
 }
 
 export const MAX_SERIES = 1000;
@@ -73,6 +76,7 @@ export class Metrics {
       addTenants(prometheus, this.registry, source),
     ];
     addServer(prometheus, this.registry, source);
+    if (source.fleet !== undefined) addFleet(prometheus, this.registry, source.fleet);
     addProcess(prometheus, this.registry);
   }
 
@@ -176,6 +180,32 @@ function addServer(prometheus: Prometheus, registry: Registry, source: MetricsSo
     'Log lines about clients suppressed because there were too many',
     ({ suppressedLines }) => suppressedLines,
   );
+}
+
+function addFleet(prometheus: Prometheus, registry: Registry, counts: () => FleetCounts): void {
+  const registers = [registry];
+  const gauge = (name: string, help: string, value: (counts: FleetCounts) => number) =>
+    new prometheus.Gauge({
+      ...{ name, help, registers },
+      collect() {
+        this.set(value(counts()));
+      },
+    });
+  gauge(
+    'isoverbs_fleet_connected',
+    '1 if the server of the fleet answers',
+    ({ isConnected }) => +isConnected,
+  );
+  gauge('isoverbs_fleet_hosts', 'Daemons of other hosts in the directory', ({ hosts }) => hosts);
+  new prometheus.Counter({
+    name: 'isoverbs_fleet_messages_ignored_total',
+    help: 'Messages of the fleet that are malformed, too frequent, or of unknown daemons',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(counts().ignored);
+    },
+  });
 }
 
 /**

@@ -1,0 +1,78 @@
+/** The configuration of a fleet (docs/fleet.md). */
+import { accessSync, constants } from 'node:fs';
+import { resolve } from 'node:path';
+import { z } from 'zod';
+import { ConfigError } from '../../verbs/errors.ts';
+
+const text = z.string().min(1);
+const server = text.refine((url) => !url.includes('@'), {
+  error: 'put the user and the password into the keys user and pass, not into the URL',
+});
+/** `a,b`, or a list. */
+const servers = z
+  .union([z.string().transform((urls) => urls.split(',')), z.array(z.string())])
+  .pipe(z.array(server).min(1));
+
+const settings = z.strictObject({
+  servers,
+  /** The first part of all subjects. */
+  name: z
+    .string()
+    .regex(/^[\w-]{1,64}(\.[\w-]{1,64}){0,8}$/, {
+      error: 'must consist of letters, digits, _, - and single dots',
+    })
+    .default('isoverbs'),
+  user: text.optional(),
+  pass: text.optional(),
+  token: text.optional(),
+  /** A file with a user's JWT and its key, as nsc makes it. */
+  credentials: text.optional(),
+  tls: z
+    .strictObject({
+      caFile: text.optional(),
+      certFile: text.optional(),
+      keyFile: text.optional(),
+      handshakeFirst: z.boolean().optional(),
+    })
+    .optional(),
+});
+
+/** The servers alone, or all keys, which have the names of the NATS client's options. */
+export const fleetSchema = z.union([
+  servers.transform((urls) => settings.parse({ servers: urls })),
+  settings,
+]);
+
+export type FleetConfig = z.infer<typeof settings>;
+
+/** The servers of a flag, with the other keys of the file. @throws ConfigError */
+export function withServers(flag: string, fromFile: FleetConfig | undefined): FleetConfig {
+  const checked = settings.safeParse({ ...fromFile, servers: flag });
+  if (checked.success) return checked.data;
+  throw new ConfigError(`--fleet: ${checked.error.issues.map(({ message }) => message).join('; ')}`);
+}
+
+/** Resolves the names of files, and checks that they can be read. @throws ConfigError */
+export function withAbsoluteFiles(config: FleetConfig, folder: string): FleetConfig {
+  const absolute = (key: string, file: string | undefined) => {
+    if (file === undefined) return undefined;
+    const path = resolve(folder, file);
+    try {
+      accessSync(path, constants.R_OK);
+    } catch (error) {
+      throw new ConfigError(`fleet.${key}: ${(error as Error).message}`);
+    }
+    return path;
+  };
+  const { tls } = config;
+  const files = tls && {
+    caFile: absolute('tls.caFile', tls.caFile),
+    certFile: absolute('tls.certFile', tls.certFile),
+    keyFile: absolute('tls.keyFile', tls.keyFile),
+  };
+  return {
+    ...config,
+    credentials: absolute('credentials', config.credentials),
+    tls: tls && { ...tls, ...files },
+  };
+}

@@ -1,0 +1,232 @@
+/**
+ * The daemons of several hosts: they announce the devices whose agents other hosts can reach, and carry the agents'
+ * messages, over NATS. Subjects: NAME.hosts.ID has the announcements of a daemon, NAME.to.ID the frames for its agents.
+ */
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Logger } from 'pino';
+import type { AgentAddress, AgentCarrier, AgentChannel, Frame } from '../../coordinator/agent-carrier.ts';
+import { Budget } from '../budgets.ts';
+import type { FleetConfig } from './config.ts';
+import { FleetConnection } from './connection.ts';
+import { ANNOUNCE_NS, FleetDirectory, SILENT_NS } from './directory.ts';
+import {
+  type AnnouncedDevice,
+  decodeFrame,
+  encodeAnnouncement,
+  encodeFrame,
+  MAX_ANNOUNCEMENT_BYTES,
+} from './wire.ts';
+
+/** Frames of all daemons. */
+const FRAMES = { most: 16384, perS: 32768 };
+const LOGGED_NAMES = 8;
+/** One warning about what is ignored in this time. */
+const WARN_NS = 60e9;
+
+/** The agents of an own device. */
+export interface FleetReceiver {
+  readonly gids: readonly string[];
+  readonly qpNum: number;
+  receive(frame: Frame, carrier: AgentCarrier): void;
+  setAlive(peer: number, isAlive: boolean): void;
+}
+
+export interface FleetOptions {
+  readonly config: FleetConfig;
+  readonly log: Logger;
+  nowNs(): number;
+  /** Something that a message has caused has thrown. */
+  failed(error: Error): void;
+}
+
+/** What metrics show. */
+export interface FleetCounts {
+  readonly hosts: number;
+  readonly isConnected: boolean;
+  readonly ignored: number;
+}
+
+export class Fleet {
+  private readonly options: FleetOptions;
+  private readonly id = randomBytes(16).toString('hex');
+  private readonly connection: FleetConnection;
+  private readonly directory = new FleetDirectory((gid, qpNum, isAlive) => {
+    for (const { receiver, peer } of this.peers.get(keyOf(gid, qpNum)) ?? [])
+      receiver.setAlive(peer, isAlive);
+  });
+  /** By name. */
+  private readonly devices = new Map<string, OwnDevice>();
+  /** The peers of own devices, by address. */
+  private readonly peers = new Map<string, { readonly receiver: FleetReceiver; readonly peer: number }[]>();
+  private readonly frames: Budget;
+  private ignored = 0;
+  private warnedNs = Number.NEGATIVE_INFINITY;
+  /** When the daemon's own announcement arrived, which shows that the server works. */
+  private echoNs = Number.NEGATIVE_INFINITY;
+  private loggedSize = 0;
+  private timer: NodeJS.Timeout | null = null;
+
+  constructor(options: FleetOptions) {
+    const { config, log, nowNs } = options;
+    this.options = options;
+    this.frames = new Budget(FRAMES, nowNs());
+    this.connection = new FleetConnection({
+      ...{ config, log },
+      subscriptions: [
+        {
+          subject: `${config.name}.hosts.*`,
+          received: (subject, data) => this.guard(() => this.hear(subject, data)),
+        },
+        {
+          subject: `${config.name}.to.${this.id}`,
+          received: (_, data) => this.guard(() => this.receive(data)),
+        },
+      ],
+      connected: () => {
+        this.echoNs = nowNs();
+        this.announce();
+      },
+    });
+  }
+
+  start(): void {
+    void this.connection.run();
+    this.timer = setInterval(() => {
+      this.guard(() => this.directory.expire(this.options.nowNs()));
+      this.announce();
+      this.logSize();
+    }, ANNOUNCE_NS / 1e6).unref();
+  }
+
+  private logSize(): void {
+    const { size } = this.directory;
+    if (size === this.loggedSize) return;
+    this.loggedSize = size;
+    this.options.log.info(
+      { hosts: this.directory.names(LOGGED_NAMES) },
+      `agents of ${size} other daemons can be reached`,
+    );
+  }
+
+  get counts(): FleetCounts {
+    return { hosts: this.directory.size, isConnected: this.connection.isConnected, ignored: this.ignored };
+  }
+
+  /** An own device has agents of these names now. */
+  add(name: string, receiver: FleetReceiver, agents: readonly string[]): void {
+    const { gids, qpNum } = receiver;
+    const announced = { name, qpNum, gids: [...gids], agents: [...agents] };
+    this.devices.set(name, new OwnDevice(this, receiver, announced));
+    this.announce();
+  }
+
+  /** Where the agent of this name receives messages at the device with this GID, for those of an own device. */
+  addressOf(gid: string, agent: string, device: string): AgentAddress | null {
+    const carrier = this.devices.get(device);
+    const found = this.directory.at(gid);
+    if (carrier === undefined || !found?.agents.includes(agent)) return null;
+    return { gid, qpNum: found.qpNum, carrier };
+  }
+
+  /** An own device has a peer at this address. */
+  watch({ gid, qpNum }: AgentAddress, receiver: FleetReceiver, peer: number): void {
+    const key = keyOf(gid, qpNum);
+    const peers = this.peers.get(key) ?? [];
+    this.peers.set(key, [...peers, { receiver, peer }]);
+  }
+
+  /** Sends a frame. It is lost if its receiver is gone, or the server does not answer. */
+  send(to: AgentAddress, frame: Omit<Frame, 'peer' | 'words'>, words: ArrayLike<number>): void {
+    const found = this.directory.at(to.gid);
+    if (found?.qpNum !== to.qpNum || this.options.nowNs() - this.echoNs > SILENT_NS) return;
+    this.connection.publish(`${this.options.config.name}.to.${found.host.id}`, encodeFrame(frame, words));
+  }
+
+  private announce(devices = [...this.devices.values()].map(({ announced }) => announced)): void {
+    const bytes = encodeAnnouncement({ host: hostname(), devices });
+    if (bytes.length > MAX_ANNOUNCEMENT_BYTES) {
+      this.warn('the devices of this host have too many GIDs to be announced');
+      return;
+    }
+    this.connection.publish(`${this.options.config.name}.hosts.${this.id}`, bytes);
+  }
+
+  private hear(subject: string, data: Uint8Array): void {
+    const nowNs = this.options.nowNs();
+    const id = subject.slice(subject.lastIndexOf('.') + 1);
+    if (id === this.id) this.echoNs = nowNs;
+    else if (!/^[0-9a-f]{32}$/.test(id) || !this.directory.hear(id, data, nowNs))
+      this.ignore('an announcement');
+  }
+
+  private receive(data: Uint8Array): void {
+    const nowNs = this.options.nowNs();
+    const frame = decodeFrame(data);
+    const sender = frame === null ? undefined : this.directory.at(frame.from);
+    if (frame === null || sender === undefined || sender.qpNum !== frame.qpNum) {
+      this.ignore('a message');
+      return;
+    }
+    const { to } = frame;
+    const device = [...this.devices.values()].find(({ announced }) => announced.gids.includes(to));
+    const isAllowed = sender.host.frames.tryTake(nowNs) && this.frames.tryTake(nowNs);
+    if (device === undefined || !isAllowed) this.ignore(`a message of ${sender.name}, ${frame.from},`);
+    else device.receiver.receive(frame, device);
+  }
+
+  private ignore(what: string): void {
+    this.ignored++;
+    this.warn(
+      `ignored ${what} in the fleet that is malformed, too frequent, or of a daemon that is not in the directory`,
+    );
+  }
+
+  private warn(message: string): void {
+    const { nowNs, log } = this.options;
+    if (nowNs() - this.warnedNs < WARN_NS) return;
+    this.warnedNs = nowNs();
+    log.warn({ ignored: this.ignored }, message);
+  }
+
+  /** The library would end a connection whose listener throws. */
+  private guard(call: () => void): void {
+    try {
+      call();
+    } catch (error) {
+      this.options.failed(error as Error);
+    }
+  }
+
+  /** Leaves the fleet: other daemons forget this one at once. */
+  close(): Promise<void> {
+    if (this.timer !== null) clearInterval(this.timer);
+    this.announce([]);
+    return this.connection.close();
+  }
+}
+
+/** An own device, and the way from its agents to those of other hosts. */
+class OwnDevice implements AgentCarrier {
+  readonly watchesPeers = true;
+  readonly receiver: FleetReceiver;
+  readonly announced: AnnouncedDevice;
+  private readonly fleet: Fleet;
+
+  constructor(fleet: Fleet, receiver: FleetReceiver, announced: AnnouncedDevice) {
+    this.fleet = fleet;
+    this.receiver = receiver;
+    this.announced = announced;
+  }
+
+  channel(to: AgentAddress, fromGid: string, peer: number): AgentChannel {
+    const { fleet, receiver, announced } = this;
+    const header = { from: fromGid, to: to.gid, qpNum: announced.qpNum };
+    fleet.watch(to, receiver, peer);
+    return { send: (kind, agent, words) => fleet.send(to, { ...header, kind, agent }, words) };
+  }
+}
+
+function keyOf(gid: string, qpNum: number): string {
+  return `${gid} ${qpNum}`;
+}
