@@ -37,6 +37,7 @@ export interface AgentChannel {
   send(kind: number, agent: number, words: ArrayLike<number>): void;
 }
 
+/** A way to the agents of other hosts. */
 export interface AgentCarrier {
   /**
    * Whether the carrier itself finds out which hosts are alive, and reports it (AgentHost.setAlive). If not, the hosts

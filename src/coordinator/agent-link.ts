@@ -40,6 +40,8 @@ const MAX_CLAIMED = MAX_PEERS / 2;
 const CLAIMED_PER_INTERVAL = 64;
 /** Peers greet each other in this interval. */
 export const HELLO_NS = 10e6;
+/** The words of a greeting that requests one in return. */
+const ANSWER = [1];
 /** A peer of which nothing was heard for this long is down: three greetings were lost. */
 const SILENT_NS = 3.5 * HELLO_NS;
 /** A peer that has been down for longer is greeted only this often. */
@@ -176,8 +178,9 @@ export class AgentLink {
     const channel = carrier.channel(address, fromGid, peers.length);
     if (channel === null) return -1;
     const state = { heardNs: nowNs, greetedNs: nowNs, isUp: false, path: null };
-    peers.push({ gid, qpNum, fromGid, channel, isWatched: carrier.watchesPeers, ...state });
-    this.frame(peers.length - 1, HELLO, 0, []);
+    const isWatched = carrier.watchesPeers;
+    peers.push({ gid, qpNum, fromGid, channel, isWatched, ...state });
+    this.frame(peers.length - 1, HELLO, 0, isWatched ? ANSWER : []);
     return peers.length - 1;
   }
 
@@ -304,6 +307,7 @@ export class AgentLink {
     this.heard(peer, known >= 0);
     const { kind, agent, words } = frame;
     if (kind === MESSAGE) this.events.message(peer, agent, words);
+    else if (kind === HELLO && words.length > 0) this.frame(peer, HELLO, 0, []);
     else if (kind === CONNECT || kind === CONNECTED) this.connect(peer, words, kind === CONNECT);
   }
 
@@ -373,11 +377,11 @@ export class AgentLink {
     this.events.peer(peer, 'down');
   }
 
-  /** A carrier reports whether a peer that it watches is alive. */
+  /** A carrier reports whether a peer that it watches is alive. It is up when it answers. */
   setAlive(peer: number, isAlive: boolean): void {
-    if (this.isClosed || this.isDown) return;
-    if (isAlive) this.heard(peer, true);
-    else if (this.peers[peer].isUp) this.lost(peer);
+    if (this.isClosed || this.isDown || this.peers[peer].isUp === isAlive) return;
+    if (isAlive) this.frame(peer, HELLO, 0, ANSWER);
+    else this.lost(peer);
   }
 
   /** Greets the next peers, as far as there are free slots. */

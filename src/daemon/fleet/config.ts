@@ -8,13 +8,12 @@ const text = z.string().min(1);
 const server = text.refine((url) => !url.includes('@'), {
   error: 'put the user and the password into the keys user and pass, not into the URL',
 });
-/** `a,b`, or a list. */
-const servers = z
-  .union([z.string().transform((urls) => urls.split(',')), z.array(z.string())])
-  .pipe(z.array(server).min(1));
-
 const settings = z.strictObject({
-  servers,
+  /** `a,b`, or a list. */
+  servers: z.preprocess(
+    (urls) => (typeof urls === 'string' ? urls.split(',') : urls),
+    z.array(server).min(1),
+  ),
   /** The first part of all subjects. */
   name: z
     .string()
@@ -38,10 +37,10 @@ const settings = z.strictObject({
 });
 
 /** The servers alone, or all keys, which have the names of the NATS client's options. */
-export const fleetSchema = z.union([
-  servers.transform((urls) => settings.parse({ servers: urls })),
+export const fleetSchema = z.preprocess(
+  (value) => (typeof value === 'string' || Array.isArray(value) ? { servers: value } : value),
   settings,
-]);
+);
 
 export type FleetConfig = z.infer<typeof settings>;
 

@@ -48,6 +48,10 @@ export class FleetDirectory {
     return this.hosts.size;
   }
 
+  has(id: string): boolean {
+    return this.hosts.has(id);
+  }
+
   /** The hosts of some daemons. */
   names(count: number): string[] {
     return [...this.hosts.values()].slice(0, count).map(({ name }) => name);
@@ -80,7 +84,7 @@ export class FleetDirectory {
     const budgets = { changes: new Budget(CHANGES, nowNs), frames: new Budget(FRAMES, nowNs) };
     const host = known ?? { id, name, heardNs: nowNs, bytes, devices, ...budgets };
     // A copy, because the bytes are part of a larger buffer.
-    Object.assign(host, { name, heardNs: nowNs, bytes: bytes.slice(), devices });
+    Object.assign(host, { name, heardNs: nowNs, bytes: Uint8Array.from(bytes), devices });
     this.hosts.set(id, host);
     return true;
   }

@@ -21,6 +21,8 @@ import {
 /** Frames of all daemons. */
 const FRAMES = { most: 16384, perS: 32768 };
 const LOGGED_NAMES = 8;
+/** Announcements to daemons that are new. */
+const WELCOMES = { most: 16, perS: 4 };
 /** One warning about what is ignored in this time. */
 const WARN_NS = 60e9;
 
@@ -60,6 +62,7 @@ export class Fleet {
   /** The peers of own devices, by address. */
   private readonly peers = new Map<string, { readonly receiver: FleetReceiver; readonly peer: number }[]>();
   private readonly frames: Budget;
+  private readonly welcomes: Budget;
   private ignored = 0;
   private warnedNs = Number.NEGATIVE_INFINITY;
   /** When the daemon's own announcement arrived, which shows that the server works. */
@@ -71,6 +74,7 @@ export class Fleet {
     const { config, log, nowNs } = options;
     this.options = options;
     this.frames = new Budget(FRAMES, nowNs());
+    this.welcomes = new Budget(WELCOMES, nowNs());
     this.connection = new FleetConnection({
       ...{ config, log },
       subscriptions: [
@@ -155,31 +159,37 @@ export class Fleet {
   private hear(subject: string, data: Uint8Array): void {
     const nowNs = this.options.nowNs();
     const id = subject.slice(subject.lastIndexOf('.') + 1);
-    if (id === this.id) this.echoNs = nowNs;
-    else if (!/^[0-9a-f]{32}$/.test(id) || !this.directory.hear(id, data, nowNs))
-      this.ignore('an announcement');
+    if (id === this.id) {
+      this.echoNs = nowNs;
+      return;
+    }
+    // A new daemon must know this one before messages of agents arrive there.
+    if (!this.directory.has(id) && this.welcomes.tryTake(nowNs)) this.announce();
+    const isGood = /^[0-9a-f]{32}$/.test(id) && this.directory.hear(id, data, nowNs);
+    if (!isGood) this.ignore('an announcement that is malformed or too frequent');
   }
 
   private receive(data: Uint8Array): void {
     const nowNs = this.options.nowNs();
     const frame = decodeFrame(data);
-    const sender = frame === null ? undefined : this.directory.at(frame.from);
-    if (frame === null || sender === undefined || sender.qpNum !== frame.qpNum) {
-      this.ignore('a message');
+    if (frame === null) {
+      this.ignore('a message that is malformed');
       return;
     }
-    const { to } = frame;
+    const { from, to, qpNum } = frame;
+    const sender = this.directory.at(from);
     const device = [...this.devices.values()].find(({ announced }) => announced.gids.includes(to));
-    const isAllowed = sender.host.frames.tryTake(nowNs) && this.frames.tryTake(nowNs);
-    if (device === undefined || !isAllowed) this.ignore(`a message of ${sender.name}, ${frame.from},`);
-    else device.receiver.receive(frame, device);
+    if (sender === undefined || sender.qpNum !== qpNum || device === undefined) {
+      // Also messages of daemons that are not in the directory any more.
+      this.ignored++;
+    } else if (!sender.host.frames.tryTake(nowNs) || !this.frames.tryTake(nowNs)) {
+      this.ignore(`a message of ${sender.host.name}, which sends too many`);
+    } else device.receiver.receive(frame, device);
   }
 
   private ignore(what: string): void {
     this.ignored++;
-    this.warn(
-      `ignored ${what} in the fleet that is malformed, too frequent, or of a daemon that is not in the directory`,
-    );
+    this.warn(`the fleet: ignored ${what}`);
   }
 
   private warn(message: string): void {

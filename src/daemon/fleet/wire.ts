@@ -75,7 +75,7 @@ export function decodeFrame(bytes: Uint8Array): Frame | null {
   const { length } = bytes;
   if (length < 8 * HEADER_WORDS || length > MAX_FRAME_BYTES || length % 8 !== 0) return null;
   // A copy, because the bytes may begin at any address.
-  const all = new Float64Array(bytes.slice().buffer);
+  const all = new Float64Array(Uint8Array.from(bytes).buffer);
   const [magic, kind, agent, qpNum] = all;
   const [from, to] = [gidFromWords(all, FROM_AT), gidFromWords(all, TO_AT)];
   const isKind = Number.isInteger(kind) && kind >= 0 && kind <= CONNECTED;
