@@ -268,6 +268,20 @@ describe.skipIf(natsReason !== '')('a fleet with credentials', () => {
     await daemon(key, 0).meet(daemon(key, 1));
   });
 
+  test('permissions for the subjects of the fleet are enough', async () => {
+    const subjects = '["isoverbs.hosts.*", "isoverbs.to.*"]';
+    const permissions = `{ publish: ${subjects}, subscribe: ${subjects} }`;
+    const { url } = await started(
+      `authorization: { users: [{ user: iso, password: secret, permissions: ${permissions} }] }`,
+    );
+    const key = `{ servers: ${url}, user: iso, pass: secret }`;
+    const [a, b] = [daemon(key, 0), daemon(key, 1)];
+    await a.meet(b);
+    expect([a.warnings, b.warnings]).toEqual([[], []]);
+    const foreign = daemon(`{ servers: ${url}, user: iso, pass: secret, name: other }`, 0);
+    await until(() => expect(foreign.warnings[0]).toMatch(/permissions violation/i));
+  });
+
   test('a token works', async () => {
     const { url } = await started('authorization: { token: secret }');
     const key = `{ servers: ${url}, token: secret }`;

@@ -111,7 +111,7 @@ export class FleetConnection {
     const { config, log } = this.options;
     log.warn(
       { servers: config.servers },
-      `the fleet's server: ${message}; agents of other hosts cannot be reached until it answers`,
+      `the fleet's server: ${message}; agents of other hosts cannot be reached meanwhile`,
     );
   }
 
