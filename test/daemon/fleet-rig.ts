@@ -82,8 +82,8 @@ export class FleetMember {
       linkGbps: () => 100,
     });
     this.daemon.listen();
-    this.daemon.openAgents([device]);
     afterTest(() => this.end());
+    this.daemon.openAgents([device]);
   }
 
   end(): void {

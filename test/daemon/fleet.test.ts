@@ -329,6 +329,17 @@ describe('the flags and keys of a fleet', () => {
     expect(status).toBe(problem === '' ? 0 : 2);
   });
 
+  test('--agent of a device that has no room for agents ends the daemon with the reason', () => {
+    const { provider } = createFabric({ hosts: 2 });
+    const full: Provider = {
+      ...provider,
+      createCq: () => {
+        throw new NoResourcesError('full');
+      },
+    };
+    expect(() => daemon('nats://127.0.0.1:1', 0, full)).toThrow('--agent sim0: no agents on it: full');
+  });
+
   test('--agent of a device that is missing, or that the daemon does not coordinate, ends the daemon with the reason', async () => {
     const missing = await check(['--device', 'sim0', '--agent', 'sim1']);
     expect(missing.text).toContain('--agent sim1: the daemon coordinates sim0; name one of these');
