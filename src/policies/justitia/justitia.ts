@@ -46,6 +46,9 @@ const KEYS: Record<JustitiaOptions['granularity'], (qp: QpView) => string> = {
   group: (qp) => `${byContext(qp)} ${qp.labels.group}`,
 };
 
+/** Whether this thread has warned that the target cannot be met. */
+let hasWarned = false;
+
 /** The policy justitia. */
 export class Justitia implements Policy {
   readonly name = 'justitia';
@@ -70,8 +73,6 @@ export class Justitia implements Policy {
   private readonly wire: WireFacts[] = [];
   private readonly pacerOf: Pacer[] = [];
   private readonly weights: number[] = [];
-  /** Devices that cannot meet the target. */
-  private readonly warned = new Set<string>();
   /** Queue pairs that are about to try again; empty between events. */
   private readonly parked: number[] = [];
 
@@ -403,11 +404,11 @@ export class Justitia implements Policy {
       out.timer(next.context, out.nowNs(next.context) + periodNs, pacer.tokenOf(SAMPLE), true);
   }
 
-  /** Warns, once for each device, if the target cannot be met. */
+  /** Warns if the target cannot be met. One warning is enough: `inspect` names every device. */
   private warnOnce({ device, members }: Pacer): void {
     const grants = members[0]?.columns.grants;
-    if (grants === undefined || grants[IS_UNMET] === 0 || this.warned.has(device)) return;
-    this.warned.add(device);
+    if (grants === undefined || grants[IS_UNMET] === 0 || hasWarned) return;
+    hasWarned = true;
     const tailUs = Number((grants[TAIL_NS] / 1e3).toPrecision(3));
     process.emitWarning(
       `justitia: ${device} cannot meet a target of ${this.options.targetUs} us: at the lowest rate, the 99th percentile of the reference flows is ${tailUs} us; raise targetUs`,
