@@ -23,6 +23,11 @@ import {
 const REFERENCE_BYTES = 10;
 /** The part by which the time between two of them varies, so that they do not fall into step with other traffic. */
 const JITTER = 0.25;
+/**
+ * On a path that takes longer than this part of the time between two messages, they are sent less often, because a
+ * reference flow must not delay others (not with `paper`).
+ */
+const BUSY_PART = 1 / 8;
 /** The part of messages that may be late. */
 const LATE_PART = 0.01;
 /** Updates are repeated at this interval, then at ever longer ones. */
@@ -57,8 +62,9 @@ interface Peer {
   allows: Update;
   /** Null: no reference flow. */
   tail: TailEstimator | null;
-  /** How many of its samples were above the target. */
+  /** How many of its samples were above the target, and the last one. */
   late: number;
+  lastNs: number;
   // Sums over the flows to this peer.
   sends: number;
   reads: number;
@@ -162,6 +168,7 @@ export class ReferenceFlows implements Agent {
       allows: noUpdate(SHARES),
       tail: null,
       late: 0,
+      lastNs: 0,
       sends: 0,
       reads: 0,
       hasLatency: false,
@@ -315,7 +322,8 @@ export class ReferenceFlows implements Agent {
     const periodNs = this.read('refPeriodNs');
     this.random = (Math.imul(this.random, 1664525) + 1013904223) | 0;
     const jitter = 1 + JITTER * (2 * ((this.random >>> 8) / 2 ** 24) - 1);
-    out.timer(out.nowNs + jitter * periodNs, 1 + number);
+    const slowNs = this.read('refLeast') > 1 ? (this.peers[number]?.lastNs ?? 0) / BUSY_PART : 0;
+    out.timer(out.nowNs + jitter * Math.max(periodNs, slowNs), 1 + number);
   }
 
   onTimer(token: number, out: AgentActions): void {
@@ -333,6 +341,7 @@ export class ReferenceFlows implements Agent {
     const peer = this.peers[number];
     if (!peer?.tail) return;
     peer.tail.add(latencyNs);
+    if (latencyNs > 0) peer.lastNs = latencyNs;
     // A lost message took too long.
     if (!(latencyNs <= this.read('targetNs'))) peer.late++;
     this.estimate();
