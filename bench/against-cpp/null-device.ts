@@ -17,8 +17,8 @@ export interface NullQp {
   wcs: V.WcBatch;
 }
 
-export function openNull(provider: V.Provider): NullQp {
-  const context = provider.openDevice('null0');
+export function openNull(provider: V.Provider, options?: V.OpenOptions): NullQp {
+  const context = provider.openDevice('null0', options);
   const pd = provider.allocPd(context);
   const cq = provider.createCq(context, 4096, 0).handle;
   const qp = createQp(provider, pd, cq, 2048);
