@@ -8,53 +8,54 @@ import { fitColumn } from '../../shim/tables.ts';
 /** Stands for no queue pair. */
 export const NONE = -1;
 
+/** Words of an index: the next one and the previous one in its queue, and its level. A fourth one keeps them together. */
+const LINK_BITS = 2;
+const PREVIOUS = 1;
+const LEVEL = 2;
+/** Words of a level: its first and its last index. */
+const LAST = 1;
+
 /** FIFO queues over one set of indices. */
 export class RunQueue {
-  // Columns hold an index plus one, or a level plus one, so that 0 stands for none and new entries need not be filled.
-  private firstOf: Int32Array;
-  private lastOf: Int32Array;
-  private nextOf: Int32Array = new Int32Array(64);
-  private previousOf: Int32Array = new Int32Array(64);
-  private levelOf: Int32Array = new Int32Array(64);
+  // An index plus one, or a level plus one, so that 0 stands for none and new entries need not be filled.
+  private links: Int32Array = new Int32Array(64 << LINK_BITS);
+  private ends: Int32Array;
 
   /** @param levels the number of queues; `push` adds more as needed */
   constructor(levels = 1) {
-    this.firstOf = new Int32Array(levels);
-    this.lastOf = new Int32Array(levels);
+    this.ends = new Int32Array(2 * levels);
   }
 
   /** Whether an index is in one of the queues. */
   has(index: number): boolean {
-    return index < this.levelOf.length && this.levelOf[index] !== 0;
+    const { links } = this;
+    const at = (index << LINK_BITS) + LEVEL;
+    return at < links.length && links[at] !== 0;
   }
 
   /** The first index of a level; NONE if the level is empty. */
   first(level = 0): number {
-    return level < this.firstOf.length ? this.firstOf[level] - 1 : NONE;
+    const { ends } = this;
+    return 2 * level < ends.length ? ends[2 * level] - 1 : NONE;
   }
 
   /** The index that follows another one in its queue; NONE if it is the last. */
   next(index: number): number {
-    return this.has(index) ? this.nextOf[index] - 1 : NONE;
+    return this.has(index) ? this.links[index << LINK_BITS] - 1 : NONE;
   }
 
   /** The first level that is not empty; NONE if all are empty. Takes O(levels), so it is meant for a few priorities. */
   firstLevel(): number {
-    for (let level = 0; level < this.firstOf.length; level++) if (this.firstOf[level] !== 0) return level;
+    const { ends } = this;
+    for (let at = 0; at < ends.length; at += 2) if (ends[at] !== 0) return at >> 1;
     return NONE;
   }
 
   /** Appends an index to a level, unless it is already in a queue. */
   push(index: number, level = 0): void {
+    if (this.has(index)) return;
     this.fit(index, level);
-    if (this.levelOf[index] !== 0) return;
-    const last = this.lastOf[level];
-    this.levelOf[index] = level + 1;
-    this.previousOf[index] = last;
-    this.nextOf[index] = 0;
-    if (last === 0) this.firstOf[level] = index + 1;
-    else this.nextOf[last - 1] = index + 1;
-    this.lastOf[level] = index + 1;
+    this.append(index, level);
   }
 
   /** Removes and returns the first index of a level; NONE if the level is empty. */
@@ -66,22 +67,44 @@ export class RunQueue {
 
   /** Removes an index from its queue. It has no effect if the index is not in any queue. */
   remove(index: number): void {
-    if (!this.has(index)) return;
-    const level = this.levelOf[index] - 1;
-    const previous = this.previousOf[index];
-    const next = this.nextOf[index];
-    this.levelOf[index] = 0;
-    if (previous === 0) this.firstOf[level] = next;
-    else this.nextOf[previous - 1] = next;
-    if (next === 0) this.lastOf[level] = previous;
-    else this.previousOf[next - 1] = previous;
+    if (this.has(index)) this.unlink(index);
+  }
+
+  /** Moves an index to the end of its queue. It has no effect if the index is not in any queue. */
+  moveToEnd(index: number): void {
+    if (!this.has(index) || this.links[index << LINK_BITS] === 0) return;
+    const level = this.links[(index << LINK_BITS) + LEVEL] - 1;
+    this.unlink(index);
+    this.append(index, level);
+  }
+
+  private append(index: number, level: number): void {
+    const { links, ends } = this;
+    const at = index << LINK_BITS;
+    const last = ends[2 * level + LAST];
+    links[at] = 0;
+    links[at + PREVIOUS] = last;
+    links[at + LEVEL] = level + 1;
+    if (last === 0) ends[2 * level] = index + 1;
+    else links[(last - 1) << LINK_BITS] = index + 1;
+    ends[2 * level + LAST] = index + 1;
+  }
+
+  private unlink(index: number): void {
+    const { links, ends } = this;
+    const at = index << LINK_BITS;
+    const next = links[at];
+    const previous = links[at + PREVIOUS];
+    const end = 2 * (links[at + LEVEL] - 1);
+    links[at + LEVEL] = 0;
+    if (previous === 0) ends[end] = next;
+    else links[(previous - 1) << LINK_BITS] = next;
+    if (next === 0) ends[end + LAST] = previous;
+    else links[((next - 1) << LINK_BITS) + PREVIOUS] = previous;
   }
 
   private fit(index: number, level: number): void {
-    this.firstOf = fitColumn(this.firstOf, level);
-    this.lastOf = fitColumn(this.lastOf, level);
-    this.nextOf = fitColumn(this.nextOf, index);
-    this.previousOf = fitColumn(this.previousOf, index);
-    this.levelOf = fitColumn(this.levelOf, index);
+    this.ends = fitColumn(this.ends, 2 * level + LAST);
+    this.links = fitColumn(this.links, (index << LINK_BITS) + LEVEL);
   }
 }

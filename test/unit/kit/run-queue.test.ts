@@ -8,7 +8,7 @@ const LEVELS = 3;
 const index = fc.oneof(fc.nat(8), fc.integer({ min: 60, max: 300 }));
 const operations = fc.array(
   fc.record({
-    kind: fc.constantFrom('push', 'push', 'push', 'shift', 'remove'),
+    kind: fc.constantFrom('push', 'push', 'push', 'shift', 'remove', 'moveToEnd'),
     index,
     level: fc.nat(LEVELS - 1),
   }),
@@ -33,6 +33,9 @@ test.each([1, LEVELS])('a queue made with %i levels behaves like arrays', (level
           if (at < 0) model[level].push(index);
         } else if (kind === 'shift') {
           expect(queue.shift(level)).toBe(model[level].shift() ?? NONE);
+        } else if (kind === 'moveToEnd') {
+          queue.moveToEnd(index);
+          if (at >= 0) model[at].push(...model[at].splice(model[at].indexOf(index), 1));
         } else {
           queue.remove(index);
           if (at >= 0) model[at].splice(model[at].indexOf(index), 1);
@@ -52,5 +55,6 @@ test('levels that were never used are empty, and unknown indices are in no queue
   expect(queue.first(1000)).toBe(NONE);
   expect(queue.shift(1000)).toBe(NONE);
   queue.remove(1000);
+  queue.moveToEnd(1000);
   expect(queue.firstLevel()).toBe(NONE);
 });
