@@ -74,9 +74,18 @@ export class Puller {
   private progressNs: Float64Array = new Float64Array(64);
   /** [0] Bytes on the wire in flight, those of stalled queue pairs excepted. */
   private readonly used = new Float64Array(1);
+  private readonly order: Order;
+  private readonly issue: typeof step;
+  /** What was issued last, and its lengths on the wire: nearly all pieces are alike. */
+  private pricedOpcode = -1;
+  private pricedBytes = 0;
+  private wireBytes = 0;
+  private egressBytes = 0;
 
   constructor(options: PullerOptions) {
     this.options = options;
+    this.order = options.order;
+    this.issue = options.issue ?? step;
     this.windowBytes = options.windowBytes;
     this.pieceBytes = options.pieceBytes;
   }
@@ -119,7 +128,7 @@ export class Puller {
   private join(index: number): void {
     if (this.isStalled[index] === 1 || this.enlisted.has(index)) return;
     this.enlisted.push(index);
-    this.options.order.join(index);
+    this.order.join(index);
   }
 
   /** Completions of the queue pair have arrived. */
@@ -127,7 +136,7 @@ export class Puller {
     if (this.qps[qp.index] === undefined) return;
     this.progressNs[qp.index] = out.nowNs(qp.context);
     // It goes to the end of those that make progress.
-    this.flying.remove(qp.index);
+    this.flying.moveToEnd(qp.index);
     this.settle(qp, out);
     if (out.backlog(qp) > 0) this.join(qp.index);
     this.pull(out);
@@ -140,7 +149,8 @@ export class Puller {
 
   /** Serves queue pairs until the window is full or the order has none, and sets a timer for what comes next. */
   private pull(out: Actions): void {
-    const { order, token } = this.options;
+    const { order } = this;
+    const { token } = this.options;
     let first = this.enlisted.first();
     if (first === NONE) return;
     const nowNs = out.nowNs(this.qps[first]!.context);
@@ -169,17 +179,19 @@ export class Puller {
   /** Issues a request or a piece of one. Returns false if nothing more can be issued for now. */
   private serve(qp: QpView, nowNs: number, out: Actions): boolean {
     const { index } = qp;
-    const { order, wire } = this.options;
-    if (out.backlog(qp) === 0 || this.awaitsReads(qp, out)) return false;
+    if (out.backlog(qp) === 0) return false;
     const opcode = out.nextOpcode(qp);
+    if (opcode === IBV_WR_RDMA_READ && this.awaitsReads(qp, out)) return false;
     const before = out.inflight(qp);
-    const bytes = (this.options.issue ?? step)(qp, out, this.pieceBytes);
+    const bytes = this.issue(qp, out, this.pieceBytes);
     if (bytes === BLOCKED) return false;
-    order.charge(index, wireBytes(wire, opcode, bytes));
-    if (this.options.issue === undefined || out.inflight(qp) > before) {
+    if (opcode !== this.pricedOpcode || bytes !== this.pricedBytes) this.price(opcode, bytes);
+    this.order.charge(index, this.wireBytes);
+    const inflight = out.inflight(qp);
+    if (this.issue === step || inflight > before) {
       if (!this.flying.has(index)) this.progressNs[index] = nowNs;
-      this.inflight[index] = out.inflightBytes(qp) + out.inflight(qp);
-      this.setLoad(index, this.loadBytes[index] + egressBytes(wire, opcode, bytes));
+      this.inflight[index] = out.inflightBytes(qp) + inflight;
+      this.setLoad(index, this.loadBytes[index] + this.egressBytes);
     }
     if (out.backlog(qp) > 0) return true;
     // Otherwise nothing might tell that these bytes have gone: the shim has completions reported only while it holds more.
@@ -187,10 +199,19 @@ export class Puller {
     return false;
   }
 
+  /** Computes the lengths on the wire of a request of this opcode with `bytes` of data. */
+  private price(opcode: number, bytes: number): void {
+    const { wire } = this.options;
+    this.pricedOpcode = opcode;
+    this.pricedBytes = bytes;
+    this.wireBytes = wireBytes(wire, opcode, bytes);
+    this.egressBytes = egressBytes(wire, opcode, bytes);
+  }
+
   /** Whether enough READs are in flight. A device that has no room for more (rd_atomic) would hold up what follows. */
   private awaitsReads(qp: QpView, out: Actions): boolean {
     const flying = out.inflightBytes(qp);
-    if (flying === 0 || out.nextOpcode(qp) !== IBV_WR_RDMA_READ) return false;
+    if (flying === 0) return false;
     const most = this.options.readAheadBytes ?? this.windowBytes;
     return flying + Math.min(out.nextBytes(qp), this.pieceBytes) > most;
   }
@@ -199,7 +220,7 @@ export class Puller {
   private delist(index: number): void {
     if (!this.enlisted.has(index)) return;
     this.enlisted.remove(index);
-    this.options.order.leave(index);
+    this.order.leave(index);
   }
 
   /** Leaves a queue pair out of the window until it completes something. */
