@@ -25,6 +25,7 @@ export class TokenOrder implements Order {
   private readonly qps = new RunQueue();
   /** Entities with such queue pairs: those with tokens left, and those that wait for one, by the start of their next. */
   private readonly ready = new RunQueue();
+  /** Those with tokens left may be here, too, at an old place: moving one takes half of what removing and adding it takes. */
   private readonly waiting = new TimerHeap();
   // By entity: bytes of its tokens that are left (negative: a debt), and where its next token starts.
   private budget: Float64Array = new Float64Array(16);
@@ -93,7 +94,6 @@ export class TokenOrder implements Order {
     const { waiting, starts, virtual } = this;
     const entity = waiting.headToken;
     virtual[0] = waiting.headNs[0];
-    waiting.pop();
     starts[entity] = virtual[0] + 1 / this.sharers.weightOf(entity);
     this.budget[entity] += this.clock.tokenBytes;
     this.enqueue(entity);
@@ -103,8 +103,7 @@ export class TokenOrder implements Order {
     const entity = this.sharers.entities.of({ index: qp });
     if (entity === NONE) return;
     this.budget[entity] -= Math.max(wireBytes, this.clock.messageBytes);
-    this.qps.remove(qp);
-    this.qps.push(qp, entity);
+    this.qps.moveToEnd(qp);
     if (this.budget[entity] > 0) return;
     this.ready.remove(entity);
     this.enqueue(entity);
