@@ -4,10 +4,10 @@
  * an entity, queue pairs take turns.
  */
 import { fitColumn } from '../../shim/tables.ts';
-import { TimerHeap } from '../../shim/timers/timer-heap.ts';
 import type { Entities } from '../kit/entities.ts';
 import type { Order } from '../kit/puller.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
+import { StartQueue } from './start-queue.ts';
 import type { TokenClock } from './token-clock.ts';
 
 /** What is needed of the entities of all devices. */
@@ -25,13 +25,13 @@ export class TokenOrder implements Order {
   private readonly qps = new RunQueue();
   /** Entities with such queue pairs: those with tokens left, and those that wait for one, by the start of their next. */
   private readonly ready = new RunQueue();
-  /** Those with tokens left may be here, too, at an old place: moving one takes half of what removing and adding it takes. */
-  private readonly waiting = new TimerHeap();
+  /** Those with tokens left may be here, too, at an old place: moving one takes less than removing and adding it. */
+  private readonly waiting = new StartQueue();
   // By entity: bytes of its tokens that are left (negative: a debt), and where its next token starts.
   private budget: Float64Array = new Float64Array(16);
   private starts: Float64Array = new Float64Array(16);
-  /** [0] The start of the last token, in tokens for a unit of weight; [1] a running number. */
-  private readonly virtual = new Float64Array(2);
+  /** [0] The start of the last token, in tokens for a unit of weight. */
+  private readonly virtual = new Float64Array(1);
 
   constructor(sharers: Sharers, clock: TokenClock) {
     this.sharers = sharers;
@@ -80,7 +80,7 @@ export class TokenOrder implements Order {
   next(nowNs: number): number {
     this.wakeNs = Number.POSITIVE_INFINITY;
     while (this.ready.first() === NONE) {
-      if (this.waiting.size === 0) return NONE;
+      if (this.waiting.isEmpty) return NONE;
       if (!this.clock.take(nowNs)) {
         this.wakeNs = this.clock.readyNs;
         return NONE;
@@ -92,8 +92,8 @@ export class TokenOrder implements Order {
 
   private giveToken(): void {
     const { waiting, starts, virtual } = this;
-    const entity = waiting.headToken;
-    virtual[0] = waiting.headNs[0];
+    const entity = waiting.first();
+    virtual[0] = waiting.firstStart[0];
     starts[entity] = virtual[0] + 1 / this.sharers.weightOf(entity);
     this.budget[entity] += this.clock.tokenBytes;
     this.enqueue(entity);
@@ -115,10 +115,9 @@ export class TokenOrder implements Order {
       this.ready.push(entity);
       return;
     }
-    const { due } = this.waiting;
+    const { waiting } = this;
     // What an entity did not use while it was idle is lost.
-    due[0] = Math.max(this.virtual[0], this.starts[entity]);
-    due[1] = this.virtual[1]++;
-    this.waiting.put(entity);
+    waiting.due[0] = Math.max(this.virtual[0], this.starts[entity]);
+    waiting.put(entity, this.sharers.weightOf(entity));
   }
 }

@@ -39,6 +39,12 @@ export class RunQueue {
     return 2 * level < ends.length ? ends[2 * level] - 1 : NONE;
   }
 
+  /** The last index of a level; NONE if the level is empty. */
+  last(level = 0): number {
+    const { ends } = this;
+    return 2 * level < ends.length ? ends[2 * level + LAST] - 1 : NONE;
+  }
+
   /** The index that follows another one in its queue; NONE if it is the last. */
   next(index: number): number {
     return this.has(index) ? this.links[index << LINK_BITS] - 1 : NONE;

@@ -41,6 +41,7 @@ test.each([1, LEVELS])('a queue made with %i levels behaves like arrays', (level
           if (at >= 0) model[at].splice(model[at].indexOf(index), 1);
         }
         expect(queue.has(index)).toBe(model.some((one) => one.includes(index)));
+        expect(queue.last(level)).toBe(model[level].at(-1) ?? NONE);
         expect(queue.firstLevel()).toBe(model.findIndex((one) => one.length > 0));
       }
       expect(model.map((_, level) => contents(queue, level))).toEqual(model);
@@ -53,6 +54,7 @@ test('levels that were never used are empty, and unknown indices are in no queue
   expect(queue.has(1000)).toBe(false);
   expect(queue.next(1000)).toBe(NONE);
   expect(queue.first(1000)).toBe(NONE);
+  expect(queue.last(1000)).toBe(NONE);
   expect(queue.shift(1000)).toBe(NONE);
   queue.remove(1000);
   queue.moveToEnd(1000);
