@@ -47,14 +47,13 @@ export class SplitQps {
 
   /** As `step` (kit): the oldest held request, or a chunk of it. */
   step(qp: QpView, out: Actions, chunkBytes: number): number {
-    if (this.mode === 'never' || out.backlog(qp) === 0 || out.isCrossChannel(qp))
+    const { index } = qp;
+    const left = out.nextBytes(qp);
+    const isShort = this.mode === 'auto' && left < AUTO_BYTES && this.isSplit[index] === 0;
+    if (isShort || this.mode === 'never' || out.backlog(qp) === 0 || out.isCrossChannel(qp))
       return step(qp, out, chunkBytes);
     const twin = this.twinOf(qp);
     if (twin === null || !twin.connected || !out.splittable(qp)) return step(qp, out, chunkBytes);
-    const { index } = qp;
-    const left = out.nextBytes(qp);
-    if (this.isSplit[index] === 0 && this.mode === 'auto' && left < AUTO_BYTES)
-      return step(qp, out, chunkBytes);
     if (left <= chunkBytes) {
       if (twin.room < DEPTH) return BLOCKED;
       this.isSplit[index] = 0;
