@@ -6,7 +6,7 @@ import { perf } from '#src/policies/perf/index.ts';
 import { perfOptions } from '#src/policies/perf/options.ts';
 import { createRdmaCoreProvider } from '#src/providers/rdma-core/index.ts';
 import { compose, type Interceptor } from '#src/shim/compose.ts';
-import type { Policy } from '#src/shim/policy.ts';
+import type { Actions, Policy, QpView } from '#src/shim/policy.ts';
 import { createShim } from '#src/shim/shim.ts';
 import * as V from '#src/verbs/index.ts';
 import { openNull } from '../against-cpp/null-device.ts';
@@ -31,19 +31,21 @@ const cutting: Policy = {
   },
 };
 
-/** Cuts every message, and sets a timer for each chunk. */
+/** Issues one chunk in each event, and sets a timer for the next one, as a policy does that paces. */
 function timed(): Policy {
-  let due: Parameters<Policy['feed']>[0] | null = null;
+  let last: QpView | null = null;
+  const issue = (qp: QpView, out: Actions) => {
+    if (step(qp, out, CHUNK_BYTES) === BLOCKED) return;
+    last = qp;
+    out.timer(qp.context, out.nowNs(qp.context), 0);
+  };
   return {
     ...cutting,
     name: 'timed',
-    feed(qp, out) {
-      due = qp;
-      out.timer(qp.context, out.nowNs(qp.context), 0);
-    },
+    feed: issue,
+    onCompleted: (qp, _count, out) => issue(qp, out),
     onTimer(_token, out) {
-      if (due === null || step(due, out, CHUNK_BYTES) === BLOCKED) return;
-      out.timer(due.context, out.nowNs(due.context), 0);
+      if (last !== null) issue(last, out);
     },
   };
 }
@@ -115,7 +117,7 @@ export const GROUPS: Record<string, Record<string, () => Work>> = {
     step: () => chunks([createShim(() => cutting)]),
     justitia: () => chunks([paced({ backlogBytes: 1e9 })]),
   },
-  'chunks, each with a timer': {
+  'chunks, one in each event': {
     step: () => chunks([createShim(timed)]),
     justitia: () => chunks([paced()]),
   },
