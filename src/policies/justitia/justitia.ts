@@ -336,18 +336,16 @@ export class Justitia implements Policy {
 
   /** Issues a request or a chunk of one (PullerOptions.issue). */
   private readonly issue = (qp: QpView, out: Actions, chunkBytes: number): number => {
+    if (out.nextOpcode(qp) !== IBV_WR_RDMA_READ) return this.splitQps.step(qp, out, chunkBytes);
     const { readLimits } = this;
     const { context } = qp;
-    const isRead = out.nextOpcode(qp) === IBV_WR_RDMA_READ;
-    if (isRead) {
-      const { columns, pacer } = this.members[context.index];
-      if (!readLimits.admits(qp, columns.reports[HUNGRY_WEIGHT], out.nowNs(context))) {
-        out.timer(context, readLimits.readyNs(qp), pacer.tokenOf(READS));
-        return BLOCKED;
-      }
+    const { columns, pacer } = this.members[context.index];
+    if (!readLimits.admits(qp, columns.reports[HUNGRY_WEIGHT], out.nowNs(context))) {
+      out.timer(context, readLimits.readyNs(qp), pacer.tokenOf(READS));
+      return BLOCKED;
     }
     const bytes = this.splitQps.step(qp, out, chunkBytes);
-    if (isRead && bytes !== BLOCKED) readLimits.charge(qp, bytes);
+    if (bytes !== BLOCKED) readLimits.charge(qp, bytes);
     return bytes;
   };
 

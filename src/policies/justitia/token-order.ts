@@ -32,6 +32,8 @@ export class TokenOrder implements Order {
   private starts: Float64Array = new Float64Array(16);
   /** [0] The start of the last token, in tokens for a unit of weight. */
   private readonly virtual = new Float64Array(1);
+  /** The entity of the queue pair that `next` has returned. */
+  private served = NONE;
 
   constructor(sharers: Sharers, clock: TokenClock) {
     this.sharers = sharers;
@@ -87,7 +89,8 @@ export class TokenOrder implements Order {
       }
       this.giveToken();
     }
-    return this.qps.first(this.ready.first());
+    this.served = this.ready.first();
+    return this.qps.first(this.served);
   }
 
   private giveToken(): void {
@@ -100,21 +103,21 @@ export class TokenOrder implements Order {
   }
 
   charge(qp: number, wireBytes: number): void {
-    const entity = this.sharers.entities.of({ index: qp });
-    if (entity === NONE) return;
-    this.budget[entity] -= Math.max(wireBytes, this.clock.messageBytes);
+    const { served: entity, budget } = this;
+    budget[entity] -= Math.max(wireBytes, this.clock.messageBytes);
     this.qps.moveToEnd(qp);
-    if (this.budget[entity] > 0) return;
+    if (budget[entity] > 0) return;
     this.ready.remove(entity);
-    this.enqueue(entity);
+    this.wait(entity);
   }
 
   /** Lets an entity wait for its turn or for a token. */
   private enqueue(entity: number): void {
-    if (this.budget[entity] > 0) {
-      this.ready.push(entity);
-      return;
-    }
+    if (this.budget[entity] > 0) this.ready.push(entity);
+    else this.wait(entity);
+  }
+
+  private wait(entity: number): void {
     const { waiting } = this;
     // What an entity did not use while it was idle is lost.
     waiting.due[0] = Math.max(this.virtual[0], this.starts[entity]);

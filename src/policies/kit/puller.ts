@@ -21,7 +21,10 @@ export interface Order {
   leave(qp: number): void;
   /** The queue pair to serve next, out of those that have joined; NONE: none of them before `wakeNs`. */
   next(nowNs: number): number;
-  /** A queue pair was served this much, in bytes on the wire in the direction that the request loads more. */
+  /**
+   * The queue pair that `next` has returned was served this much, in bytes on the wire in the direction that the request
+   * loads more.
+   */
   charge(qp: number, wireBytes: number): void;
   /** After `next` returned NONE: when to ask again; Infinity: when a queue pair joins. */
   readonly wakeNs: number;

@@ -60,7 +60,9 @@ export class RunQueue {
   /** Appends an index to a level, unless it is already in a queue. */
   push(index: number, level = 0): void {
     if (this.has(index)) return;
-    this.fit(index, level);
+    // Checked here, because it is false nearly always.
+    if ((index << LINK_BITS) + LEVEL >= this.links.length || 2 * level + LAST >= this.ends.length)
+      this.fit(index, level);
     this.append(index, level);
   }
 
