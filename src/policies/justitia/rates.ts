@@ -235,11 +235,11 @@ class Rates implements Decider<RateRules> {
     // The first latency application finds an idle path, whatever was sent before.
     if (!this.hadLatency) [this.safeUtilGbps, this.hadLatency, this.metNs] = [rMinGbps, true, nowNs];
     // A clock that jumps back begins a new period.
-    if (!(nowNs >= this.steppedNs)) this.steppedNs = nowNs;
+    if (!(nowNs >= this.steppedNs)) [this.steppedNs, this.metNs] = [nowNs, nowNs];
     const periods = Math.floor((nowNs - this.steppedNs) / refPeriodNs);
+    const estimateNs = this.read('estimateNs');
     if (periods > 0) {
       this.steppedNs += periods * refPeriodNs;
-      const estimateNs = this.read('estimateNs');
       if (estimateNs > 0) this.tailNs = estimateNs;
       if (estimateNs > targetNs && !this.isIdle) this.fall(isPaper ? FALL_PAPER : FALL, rMinGbps, isPaper);
       // Without an estimate, there is no reason to believe that more is safe.
@@ -248,7 +248,9 @@ class Rates implements Decider<RateRules> {
     }
     this.safeUtilGbps = Math.min(Math.max(this.safeUtilGbps, rMinGbps), maxGbps);
     if (this.safeUtilGbps > rMinGbps) this.metNs = nowNs;
-    this.isUnmet = nowNs - this.metNs > UNMET_PERIODS * refPeriodNs;
+    if (this.metNs === nowNs) this.isUnmet = false;
+    // Without an estimate, the target may be met.
+    else if (estimateNs > targetNs && nowNs - this.metNs > UNMET_PERIODS * refPeriodNs) this.isUnmet = true;
   }
 
   private fall(part: number, rMinGbps: number, isPaper: boolean): void {

@@ -357,4 +357,27 @@ describe('SafeUtil', () => {
     pass(2);
     expect(granted(b, 'isUnmet')).toBe(0);
   });
+
+  test('without an estimate, no target is reported as unmet', () => {
+    const { pass, b } = mixed();
+    pass(3000);
+    expect(granted(b, 'isUnmet')).toBe(0);
+  });
+
+  test('after a clock has jumped back, an unmet target is reported as late as before', () => {
+    const { pass, agent, decide, b } = mixed();
+    const isUnmet = () => granted(b, 'isUnmet') === 1;
+    decide(1e12);
+    decide(5000);
+    for (const [periods, expected] of [
+      [1000, false],
+      [2, true],
+    ] as const) {
+      for (let i = 0; i < periods; i++) {
+        agent('estimateNs', TARGET_NS + 1);
+        pass(1);
+      }
+      expect(isUnmet()).toBe(expected);
+    }
+  });
 });
