@@ -1,0 +1,305 @@
+// Tokens of justitia: how many there are over time (TokenClock), and which entity gets the next one (TokenOrder).
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { TokenClock } from '../../../src/policies/justitia/token-clock.ts';
+import { TokenOrder } from '../../../src/policies/justitia/token-order.ts';
+import { Entities } from '../../../src/policies/kit/entities.ts';
+import { NONE } from '../../../src/policies/kit/run-queue.ts';
+import type { QpView } from '../../../src/shim/policy.ts';
+
+const TOKEN = 5000;
+const PERIOD_NS = 20_000;
+/** A relative error of sums of doubles. */
+const ERROR = 1e-6;
+
+interface Rate {
+  bytesPerNs: number;
+  tokenBytes: number;
+  backlogBytes: number;
+  messageBytes: number;
+}
+const PACED: Rate = { bytesPerNs: 1, tokenBytes: TOKEN, backlogBytes: 0, messageBytes: 0 };
+
+/** A clock whose grants are read again in each period. */
+function clockOf(change: Partial<Rate> = {}) {
+  const rate = { ...PACED, ...change };
+  const set = (nowNs: number) =>
+    clock.set(rate.bytesPerNs, rate.tokenBytes, rate.messageBytes, rate.backlogBytes, nowNs);
+  const clock: TokenClock = new TokenClock(set, PERIOD_NS);
+  set(0);
+  /** Takes all tokens that there are. */
+  const takeAll = (nowNs: number) => {
+    let count = 0;
+    while (count < 1000 && clock.take(nowNs)) count++;
+    return count;
+  };
+  return { clock, rate, set, takeAll };
+}
+
+describe('a token clock', () => {
+  test('gives out tokens at its rate, however late it is asked within the backlog', () => {
+    for (const lateNs of [0, 2000, 7000]) {
+      const { clock } = clockOf({ backlogBytes: 2 * TOKEN + 7000 });
+      const endNs = 1e7;
+      let [count, nowNs] = [0, 0];
+      for (; nowNs < endNs; nowNs = Math.max(nowNs, clock.readyNs + lateNs))
+        while (clock.take(nowNs)) count++;
+      expect(count).toBeGreaterThan(endNs / TOKEN - 4);
+      expect(count).toBeLessThanOrEqual(endNs / TOKEN);
+    }
+  });
+
+  test('sends no more in any interval than its rate and one burst of max(token, backlogBytes)', () => {
+    fc.assert(
+      fc.property(
+        fc.double({ min: 0.01, max: 20, noNaN: true }),
+        fc.constantFrom(0, 1, 5001, 8192, 100_000),
+        fc.array(fc.nat(100_000), { minLength: 1, maxLength: 60 }),
+        (bytesPerNs, backlogBytes, gapsNs) => {
+          const { takeAll } = clockOf({ bytesPerNs, backlogBytes });
+          const burst = Math.max(TOKEN, backlogBytes);
+          let nowNs = 0;
+          const sent: [atNs: number, bytes: number][] = [];
+          for (const gapNs of gapsNs) {
+            nowNs += gapNs;
+            sent.push([nowNs, takeAll(nowNs) * TOKEN]);
+          }
+          let excess = 0;
+          for (let from = 0; from < sent.length; from++) {
+            let bytes = 0;
+            for (let to = from; to < sent.length; to++) {
+              bytes += sent[to][1];
+              const allowed = burst + bytesPerNs * (sent[to][0] - sent[from][0]);
+              excess = Math.max(excess, bytes / allowed - 1);
+            }
+          }
+          expect(excess).toBeLessThan(ERROR);
+        },
+      ),
+    );
+  });
+
+  test.each([2000, 15_000, 1e6, 1e12])('after a delay of %d ns, one token is there at once', (lateNs) => {
+    const { clock, takeAll } = clockOf({ bytesPerNs: 10 });
+    takeAll(0);
+    expect(takeAll(clock.readyNs + lateNs)).toBe(1);
+  });
+
+  test('a new rate counts from the time at which it is granted', () => {
+    const { clock, rate, takeAll } = clockOf();
+    expect(clock.readyNs).toBe(TOKEN);
+    rate.bytesPerNs = 0.1;
+    takeAll(PERIOD_NS);
+    expect(clock.readyNs - PERIOD_NS).toBeCloseTo(10 * TOKEN, 6);
+    rate.bytesPerNs = 0;
+    takeAll(2 * PERIOD_NS);
+    expect(clock.readyNs).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test('nothing is paced at an infinite rate, and nothing is saved meanwhile', () => {
+    const { rate, takeAll, set } = clockOf({
+      bytesPerNs: Number.POSITIVE_INFINITY,
+      backlogBytes: 10 * TOKEN,
+    });
+    expect(takeAll(1e6)).toBe(1000);
+    rate.bytesPerNs = 1;
+    set(2e6);
+    expect(takeAll(2e6)).toBe(0);
+    expect(takeAll(2e6 + TOKEN)).toBe(1);
+  });
+
+  test('a smaller token ends what was saved for a larger one', () => {
+    const { rate, takeAll, set } = clockOf({ tokenBytes: 1_000_000 });
+    rate.tokenBytes = TOKEN;
+    set(1e6);
+    expect(takeAll(1e6)).toBe(1);
+  });
+});
+
+/** Entities with these weights at one device. Queue pair i belongs to the entity named by `groups[i]`. */
+function orderOf(weights: readonly number[], change: Partial<Rate> = {}, groups?: readonly number[]) {
+  const { clock } = clockOf(change);
+  const entities = new Entities({
+    keyOf: ({ labels }) => labels.group,
+    onNew: (entity) => order.reset(entity),
+  });
+  const byEntity: number[] = [];
+  const order: TokenOrder = new TokenOrder({ entities, weightOf: (entity) => byEntity[entity] }, clock);
+  const entityOf = (groups ?? weights.map((_, i) => i)).map((group, index) => {
+    const context = { device: 'sim0' };
+    const entity = entities.join({ index, context, labels: { group: `${group}` } } as unknown as QpView);
+    byEntity[entity] = weights[group];
+    return entity;
+  });
+  return new Ground(order, clock, entityOf);
+}
+
+/** Queue pairs that always have something to send, unless they have left. */
+class Ground {
+  nowNs = 0;
+  readonly order: TokenOrder;
+  readonly clock: TokenClock;
+  readonly entityOf: readonly number[];
+  readonly qpBytes: number[];
+  /** Bytes that each entity was charged. */
+  readonly sent: number[];
+
+  constructor(order: TokenOrder, clock: TokenClock, entityOf: readonly number[]) {
+    [this.order, this.clock, this.entityOf] = [order, clock, entityOf];
+    this.qpBytes = entityOf.map(() => 0);
+    this.sent = Array(Math.max(...entityOf) + 1).fill(0);
+  }
+
+  joinAll(): void {
+    for (const qp of this.entityOf.keys()) this.order.join(qp);
+  }
+
+  /** Serves once, after waiting as long as the order says. Returns the queue pair. */
+  serve(bytesOf: (qp: number) => number = () => TOKEN): number {
+    let qp = this.order.next(this.nowNs);
+    for (let i = 0; qp === NONE; i++) {
+      if (i === 1000 || this.order.wakeNs === Number.POSITIVE_INFINITY) throw new Error('nothing is served');
+      this.nowNs = Math.max(this.nowNs, this.order.wakeNs);
+      qp = this.order.next(this.nowNs);
+    }
+    const bytes = bytesOf(qp);
+    this.order.charge(qp, bytes);
+    this.qpBytes[qp] += bytes;
+    this.sent[this.entityOf[qp]] += Math.max(bytes, this.clock.messageBytes);
+    return qp;
+  }
+
+  serveFor(ns: number, bytesOf?: (qp: number) => number): void {
+    for (const endNs = this.nowNs + ns; this.nowNs < endNs; ) this.serve(bytesOf);
+  }
+}
+
+const WEIGHTS = fc.array(fc.double({ min: 0.1, max: 10, noNaN: true }), { minLength: 2, maxLength: 8 });
+
+describe('the order of tokens', () => {
+  test('shares by weight: no two entities ever differ by more than one token of each', () => {
+    fc.assert(
+      fc.property(WEIGHTS, (weights) => {
+        const ground = orderOf(weights);
+        ground.joinAll();
+        let excess = 0;
+        for (let i = 0; i < 300; i++) {
+          ground.serve();
+          weights.forEach((one, a) => {
+            weights.forEach((other, b) => {
+              const ahead = ground.sent[a] / one - ground.sent[b] / other;
+              excess = Math.max(excess, ahead / (TOKEN * (1 / one + 1 / other)) - 1);
+            });
+          });
+        }
+        expect(excess).toBeLessThan(ERROR);
+      }),
+    );
+  });
+
+  test('messages of any size, and debts, change no shares in the long run', () => {
+    const bytes = fc.constantFrom(1, 100, 4096, TOKEN, 12_345, 100_000);
+    fc.assert(
+      fc.property(
+        WEIGHTS,
+        fc.array(bytes, { minLength: 8, maxLength: 8 }),
+        fc.constantFrom(0, 300),
+        (weights, sizes, messageBytes) => {
+          const ground = orderOf(weights, { messageBytes });
+          ground.joinAll();
+          const NS = 1e7;
+          ground.serveFor(NS, (qp) => sizes[qp]);
+          const total = weights.reduce((sum, weight) => sum + weight);
+          weights.forEach((weight, i) => {
+            // A debt of one message, and a token on each side.
+            const expected = (weight / total) * NS;
+            expect(Math.abs(ground.sent[i] - expected)).toBeLessThan(100_000 + TOKEN * (2 + weights.length));
+          });
+        },
+      ),
+      { numRuns: 20 },
+    );
+  });
+
+  test('an entity that owes waits until its tokens have paid, and the others go on', () => {
+    const ground = orderOf([1, 1]);
+    ground.joinAll();
+    const first = ground.serve(() => 10 * TOKEN);
+    const served = Array.from({ length: 9 }, () => ground.serve());
+    expect(new Set(served)).toEqual(new Set([1 - first]));
+    expect(ground.order.isEven(ground.entityOf[first])).toBe(false);
+  });
+
+  test('an idle entity loses what it did not use, and its share goes to the others at once', () => {
+    const ground = orderOf([4, 1]);
+    ground.joinAll();
+    ground.order.leave(0);
+    ground.serveFor(100 * TOKEN);
+    expect(ground.qpBytes[0]).toBe(0);
+    expect(ground.qpBytes[1]).toBeGreaterThan(99 * TOKEN);
+    ground.order.join(0);
+    ground.qpBytes.fill(0);
+    ground.serveFor(100 * TOKEN);
+    expect(ground.qpBytes[0] / ground.qpBytes[1]).toBeGreaterThan(3.5);
+    expect(ground.qpBytes[0] / ground.qpBytes[1]).toBeLessThan(4.5);
+  });
+
+  test('an entity that leaves and joins again with each message gains nothing', () => {
+    const ground = orderOf([1, 1]);
+    ground.joinAll();
+    for (let i = 0; i < 400; i++) {
+      const qp = ground.serve();
+      if (qp !== 0) continue;
+      ground.order.leave(0);
+      ground.order.join(0);
+    }
+    expect(ground.qpBytes[0] / ground.qpBytes[1]).toBeLessThanOrEqual(1.02);
+  });
+
+  test('tokens start a burst of max(token, backlogBytes) after a delay, shared by weight', () => {
+    for (const backlogBytes of [0, 4 * TOKEN]) {
+      const ground = orderOf([1, 1], { backlogBytes });
+      ground.joinAll();
+      ground.serveFor(10 * TOKEN);
+      ground.nowNs += 1e6;
+      ground.qpBytes.fill(0);
+      while (ground.order.next(ground.nowNs) !== NONE) ground.serve();
+      const burst = ground.qpBytes[0] + ground.qpBytes[1];
+      expect(burst).toBe(Math.max(TOKEN, backlogBytes));
+    }
+  });
+
+  test('queue pairs of an entity take turns, and an entity has its weight once', () => {
+    const ground = orderOf([1, 1], {}, [0, 0, 0, 1]);
+    ground.joinAll();
+    ground.serveFor(600 * TOKEN);
+    const [a, b, c, alone] = ground.qpBytes.map((bytes) => bytes / TOKEN);
+    for (const one of [a, b, c]) expect(Math.abs(one - 100)).toBeLessThan(3);
+    expect(Math.abs(alone - 300)).toBeLessThan(3);
+  });
+
+  test('what is left of a token may be sent at once, but not past queue pairs that wait', () => {
+    const { order, entityOf } = orderOf([1]);
+    const [entity] = entityOf;
+    expect(order.available(entity)).toBe(0);
+    order.join(0);
+    expect(order.next(TOKEN)).toBe(0);
+    order.charge(0, 1000);
+    expect(order.available(entity)).toBe(0);
+    order.leave(0);
+    expect(order.available(entity)).toBe(TOKEN - 1000);
+    order.spend(entity, TOKEN);
+    expect([order.available(entity), order.isEven(entity)]).toEqual([-1000, false]);
+    order.reset(entity);
+    expect(order.available(entity)).toBe(0);
+  });
+
+  test('without pacing, everything is served at once, and no debt remains', () => {
+    const ground = orderOf([1, 1], { bytesPerNs: Number.POSITIVE_INFINITY });
+    ground.joinAll();
+    for (let i = 0; i < 100; i++) ground.serve(() => 1_000_000);
+    expect(ground.nowNs).toBe(0);
+    ground.order.leave(0);
+    expect(ground.order.available(ground.entityOf[0])).toBe(Number.POSITIVE_INFINITY);
+  });
+});
