@@ -41,7 +41,6 @@ export class TokenClock {
     this.isFree = bytesPerNs === Number.POSITIVE_INFINITY;
     this.messageBytes = messageBytes;
     bucket.setRate(this.isFree ? 0 : bytesPerNs);
-    if (tokenBytes === this.tokenBytes) return;
     this.tokenBytes = tokenBytes;
     bucket.setBurst(Math.max(tokenBytes, backlogBytes));
   }

@@ -114,6 +114,16 @@ describe('a token clock', () => {
     set(1e6);
     expect(takeAll(1e6)).toBe(1);
   });
+
+  test('a changed backlog counts at once', () => {
+    const { rate, takeAll, set } = clockOf({ backlogBytes: 4 * TOKEN });
+    rate.backlogBytes = 2 * TOKEN;
+    set(1e6);
+    expect(takeAll(1e6)).toBe(2);
+    rate.backlogBytes = 8 * TOKEN;
+    set(1e6);
+    expect(takeAll(2e6)).toBe(8);
+  });
 });
 
 /** Entities with these weights at one device. Queue pair i belongs to the entity named by `groups[i]`. */
