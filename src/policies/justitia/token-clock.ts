@@ -9,7 +9,7 @@ export class TokenClock {
   messageBytes = 0;
   /** Whether nothing is paced. */
   isFree = true;
-  private readonly bucket = new Bucket({ burst: 0, tokens: 0 });
+  private bucket = new Bucket({ burst: 0, tokens: 0 });
   private readonly refresh: (nowNs: number) => void;
   private readonly periodNs: number;
   private refreshedNs = Number.NaN;
@@ -35,6 +35,11 @@ export class TokenClock {
     backlogBytes: number,
     nowNs: number,
   ): void {
+    // After a clock has jumped back, the bucket would get no tokens until the clock has caught up.
+    if (nowNs < this.refreshedNs) {
+      const { burst, tokens } = this.bucket;
+      this.bucket = new Bucket({ burst, tokens, nowNs });
+    }
     const { bucket } = this;
     this.refreshedNs = nowNs;
     bucket.fill(nowNs);

@@ -124,6 +124,14 @@ describe('a token clock', () => {
     set(1e6);
     expect(takeAll(2e6)).toBe(8);
   });
+
+  test('a clock that jumps back does not stop the tokens, and gives out none twice', () => {
+    const { clock, takeAll } = clockOf();
+    expect(takeAll(1e12)).toBe(1);
+    expect(takeAll(1000)).toBe(0);
+    expect(clock.readyNs).toBeLessThanOrEqual(1000 + TOKEN);
+    expect(takeAll(1000 + TOKEN)).toBe(1);
+  });
 });
 
 /** Entities with these weights at one device. Queue pair i belongs to the entity named by `groups[i]`. */
