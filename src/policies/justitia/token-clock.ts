@@ -54,16 +54,17 @@ export class TokenClock {
   take(nowNs: number): boolean {
     // A clock that jumps back is no reason to keep what was read before.
     if (!(Math.abs(nowNs - this.refreshedNs) < this.periodNs)) this.refresh(nowNs);
-    if (this.isFree) return true;
     const { bucket } = this;
     bucket.fill(nowNs);
+    if (this.tokenBytes === 0) return false;
+    if (this.isFree) return true;
     if (bucket.tokens < this.tokenBytes * (1 - 1e-9)) return false;
     bucket.take(this.tokenBytes);
     return true;
   }
 
-  /** When the next token is due. */
+  /** When the next token is due. Before anything is granted: when grants are read again. */
   get readyNs(): number {
-    return this.bucket.readyNs(this.tokenBytes);
+    return this.tokenBytes === 0 ? this.refreshedNs + this.periodNs : this.bucket.readyNs(this.tokenBytes);
   }
 }

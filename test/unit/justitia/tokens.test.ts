@@ -216,7 +216,7 @@ describe('the order of tokens', () => {
   });
 
   test('messages of any size, and debts, change no shares in the long run', () => {
-    const bytes = fc.constantFrom(1, 100, 4096, TOKEN, 12_345, 100_000);
+    const bytes = fc.constantFrom(500, 4096, TOKEN, 12_345, 100_000);
     fc.assert(
       fc.property(
         WEIGHTS,
@@ -319,5 +319,14 @@ describe('the order of tokens', () => {
     expect(ground.nowNs).toBe(0);
     ground.order.leave(0);
     expect(ground.order.available(ground.entityOf[0])).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test('before anything is granted, nothing is served, and grants are read once per period', () => {
+    const ground = orderOf([1], { tokenBytes: 0, bytesPerNs: 0 });
+    ground.joinAll();
+    const { order } = ground;
+    for (const nowNs of [0, PERIOD_NS, 2 * PERIOD_NS]) {
+      expect([order.next(nowNs), order.wakeNs]).toEqual([NONE, nowNs + PERIOD_NS]);
+    }
   });
 });
