@@ -1,7 +1,8 @@
 /** What the members of a device report to the ruler of justitia, and what it grants them. */
 import { type Column, columnIndex } from '../../coordinator/ruler.ts';
 
-const MAX_WEIGHT = 1e9;
+/** The largest weight of a member, or of a host. */
+export const MAX_WEIGHT = 1e9;
 const MAX_GBPS = 1e6;
 const column = (name: string, unit: string, max: number, byDefault = 0): Column => ({
   name,

@@ -4,6 +4,8 @@
  * has a number and the number of the last message of the other kind that arrived, and is repeated until it is confirmed.
  */
 
+import { MAX_WEIGHT } from './columns.ts';
+
 /** The words of a message, which are float64. */
 export const UPDATE_WORDS = 2;
 
@@ -42,7 +44,7 @@ export function writeUpdate(words: Float64Array, update: Update): void {
   words[1] = bits.getFloat64(0);
 }
 
-/** Reads an update of a peer. Returns false for anything that is none. */
+/** Reads an update of a peer, whose values are at most MAX_WEIGHT. Returns false for anything that is none. */
 export function readUpdate(words: Float64Array, into: Update): boolean {
   const [head] = words;
   if (words.length !== UPDATE_WORDS || !Number.isSafeInteger(head) || head < 0) return false;
@@ -52,8 +54,8 @@ export function readUpdate(words: Float64Array, into: Update): boolean {
   into.hasLatency = Math.floor(head / 4) % 2 === 1;
   into.number = rest % NUMBERS;
   into.confirmed = Math.floor(rest / NUMBERS);
-  into.first = bits.getFloat32(0);
-  into.second = bits.getFloat32(4);
+  into.first = Math.min(MAX_WEIGHT, bits.getFloat32(0));
+  into.second = Math.min(MAX_WEIGHT, bits.getFloat32(4));
   const isKnown = into.kind === DEMAND || into.kind === SHARES;
   return isKnown && into.number > 0 && into.confirmed < NUMBERS && into.first >= 0 && into.second >= 0;
 }
