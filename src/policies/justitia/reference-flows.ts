@@ -95,7 +95,8 @@ export class ReferenceFlows implements Agent {
   private retryNs = RETRY_NS;
   private isRetrying = false;
   private isDeciding = false;
-  private random = 1;
+  /** The state of the jitter's random numbers; null: the seed is still unknown. */
+  private random: number | null = null;
   private falls = 0;
 
   onStart(out: AgentActions): void {
@@ -103,7 +104,6 @@ export class ReferenceFlows implements Agent {
     this.hungry = this.members.report('hungryWeight');
     this.latency = this.members.report('latencyWeight');
     for (const { name } of rates.grants) this.columns.set(name, this.members.grant(name));
-    this.random = (tenantId(out.gids[0] ?? '') % 2 ** 31) ^ this.read('seed');
   }
 
   private read(column: string): number {
@@ -134,7 +134,8 @@ export class ReferenceFlows implements Agent {
       hasLatency: false,
     };
     flows.set(gid, flow);
-    [flow.sends, flow.reads, flow.hasLatency] = [sends, reads, hasLatency === 1];
+    [flow.sends, flow.reads] = [sends, reads];
+    flow.hasLatency = hasLatency === 1;
     if (flow.peer < 0) this.find(flow, out);
     const peer = this.peers[flow.peer];
     if (reads > 0 && peer !== undefined && peer.allows.number > 0) this.tellReads(member, flow, peer, out);
@@ -309,7 +310,10 @@ export class ReferenceFlows implements Agent {
     const isWanted = peer.hasLatency || peer.heard.hasLatency || (peer.allows.hasLatency && peer.sends > 0);
     if (isWanted === (peer.tail !== null)) return;
     if (isWanted) {
-      peer.tail = new TailEstimator({ windowSamples: this.read('refCount') });
+      const windowSamples = this.read('refCount');
+      // The ruler has not decided yet, so the rules are unknown. The flow begins with its first decision.
+      if (windowSamples === 0) return;
+      peer.tail = new TailEstimator({ windowSamples });
       peer.late = 0;
       this.planProbe(number, out);
       return;
@@ -320,8 +324,10 @@ export class ReferenceFlows implements Agent {
 
   private planProbe(number: number, out: AgentActions): void {
     const periodNs = this.read('refPeriodNs');
-    this.random = (Math.imul(this.random, 1664525) + 1013904223) | 0;
-    const jitter = 1 + JITTER * (2 * ((this.random >>> 8) / 2 ** 24) - 1);
+    const before = this.random ?? (tenantId(out.gids[0] ?? '') % 2 ** 31) ^ this.read('seed');
+    const random = (Math.imul(before, 1664525) + 1013904223) | 0;
+    this.random = random;
+    const jitter = 1 + JITTER * (2 * ((random >>> 8) / 2 ** 24) - 1);
     const slowNs = this.read('refLeast') > 1 ? (this.peers[number]?.lastNs ?? 0) / BUSY_PART : 0;
     out.timer(out.nowNs + jitter * Math.max(periodNs, slowNs), 1 + number);
   }

@@ -4,7 +4,7 @@ import { Coordinator } from '../../../src/coordinator/coordinator.ts';
 import type { MemberPage } from '../../../src/coordinator/member-table.ts';
 import { columnIndex } from '../../../src/coordinator/ruler.ts';
 import { RATE_GRANTS, RATE_REPORTS, UNPACED_GBPS } from '../../../src/policies/justitia/columns.ts';
-import { justitiaOptions } from '../../../src/policies/justitia/options.ts';
+import { type JustitiaOptions, justitiaOptions } from '../../../src/policies/justitia/options.ts';
 import { type RateRules, rateRulesOf, rates } from '../../../src/policies/justitia/rates.ts';
 
 const LINK_GBPS = 100;
@@ -15,7 +15,7 @@ const TARGET_NS = 2000;
 /** 8 Mbit/s for each period. */
 const STEP_GBPS = 0.008;
 
-type Options = Parameters<typeof justitiaOptions.parse>[0];
+type Options = Partial<JustitiaOptions>;
 
 /** A device's coordinator with the rules of these options. */
 function device(options: Options = {}, more: Partial<RateRules> = {}) {
