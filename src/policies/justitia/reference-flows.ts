@@ -222,10 +222,11 @@ export class ReferenceFlows implements Agent {
     const incoming = received + (hasLatency ? 1 : 0);
     const outgoing = local.sends + reads + (hasLatency || local.hasLatency ? 1 : 0);
     this.peers.forEach((peer, number) => {
-      if (peer === undefined) return;
+      // Another number for a peer to which it does not matter would leave what that peer has said unconfirmed.
+      if (peer === undefined || !isActive(peer)) return;
       const [one, other] = [1 / Math.max(1, incoming), 1 / Math.max(1, outgoing)];
-      const isNews = this.renew(peer.allowed, hasLatency || local.hasLatency, one, other);
-      if (isNews && isActive(peer)) this.send(number, peer, SHARES, out);
+      if (this.renew(peer.allowed, hasLatency || local.hasLatency, one, other))
+        this.send(number, peer, SHARES, out);
     });
   }
 

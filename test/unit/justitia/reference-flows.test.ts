@@ -46,6 +46,21 @@ describe('updates', () => {
     expect(network.sent).toBeLessThanOrEqual(sent + 6);
   });
 
+  test('without losses, nothing is repeated', () => {
+    const network = new Network(3);
+    const [, a, b] = network.hosts;
+    a.bulk(0);
+    const page = b.latency(0);
+    network.advance(100 * MS);
+    for (const latency of [false, true]) {
+      b.tell(page, 0, { latency });
+      network.advance(10 * DELAY_NS);
+      const { sent } = network;
+      network.advance(100 * MS);
+      expect(network.sent).toBe(sent);
+    }
+  });
+
   test.each([
     ['all messages of the sender', 1],
     ['all messages of the receiver', 0],
