@@ -8,6 +8,7 @@ import type { GrantColumn, MembersView, ReportColumn } from '../../coordinator/r
 import { tenantId } from '../../coordinator/tenants.ts';
 import { gidFromWords } from '../../verbs/gid.ts';
 import { TailEstimator } from '../kit/tail-estimator.ts';
+import { MAX_WEIGHT } from './columns.ts';
 import { rates } from './rates.ts';
 import {
   DEMAND,
@@ -134,7 +135,7 @@ export class ReferenceFlows implements Agent {
       hasLatency: false,
     };
     flows.set(gid, flow);
-    [flow.sends, flow.reads] = [sends, reads];
+    [flow.sends, flow.reads] = [Math.min(MAX_WEIGHT, sends), Math.min(MAX_WEIGHT, reads)];
     flow.hasLatency = hasLatency === 1;
     if (flow.peer < 0) this.find(flow, out);
     const peer = this.peers[flow.peer];

@@ -403,6 +403,24 @@ describe('members that say odd things', () => {
     expect([network.sent, a.probes.length]).toEqual([0, 0]);
   });
 
+  test('an infinite weight leaves the limits of other hosts in force', () => {
+    const network = new Network(2);
+    const [a, reader] = network.hosts;
+    a.bulk(1);
+    const reads = reader.join({ hungryWeight: 1 });
+    reader.tell(reads, 0, { reads: 1 });
+    network.advance(10 * DELAY_NS);
+    expect(reader.told.at(-1)!.words[4]).toBeCloseTo(LINK_GBPS / 2, 3);
+    const page = a.join({ hungryWeight: Number.POSITIVE_INFINITY });
+    a.agent.onTold(page.row, flowWords(1, 0, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, 0), a.out);
+    network.advance(10 * DELAY_NS);
+    // 0 would stand for no limit.
+    expect(reader.told.at(-1)!.words[4]).toBeGreaterThan(0);
+    expect(reader.told.at(-1)!.words[4]).toBeLessThan(1);
+    for (const column of ['safeUtilGbps', 'rMinGbps', 'receiverPart', 'readWeight'])
+      expect(Number.isFinite(a.shown(column)), column).toBe(true);
+  });
+
   test('a member keeps at most 1,024 peers', () => {
     const network = new Network(2);
     const [a] = network.hosts;
