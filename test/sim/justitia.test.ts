@@ -72,6 +72,14 @@ describe('outages', () => {
     },
   );
 
+  test('while the coordinator is down, applications that begin do not raise the rate of the device', async () => {
+    const late = [`${B},name=a`, `${B},name=b,start=2500us`, `${B},name=c,start=2500us`, D];
+    const result = await run(late, { policy: PINNED, at: ['2ms:coordinator 0 down'] });
+    const before = gbpsOf(result, 'a', 4, 8);
+    expect(before / payload(MAX_GBPS / 2)).toBeCloseTo(1, 1);
+    expect((total(result, 12) + gbpsOf(result, 'c', 12)) / before).toBeLessThan(1.05);
+  });
+
   test('a coordinator that comes back decides by what is reported then', async () => {
     const late = [`${B},name=a`, `${B},name=b,start=2ms`, D];
     const at = ['1500us:coordinator 0 down', '3ms:coordinator 0 up'];

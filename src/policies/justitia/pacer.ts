@@ -7,7 +7,14 @@ import type { ContextView, QpView } from '../../shim/policy.ts';
 import { Puller, STALL_NS } from '../kit/puller.ts';
 import type { step } from '../kit/step.ts';
 import { wireFactsOf } from '../kit/wire.ts';
-import { HUNGRY_WEIGHT, MESSAGE_BYTES, RATE_GBPS, TOKEN_BYTES, UNPACED_GBPS } from './columns.ts';
+import {
+  HUNGRY_WEIGHT,
+  MESSAGE_BYTES,
+  RATE_GBPS,
+  SAFE_UTIL_GBPS,
+  TOKEN_BYTES,
+  UNPACED_GBPS,
+} from './columns.ts';
 import type { JustitiaOptions } from './options.ts';
 import { TokenClock } from './token-clock.ts';
 import { type Sharers, TokenOrder } from './token-order.ts';
@@ -92,14 +99,17 @@ export class Pacer {
   /** Reads the grants of the members. */
   refresh(nowNs: number): void {
     const { paper, bulkChunkBytes, backlogBytes } = this.options();
-    let [gbps, tokenBytes, messageBytes] = [0, 0, 0];
+    let [gbps, most, tokenBytes, messageBytes] = [0, 0, 0, 0];
     for (const { page, columns } of this.members) {
       page.beat();
       const { grants, reports } = columns;
       if (reports[HUNGRY_WEIGHT] > 0) gbps += grants[RATE_GBPS];
       tokenBytes = grants[TOKEN_BYTES];
       messageBytes = grants[MESSAGE_BYTES];
+      most = grants[SAFE_UTIL_GBPS];
     }
+    // Members that have begun since the last decision have grants that do not take each other into account.
+    if (gbps < UNPACED_GBPS) gbps = Math.min(gbps, most);
     const bytesPerNs = gbps >= UNPACED_GBPS ? Number.POSITIVE_INFINITY : gbps / 8;
     this.clock.set(bytesPerNs, tokenBytes, messageBytes, paper ? tokenBytes : backlogBytes, nowNs);
     this.puller.pieceBytes = tokenBytes;
