@@ -357,12 +357,15 @@ describe('a peer that lies', () => {
   test('shares are read as 1 at most, and small ones count', () => {
     const network = new Network(2);
     const [a] = network.hosts;
-    a.bulk(1);
+    a.bulk(1, 0.25);
     a.latency(1);
-    a.receive(1, wordsOf(SHARES, 9, 5));
-    expect(a.shown('receiverPart')).toBe(1);
+    const page = a.join({ hungryWeight: 0 });
+    a.tell(page, 1, { reads: 1 });
+    a.receive(1, wordsOf(SHARES, 9, 5, 7));
+    expect(a.shown('receiverPart')).toBe(0.25);
+    expect(a.told.at(-1)!.words[4]).toBe(a.shown('maxGbps'));
     a.receive(1, wordsOf(SHARES, 10, 0.125));
-    expect([a.shown('receiverPart'), a.shown('rMinGbps')]).toEqual([0.125, near(MAX_GBPS / 8)]);
+    expect([a.shown('receiverPart'), a.shown('rMinGbps')]).toEqual([0.25 / 8, near(MAX_GBPS / 32)]);
   });
 
   test('a flood gets at most one answer for each message, and sets one timer', () => {

@@ -221,7 +221,7 @@ describe('the order of tokens', () => {
       fc.property(
         WEIGHTS,
         fc.array(bytes, { minLength: 8, maxLength: 8 }),
-        fc.constantFrom(0, 300),
+        fc.constantFrom(0, 3000),
         (weights, sizes, messageBytes) => {
           const ground = orderOf(weights, { messageBytes });
           ground.joinAll();
