@@ -84,6 +84,7 @@ const noUpdate = (kind: number): Update => ({
 /** Whether a peer sends here, or READs from here. */
 const isActive = ({ heard }: Peer) => heard.first > 0 || heard.second > 0;
 
+/** The agent of justitia: its reference flows, and the updates of receivers. */
 export class ReferenceFlows implements Agent {
   private readonly flows = new Map<number, Map<string, Flow>>();
   private readonly peers: (Peer | undefined)[] = [];

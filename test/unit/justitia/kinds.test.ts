@@ -11,7 +11,7 @@ const SAMPLE_NS = 500_000;
 const TWO_WINDOWS_NS = 16e6;
 const FREE = Number.POSITIVE_INFINITY;
 
-function ground(options: Record<string, unknown> = {}, traffic = UNKNOWN) {
+function ground(options: Record<string, unknown> = {}, traffic = UNKNOWN, outstanding = 1) {
   const parsed = justitiaOptions.parse(options);
   const kinds = new Kinds(() => parsed);
   const qp = {
@@ -22,7 +22,7 @@ function ground(options: Record<string, unknown> = {}, traffic = UNKNOWN) {
     context: { nic: null },
   } as unknown as QpView;
   let nowNs = SAMPLE_NS;
-  const out = { nowNs: () => nowNs, outstanding: () => 1 } as Partial<Actions> as Actions;
+  const out = { nowNs: () => nowNs, outstanding: () => outstanding } as Partial<Actions> as Actions;
   kinds.set(qp);
   return {
     kinds,
@@ -98,7 +98,7 @@ describe('declared queue pairs', () => {
         [1 << 20, BANDWIDTH],
         [64, THROUGHPUT],
       ]) {
-        const { kind, send } = ground({ classify }, LATENCY);
+        const { kind, send } = ground({ classify }, LATENCY, 64);
         const changedNs = send(bytes, 10, 2 * TWO_WINDOWS_NS, 5);
         expect(changedNs!).toBeGreaterThanOrEqual(TWO_WINDOWS_NS - SAMPLE_NS);
         expect(changedNs!).toBeLessThanOrEqual(TWO_WINDOWS_NS + 2 * SAMPLE_NS);
@@ -117,11 +117,16 @@ describe('declared queue pairs', () => {
     expect(kind()).toBe(LATENCY);
   });
 
-  test('its messages have the price that tokens have', () => {
-    const few = ground({}, LATENCY);
+  test('its messages have the price that tokens have, if many are outstanding at a time', () => {
     // 64 bytes with headers at 0.1 B/ns; 2,500 bytes of tokens each are 39 times as much.
-    expect(few.send(64, 0.1, 2 * TWO_WINDOWS_NS, 1)).toBeNull();
-    expect(few.send(64, 0.1, 2 * TWO_WINDOWS_NS, 1, 2500)).not.toBeNull();
+    const send = (outstanding: number, messageBytes: number, classify = true) =>
+      ground({ classify }, LATENCY, outstanding).send(64, 0.1, 2 * TWO_WINDOWS_NS, 1, messageBytes);
+    expect(send(64, 0)).toBeNull();
+    expect(send(64, 2500)).not.toBeNull();
+    // Messages one after another are what latency applications send, however many there are.
+    expect(send(1, 2500)).toBeNull();
+    // Without the classifier, only bytes count.
+    expect(send(64, 2500, false)).toBeNull();
   });
 
   test('a new declaration is believed again', () => {
