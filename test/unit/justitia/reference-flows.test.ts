@@ -350,7 +350,7 @@ describe('a peer that lies', () => {
       expect(rate).toBeGreaterThanOrEqual(0);
       expect(rate).toBeLessThanOrEqual(MAX_GBPS / 3 + 1e-6);
     }
-    for (const column of ['safeUtilGbps', 'rMinGbps', 'receiverPart', 'readWeight'])
+    for (const column of ['rMinGbps', 'receiverPart', 'readWeight'])
       expect(Number.isFinite(a.shown(column))).toBe(true);
   });
 
@@ -420,7 +420,7 @@ describe('members that say odd things', () => {
     // 0 would stand for no limit.
     expect(reader.told.at(-1)!.words[4]).toBeGreaterThan(0);
     expect(reader.told.at(-1)!.words[4]).toBeLessThan(1);
-    for (const column of ['safeUtilGbps', 'rMinGbps', 'receiverPart', 'readWeight'])
+    for (const column of ['rMinGbps', 'receiverPart', 'readWeight'])
       expect(Number.isFinite(a.shown(column)), column).toBe(true);
   });
 
