@@ -39,8 +39,9 @@ export class Feeder {
   readonly issuer: Issuer;
   readonly timers: Timers;
   readonly resources: ResourceKeeper;
-  /** Whether the policy has onCompleted. */
+  /** Whether the policy has onCompleted, and whether it is called for queue pairs that have never held a request, too. */
   readonly reportsCompletions: boolean;
+  readonly reportsPassed: boolean;
   private readonly parts: FeederParts;
   private feeding = false;
   /** Passes over a CQ so far: a queue pair is fed once in each. */
@@ -62,6 +63,7 @@ export class Feeder {
     this.parts = parts;
     const { next, tables, events, deviceEvents, policy } = parts;
     this.reportsCompletions = policy.onCompleted !== undefined;
+    this.reportsPassed = this.reportsCompletions && policy.completionsOf !== 'held';
     this.timers = new Timers(next, (token) => {
       if (token < LIMITER_TOKENS) this.timerFired(token);
       else parts.serve(token - LIMITER_TOKENS);

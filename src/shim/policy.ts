@@ -36,6 +36,11 @@ export interface Policy {
    * `onload` adds the bytes of the requests that it passes to `QpView.counts`.
    */
   readonly statistics?: boolean | 'itself';
+  /**
+   * The queue pairs whose completions `onCompleted` reports: all of them, which is the default, or those that have held a
+   * request. With 'held', the others cost no more than without `onCompleted`.
+   */
+  readonly completionsOf?: 'all' | 'held';
   /** A context was opened: declares the queue pairs that the policy needs there for itself. */
   setup?(resources: Resources, out: Actions): void;
   /**

@@ -38,7 +38,7 @@ export class Polling {
   /** Polls of the application that found nothing, modulo MISSES_PER_LOOK. */
   private misses = 0;
   private readonly timers: Timers;
-  private readonly reportsCompletions: boolean;
+  private readonly reportsPassed: boolean;
 
   constructor(next: Provider, tables: Tables, feeder: Feeder) {
     this.next = next;
@@ -47,7 +47,7 @@ export class Polling {
     this.rings = tables.wcRings;
     this.feeder = feeder;
     this.timers = feeder.timers;
-    this.reportsCompletions = feeder.reportsCompletions;
+    this.reportsPassed = feeder.reportsPassed;
   }
 
   pollCq(handle: number, ring: number, start: number, max: number): number {
@@ -112,7 +112,7 @@ export class Polling {
     } else if (this.feeder.resources.any) {
       this.missed(cq);
     }
-    if (!this.reportsCompletions) cq.findSoleSender();
+    if (!this.reportsPassed) cq.findSoleSender();
     return given;
   }
 
@@ -145,8 +145,8 @@ export class Polling {
     let raisesEvent = false;
     const mayRaiseEvent = cq.appArmed !== ARM_NONE && cq.translatedQps > 0;
     const { feeder } = this;
-    const { reportsCompletions } = feeder;
-    if (delivered && !reportsCompletions && cq.translatedQps === 0 && cq.fifoCount === 0) {
+    const { reportsCompletions, reportsPassed } = feeder;
+    if (delivered && !reportsPassed && cq.translatedQps === 0 && cq.fifoCount === 0) {
       kept = this.settlePlain(cq, words, start, raw);
     }
     for (let i = kept; i < raw; i++) {
@@ -158,7 +158,7 @@ export class Polling {
         const handle = words[at + L.WC_QP];
         const qp = this.tables.qps[handleIndex(handle)];
         if (qp !== undefined && qp.handle === handle) {
-          if (reportsCompletions) feeder.countCompletion(qp);
+          if (reportsPassed || (reportsCompletions && qp.translated)) feeder.countCompletion(qp);
           if ((op & 0xff) !== IBV_WC_SUCCESS) this.sendFailed(qp, words[at + L.WC_SEQ] | 0);
           if (qp.awaitedTokens.length > 0) feeder.reportTokens(qp, words[at + L.WC_SEQ] | 0, op & 0xff);
           if (qp.translated) {

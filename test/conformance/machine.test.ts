@@ -112,6 +112,33 @@ async function settle(w: World): Promise<string[]> {
   return seen;
 }
 
+test.each(['all', 'held'] as const)('onCompleted reports queue pairs with completionsOf %s', async (of) => {
+  const log: string[] = [];
+  class Listener extends Base {
+    readonly completionsOf = of;
+    isHolding = false;
+    override onload(_qp: QpView, _words: Uint32Array, _start: number, count: number): number {
+      return this.isHolding ? 0 : count;
+    }
+    onCompleted({ context }: QpView, count: number): void {
+      log.push(`${context.device} ${count}`);
+    }
+  }
+  const policy = new Listener();
+  const w = world(policy);
+  const send = async (ids: readonly number[]) => {
+    for (const id of ids) write(w, id, 64);
+    post(w.a);
+    expect(await settle(w)).toEqual(ids.map((id) => `${id} SUCCESS`));
+    return log.splice(0);
+  };
+  expect(await send([0, 1])).toEqual(of === 'all' ? ['sim0 2'] : []);
+  policy.isHolding = true;
+  expect(await send([2, 3, 4])).toEqual(['sim0 3']);
+  policy.isHolding = false;
+  expect(await send([5])).toEqual(['sim0 1']);
+});
+
 test('onQp reports changes of queue pairs, and onCompleted the completions of one poll', async () => {
   const log: string[] = [];
   class Listener extends Base {

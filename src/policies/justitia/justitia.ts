@@ -59,6 +59,8 @@ export class Justitia implements Policy {
   /** The shim executes the application's WAITs, because the device would count the completions of chunks. */
   readonly crossChannel = true;
   readonly statistics = 'itself';
+  /** Latency applications need no attention when their requests complete. */
+  readonly completionsOf = 'held';
   private options: JustitiaOptions;
   private readonly registry: CoordinatorRegistry;
   private readonly entities: Entities;
