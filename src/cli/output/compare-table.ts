@@ -97,7 +97,7 @@ export function compareText(result: Comparison, wallMs: number): string {
       hAlign: 'center' as const,
     })),
   ]);
-  out.push(['', ...columns.map(({ head }) => `${head} `)]);
+  out.push(['', ...columns.map(({ head }) => head)]);
   for (const [r, cells] of cellsOf(result, columns).entries()) {
     const lines = cells.map(
       ({ value, factor, isBest }) => `${value}${isBest ? '*' : ' '}${factor && `\n${factor} `}`,

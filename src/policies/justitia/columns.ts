@@ -48,9 +48,10 @@ export const RATE_GRANTS: readonly Column[] = [
   column('refLeast', 'messages', 2 ** 30),
   column('seed', 'number', 2 ** 32),
   column('countsLatencyOnce', '0 or 1', 1),
-  // Of the device only, written by the agent: the estimate in ns; the part of the device's rate that the receivers allow
+  // Of the device only, written by the agent: the number of latencies measured; the estimate in ns; the part of the device's rate that the receivers allow
   // (1: all); the weight of READs of other hosts; and 1: latency applications talk to this host, or to
   // one to which it sends.
+  column('probes', 'messages', Number.MAX_SAFE_INTEGER),
   column('estimateNs', 'ns', Number.MAX_VALUE),
   column('receiverPart', 'part of maxGbps', 1, 1),
   column('readWeight', 'weight', MAX_WEIGHT),

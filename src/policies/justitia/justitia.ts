@@ -100,6 +100,7 @@ export class Justitia implements Policy {
     const { registry } = this;
     registry.govern(context, rates, this.options, rateRulesFor(context));
     this.splitQps.setup(resources);
+    this.readLimits.open(context);
     const page = registry.page(context);
     const pacer = this.pacers.find(({ device }) => device === context.device) ?? this.addPacer(context);
     const columns = page.columns(rates);

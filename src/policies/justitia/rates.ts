@@ -45,6 +45,8 @@ const FALL = 0.9;
 const FALL_PAPER = 0.5;
 /** Samples after which the tail of a new rate is judged (not with `paper`). */
 const LEAST_SAMPLES = 200;
+/** Estimates do not outlive the agent by more than this. */
+const STALE_NS = 1e8;
 /** RefPeriods that a late decision makes up for. */
 const MAX_STEPS = 100;
 /** An estimate that stays above the target at the lowest rate for this many RefPeriods cannot be met. */
@@ -156,6 +158,9 @@ class Rates implements Decider<RateRules> {
   private metNs = 0;
   private hadLatency = false;
   private isUnmet = false;
+  /** The number of latencies that the agent has measured, and when it has last changed. */
+  private probes = 0;
+  private probedNs = 0;
   /** Whether the last decision found no member with anything to send. */
   private wasQuiet = false;
   /** The last estimate. */
@@ -233,11 +238,17 @@ class Rates implements Decider<RateRules> {
       return;
     }
     // The first latency application finds an idle path, whatever was sent before.
-    if (!this.hadLatency) [this.safeUtilGbps, this.hadLatency, this.metNs] = [rMinGbps, true, nowNs];
+    if (!this.hadLatency) {
+      [this.safeUtilGbps, this.hadLatency] = [rMinGbps, true];
+      [this.metNs, this.probedNs] = [nowNs, nowNs];
+    }
     // A clock that jumps back begins a new period.
     if (!(nowNs >= this.steppedNs)) [this.steppedNs, this.metNs] = [nowNs, nowNs];
     const periods = Math.floor((nowNs - this.steppedNs) / refPeriodNs);
-    const estimateNs = this.read('estimateNs');
+    const isStale = this.isStale(nowNs);
+    const estimateNs = isStale ? 0 : this.read('estimateNs');
+    // Without reference flows, nothing but the lowest rate is known to be safe.
+    if (isStale) this.safeUtilGbps = rMinGbps;
     if (periods > 0) {
       this.steppedNs += periods * refPeriodNs;
       if (estimateNs > 0) this.tailNs = estimateNs;
@@ -251,6 +262,13 @@ class Rates implements Decider<RateRules> {
     if (this.metNs === nowNs) this.isUnmet = false;
     // Without an estimate, the target may be met.
     else if (estimateNs > targetNs && nowNs - this.metNs > UNMET_PERIODS * refPeriodNs) this.isUnmet = true;
+  }
+
+  /** Whether no message of a reference flow has come back for long. */
+  private isStale(nowNs: number): boolean {
+    const probes = this.read('probes');
+    if (probes !== this.probes || !(nowNs >= this.probedNs)) [this.probes, this.probedNs] = [probes, nowNs];
+    return nowNs - this.probedNs > STALE_NS;
   }
 
   private fall(part: number, rMinGbps: number, isPaper: boolean): void {

@@ -40,6 +40,11 @@ export class ReadLimits {
     this.limits[index].perWeight = gbps / 8;
   }
 
+  /** A context was opened, which may have the index of one that has closed. */
+  open(context: ContextView): void {
+    for (const limit of this.limits) if (limit.context.index === context.index) limit.perWeight = 0;
+  }
+
   /** A queue pair READs: finds its limit. */
   assign(qp: QpView): void {
     this.limitOf = fitColumn(this.limitOf, qp.index);

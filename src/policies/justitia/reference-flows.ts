@@ -351,6 +351,7 @@ export class ReferenceFlows implements Agent {
     if (!peer?.tail) return;
     peer.tail.add(latencyNs);
     if (latencyNs > 0) peer.lastNs = latencyNs;
+    this.write('probes', this.read('probes') + 1);
     // A lost message took too long.
     if (!(latencyNs <= this.read('targetNs'))) peer.late++;
     this.estimate();

@@ -49,7 +49,8 @@ export class SplitQps {
   step(qp: QpView, out: Actions, chunkBytes: number): number {
     const { index } = qp;
     const left = out.nextBytes(qp);
-    const isShort = this.mode === 'auto' && left < AUTO_BYTES && this.isSplit[index] === 0;
+    const isShort =
+      this.mode === 'auto' && left < Math.max(AUTO_BYTES, 2 * chunkBytes) && this.isSplit[index] === 0;
     if (isShort || this.mode === 'never' || out.backlog(qp) === 0 || out.isCrossChannel(qp))
       return step(qp, out, chunkBytes);
     const twin = this.twinOf(qp);

@@ -23,8 +23,11 @@ function device(options: Options = {}, more: Partial<RateRules> = {}) {
   const coordinator = new Coordinator();
   const view = coordinator.membersOf(rates);
   let nowNs = 0;
+  let probes = 0;
+  const agent = { isAlive: true };
   const decide = (atNs = nowNs) => {
     nowNs = atNs;
+    if (agent.isAlive) view.grant('probes').set(view.device, ++probes);
     expect(coordinator.decide(rates, rules, nowNs)).toBe(true);
   };
   return {
@@ -46,6 +49,10 @@ function device(options: Options = {}, more: Partial<RateRules> = {}) {
     /** What the agent writes. */
     agent(column: string, value: number): void {
       view.grant(column).set(view.device, value);
+    },
+    /** The agent measures nothing any more. */
+    killAgent(): void {
+      agent.isAlive = false;
     },
     /** What the ruler writes for the device, and what members see of it. */
     shown: (column: string) => view.grant(column).of(view.device),
@@ -221,6 +228,20 @@ describe('SafeUtil', () => {
     agent('estimateNs', 0);
     pass(100);
     expect(safeUtil()).toBeCloseTo(rMin + 100 * STEP_GBPS, 9);
+  });
+
+  test('returns to R_min when the reference flows have been silent for 100 ms', () => {
+    const { join, pass, agent, killAgent, decide } = device();
+    join({ ...B(), ...L() });
+    decide();
+    agent('estimateNs', 500);
+    pass(1000);
+    const page = join(B(0));
+    killAgent();
+    pass(4999);
+    expect(granted(page, 'safeUtilGbps')).toBeGreaterThan(MAX_GBPS / 2);
+    pass(100);
+    expect(granted(page, 'safeUtilGbps')).toBe(MAX_GBPS / 2);
   });
 
   test('does not rise while nothing is sent, because the estimate says nothing about it', () => {
