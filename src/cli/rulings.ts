@@ -20,22 +20,20 @@ export function rulingsOf(policy: string): Ruling[] {
   // Creating them checks their options.
   policyInterceptors('inline', list);
   const optionsOf = (name: string) => list.find((entry) => entry.name === name)?.options ?? {};
-  // Of what several rulers say of a tenant, those of the policies that `policy` names have the last word.
   const isNamed = (name: string) => list.some((entry) => entry.name === name);
-  const entries = Object.entries(policies);
-  const ordered = [
-    ...entries.filter(([name]) => !isNamed(name)),
-    ...entries.filter(([name]) => isNamed(name)),
-  ];
-  const builtIn = ordered.flatMap(([name, { rulers, options: schema }]) => {
+  const builtIn = Object.entries(policies).flatMap(([name, { rulers, options: schema }]) => {
     const options = convertQuantities(name, currentOptions(name, schema, optionsOf(name)));
-    return rulers.map((ruler) => ({ ruler, rules: parseRules(ruler, options) }));
+    return rulers.map((ruler) => ({
+      ruler,
+      rules: parseRules(ruler, options),
+      isNamed: isNamed(name),
+    }));
   });
   const modules = list.filter(({ name }) => isModuleName(name));
   const others = modules.flatMap(({ name, options }) =>
     partsOfModule(name).rulers.map((ruler) => {
       requireBegin(name, ruler);
-      return { ruler, rules: parseRules(ruler, options) };
+      return { ruler, rules: parseRules(ruler, options), isNamed: true };
     }),
   );
   return [...builtIn, ...others];

@@ -63,6 +63,8 @@ interface Tenant {
 export interface Ruling {
   readonly ruler: Ruler;
   readonly rules: unknown;
+  /** Whether it belongs to the daemon's policy, so that it has the last word on a tenant. Default false. */
+  readonly isNamed?: boolean;
 }
 
 interface Device {
@@ -487,7 +489,9 @@ export class Host {
   /** What the rulers say of a tenant. */
   private describe(device: Device, { seats }: Tenant): Description {
     const [{ page }] = seats;
-    const said = this.options.rulings.map(({ ruler }) =>
+    const { rulings } = this.options;
+    const ordered = [...rulings.filter((one) => !one.isNamed), ...rulings.filter((one) => one.isNamed)];
+    const said = ordered.map(({ ruler }) =>
       this.guard(ruler, device, () => device.coordinator.describe(ruler, page.row)),
     );
     return Object.assign({}, ...said);

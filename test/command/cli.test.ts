@@ -7,6 +7,8 @@ import { expect, test } from 'vitest';
 import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
 import { trace } from '../../src/interceptors/index.ts';
 import { policies } from '../../src/policies/index.ts';
+import { Justitia } from '../../src/policies/justitia/justitia.ts';
+import { justitiaOptions } from '../../src/policies/justitia/options.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
 import { Perf } from '../../src/policies/perf/perf.ts';
 import { tokenBucketOptions } from '../../src/policies/token-bucket/options.ts';
@@ -82,6 +84,7 @@ test('policies lists requirements, options, defaults and units, in 80 columns', 
 test('policies lists exactly the requirements that each policy declares', () => {
   const built = {
     perf: new Perf(perfOptions.parse({}), new CoordinatorRegistry()),
+    justitia: new Justitia(justitiaOptions.parse({}), new CoordinatorRegistry()),
     'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new CoordinatorRegistry()),
   };
   expect(Object.keys(policies)).toEqual(Object.keys(built));

@@ -37,7 +37,7 @@ test('invalid calls print one sentence and exit with 2', () => {
 test.each([
   ['bare', 15],
   ['perf', 7],
-  ['justitia', 9],
+  ['justitia', 7],
 ])('the short set of %s holds, with runs in worker threads', { timeout: 180_000 }, (system, lines) => {
   const { code, out, err } = reproduce(
     '--system',

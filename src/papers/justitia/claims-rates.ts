@@ -102,7 +102,6 @@ const half: Claim = {
   source: 'Justitia 6.1, fig. 11(b), with the target of 2 us',
   shows: ['justitia-6.1-fig11b', 'justitia-6-targets'],
   note: 'A p99 of 2 us cannot be reached on these devices alongside chunks of 5 KB, so R_min is in force.',
-  smoke: true,
   mixes: Object.assign(
     {},
     ...DEVICES.flatMap((profile) => [

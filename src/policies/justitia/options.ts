@@ -29,7 +29,7 @@ export const justitiaOptions = z.strictObject({
     .max(1e6)
     .default(20)
     .describe('microseconds between two messages of a reference flow (RefPeriod)'),
-  refCount: whole(200, 1e6).default(10_000).describe('messages of the sliding window (RefCount)'),
+  refCount: whole(10, 1e6).default(10_000).describe('messages of the sliding window (RefCount)'),
   chunkBytes: whole(256, 2 ** 30)
     .default(5000)
     .describe('bytes of a token, and of a chunk, while there are latency applications'),

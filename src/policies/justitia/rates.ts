@@ -222,7 +222,7 @@ class Rates implements Decider<RateRules> {
     this.write('targetNs', targetNs);
     this.write('refPeriodNs', refPeriodNs);
     this.write('refCount', refCount);
-    this.write('refLeast', isPaper ? 1 : LEAST_SAMPLES);
+    this.write('refLeast', isPaper ? 1 : Math.min(LEAST_SAMPLES, refCount));
     this.write('seed', seed);
     this.write('countsLatencyOnce', countsLatencyOnce ? 1 : 0);
   }
