@@ -32,7 +32,7 @@ describe('options', () => {
     [{ targetUs: 'soon' }, /^justitia\.targetUs: must be a number, got 'soon'/],
     [{ targetUs: '' }, /^justitia\.targetUs: a value is missing/],
     [{ refPeriodUs: 0 }, /^justitia\.refPeriodUs: .*>=1/],
-    [{ refCount: 9 }, /^justitia\.refCount: .*>=200/],
+    [{ refCount: 9 }, /^justitia\.refCount: .*>=10/],
     [{ refCount: 1000.5 }, /^justitia\.refCount: .*int/],
     [{ chunkBytes: 255 }, /^justitia\.chunkBytes: .*>=256/],
     [{ chunkBytes: 2 ** 31 }, /^justitia\.chunkBytes: .*<=1073741824/],
