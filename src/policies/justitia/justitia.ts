@@ -232,7 +232,8 @@ export class Justitia implements Policy {
    * is held for `feed`.
    */
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number {
-    if (out === undefined) return 0;
+    // In another thread than the policy's, only declarations are known.
+    if (out === undefined) return qp.labels.traffic === LATENCY ? this.passAny(qp, words, start, count) : 0;
     if (this.kinds.of(qp) === UNKNOWN) this.classify(qp, words, start, count, out);
     const kind = this.kinds.of(qp);
     if (kind === LATENCY) {
@@ -244,13 +245,14 @@ export class Justitia implements Policy {
     return kind === THROUGHPUT ? this.passPaid(qp, words, start, count) : 0;
   }
 
-  /** Passes requests up to the first WAIT or ENABLE, and counts their bytes. */
+  /** Passes requests of a latency application, and counts their bytes. WAITs and ENABLEs are the policy's. */
   private passAny(qp: QpView, words: Uint32Array, start: number, count: number): number {
     let bytes = 0;
     let i = 0;
     for (; i < count; i++) {
       const at = L.slotAt(start + i);
       if (isCrossChannel(words, at)) return 0;
+      if (isLongList(words, at)) break;
       bytes += messageBytes(words, at, 0);
     }
     qp.counts[BYTES] += bytes;
@@ -262,20 +264,18 @@ export class Justitia implements Policy {
     const { pacer } = this.members[qp.context.index];
     const entity = this.entities.of(qp);
     const wire = this.wire[qp.index];
-    let left = pacer.order.available(entity);
+    const available = pacer.order.available(entity);
     let spent = 0;
     let bytes = 0;
     let i = 0;
-    for (; i < count && left > spent; i++) {
+    for (; i < count && available > spent; i++) {
       const at = L.slotAt(start + i);
-      // A slot has two SGEs. For a longer list, the shim's copy knows the size.
-      if (words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) break;
+      if (isLongList(words, at) || isCrossChannel(words, at)) break;
       const length = messageBytes(words, at, 0);
       if (length > pacer.clock.tokenBytes) break;
       bytes += length;
       spent += Math.max(wireBytes(wire, words[at + L.WR_OP] & 0xff, length), pacer.clock.messageBytes);
     }
-    left -= spent;
     pacer.order.spend(entity, spent);
     qp.counts[BYTES] += bytes;
     return i;
@@ -284,7 +284,10 @@ export class Justitia implements Policy {
   /** Finds out what a queue pair is from its first requests. */
   private classify(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): void {
     let most = 0;
-    for (let i = 0; i < count; i++) most = Math.max(most, messageBytes(words, L.slotAt(start + i), 0));
+    for (let i = 0; i < count; i++) {
+      const at = L.slotAt(start + i);
+      most = Math.max(most, isLongList(words, at) ? PLAIN_BYTES : messageBytes(words, at, 0));
+    }
     this.kinds.first(qp, most, count);
     this.report(this.members[qp.context.index], out);
   }
@@ -440,6 +443,11 @@ export class Justitia implements Policy {
   gauges(): Omit<PolicyGauge, 'policy'>[] {
     return this.pacers.flatMap((pacer) => gaugesOf(this.openMembers(pacer)));
   }
+}
+
+/** Whether a request has more than the two SGEs in its slot, so that only the shim's copy knows its size. */
+function isLongList(words: Uint32Array, at: number): boolean {
+  return words[at + L.WR_OP] >>> 16 > 2;
 }
 
 /** The paper sends chunks over split queue pairs, whatever the length of the message. */
