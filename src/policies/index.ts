@@ -1,7 +1,6 @@
 /** The policies by name, with their validated options. */
 import type { ZodType } from 'zod';
 import type { AgentKind } from '../coordinator/agent.ts';
-
 import type { Ruler } from '../coordinator/ruler.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import type { PolicyNeeds } from '../shim/policy.ts';
@@ -94,7 +93,7 @@ export interface PolicyEntry extends NamedEntry {
     readonly shimmedPeer: 'none' | 'for SENDs' | 'required';
   };
   /**
-   * Whether applications are expected to declare their kind of traffic. Comparisons of policies then declare it for them.
+   * Whether the policy expects applications to declare their kind of traffic. Comparisons of policies then declare it.
    */
   readonly expectsTraffic?: boolean;
   /** What the policy brings to the coordinators of devices, in the order in which they decide. */
@@ -115,7 +114,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   },
   justitia: {
     summary:
-      'Justitia: paces large messages and batches of small ones by tokens, so that a tail latency meets a target',
+      'Justitia: paces large messages and batches of small ones with tokens, so that tail latency meets a target',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
     expectsTraffic: true,
     rulers: [rates],

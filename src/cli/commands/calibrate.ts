@@ -27,7 +27,9 @@ interface Options {
 export function addCalibrate(command: Command): void {
   const sub = command
     .command('calibrate')
-    .description('measure what a device really reaches, and write it to a facts file for policies')
+    .description(
+      'measure the rates and latencies that a device really reaches, and write them to a facts file',
+    )
     .option('--device <device>', 'device to measure (default: the first one)')
     .option(
       '--peer <device...>',
@@ -42,9 +44,10 @@ export function addCalibrate(command: Command): void {
     .action(run);
   describe(sub, {
     about:
-      'Measures the highest rate in Gbit/s and in messages, of the device and of one queue pair; the rate that each ' +
-      'chunk size reaches; and the p99 latency to each peer. The device should be idle. Measurements take a few ' +
-      'seconds, and no policy applies to them. A process uses the file that ISOVERBS_FACTS names.',
+      'Measures the highest rate of the device, the message rates of the device and of one queue pair, the ' +
+      'rate that each chunk size reaches, and the p99 latency to each peer. The device should be idle. ' +
+      'Measurements take a few seconds, and no policy applies to them. Policies use the facts in the file ' +
+      'that ISOVERBS_FACTS names.',
     examples: [
       ['isoverbs calibrate --provider sim', 'a simulated ConnectX-6'],
       ['isoverbs calibrate --profile cx5-40g --hosts 4 --json', 'another simulated NIC, with three peers'],
@@ -56,7 +59,7 @@ export function addCalibrate(command: Command): void {
   });
 }
 
-/** The devices among which to measure. */
+/** The devices that can be measured. */
 interface Ground {
   readonly provider: Provider;
   readonly devices: readonly string[];
@@ -99,7 +102,7 @@ function measured(from: Context, to: readonly Context[], driver: string): FactsF
   };
 }
 
-/** Writes a whole file or none, because processes may read it meanwhile. */
+/** Writes the file atomically, because a process may read it at any time. */
 function write(path: string, text: string): void {
   const partial = `${path}.${process.pid}.partial`;
   try {
@@ -118,7 +121,7 @@ function isSimulated({ provider, profile, hosts, seed, device }: Options): boole
   const simulates = [profile, hosts, seed].some((option) => option !== undefined);
   if (provider === 'rdma-core' && simulates)
     throw new ConfigError(
-      '--profile, --hosts and --seed are for simulated devices: leave out --provider rdma-core',
+      '--profile, --hosts and --seed are for simulated devices; omit them or --provider rdma-core',
     );
   if (provider !== undefined) return provider === 'sim';
   return simulates || (device?.startsWith('sim') ?? !hasRealDevice());
@@ -143,7 +146,7 @@ function real(): Ground {
   const devices = provider.getDeviceList().map(({ name }) => name);
   if (devices.length === 0) {
     throw new ConfigError(
-      'there is no real device; `isoverbs devices` shows what is missing, --provider sim simulates',
+      'no real device; `isoverbs devices` shows what is missing, and --provider sim simulates devices',
     );
   }
   return { provider, devices, driverOf: kernelDriver };

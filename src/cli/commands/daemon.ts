@@ -217,9 +217,12 @@ export function addDaemon(command: Command, level: () => string): void {
     .option('--metrics <[address:]port>', 'serve metrics for Prometheus on this loopback address')
     .option(
       '--fleet <urls>',
-      'NATS servers, separated by commas, over which the agents of daemons of several hosts reach each other',
+      'NATS servers, separated by commas, that connect this daemon to those of other hosts',
     )
-    .option('--agent <device...>', 'open these devices for agents at the start, or exit if that fails')
+    .option(
+      '--agent <device...>',
+      'open these devices for agents when the daemon starts, and exit if that fails',
+    )
     .option('--check-config', 'check the configuration and exit')
     .action((flags: DaemonFlags) => serve(flags, level()));
   describe(sub, {
@@ -232,7 +235,7 @@ export function addDaemon(command: Command, level: () => string): void {
       ['isoverbs daemon --policy perf --metrics 9464', 'with metrics for Prometheus'],
       [
         'isoverbs daemon --policy perf --fleet nats://10.0.0.1:4222 --agent sim0',
-        'one of several hosts whose agents reach each other',
+        'join a fleet of daemons, with the agents of sim0',
       ],
     ],
     failed: 'the socket is in use, or a device cannot be opened',

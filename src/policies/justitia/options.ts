@@ -10,10 +10,10 @@ const rate = (what: string) =>
     .optional()
     .describe(`${what}; default: as measured, or as the device reports`);
 
-/** The options of justitia (section 4.3 of the paper, with its names and units last). */
+/** The options of justitia (section 4.3 of the paper). */
 export const justitiaOptions = z.strictObject({
   paper: flag(false).describe(
-    'follows the paper: halves the rate when the tail is too long, counts idle applications, keeps no window',
+    'follows the paper: halves the rate when the tail is too long, counts idle applications, limits nothing in flight',
   ),
   targetUs: z.coerce
     .number()
@@ -21,7 +21,7 @@ export const justitiaOptions = z.strictObject({
     .max(1e6)
     .default(2)
     .describe(
-      '99th percentile of the reference flows that the rate is adapted to, in microseconds (Target99)',
+      'target for the 99th percentile of the latencies of reference flows, in microseconds (Target99)',
     ),
   refPeriodUs: z.coerce
     .number()
@@ -29,17 +29,17 @@ export const justitiaOptions = z.strictObject({
     .max(1e6)
     .default(20)
     .describe('microseconds between two messages of a reference flow (RefPeriod)'),
-  refCount: whole(10, 1e6).default(10_000).describe('messages of the sliding window (RefCount)'),
+  refCount: whole(10, 1e6).default(10_000).describe('latencies in the sliding window (RefCount)'),
   chunkBytes: whole(256, 2 ** 30)
     .default(5000)
     .describe('bytes of a token, and of a chunk, while there are latency applications'),
   bulkChunkBytes: whole(256, 2 ** 30)
     .default(1_000_000)
-    .describe('bytes of a token, and of a chunk, while there are none'),
+    .describe('bytes of a token, and of a chunk, while there are no latency applications'),
   chunks: z
     .enum(['fixed', 'dictionary'])
     .default('fixed')
-    .describe('with latency applications: chunkBytes, or the smallest measured chunk that reaches the rate'),
+    .describe('with latency applications: chunkBytes, or the smallest measured chunk that reaches SafeUtil'),
   granularity: z
     .enum(['flow', 'application', 'tenant', 'group'])
     .default('application')
@@ -51,20 +51,18 @@ export const justitiaOptions = z.strictObject({
   splitQp: z
     .enum(['auto', 'always', 'never'])
     .default('auto')
-    .describe(
-      'when the chunks of a message go over a queue pair of the policy: from 1 MB up, always, or never',
-    ),
+    .describe('when the chunks of a message go over a split queue pair: from 1 MB up, always, or never'),
   classify: flag(true).describe(
     'whether applications that declare nothing are classified by what they send; otherwise they count as bandwidth applications',
   ),
   tokenMessages: whole(1, 1e9)
     .optional()
-    .describe('messages of a token of bulkChunkBytes; default: from the message rate of one queue pair'),
-  maxGbps: rate('the most that the device sends, in Gbit/s on the wire (MaxRate)'),
-  maxMmps: rate('the most messages that the device sends, in millions per second'),
+    .describe('messages in a token of bulkChunkBytes; default: by the message rate of one queue pair'),
+  maxGbps: rate('the highest rate of the device, in Gbit/s on the wire (MaxRate)'),
+  maxMmps: rate('the highest message rate of the device, in millions per second'),
   backlogBytes: whole(1, 2 ** 40)
     .default(8192)
-    .describe('bytes that may be sent at once after a delay of the policy, if more than a token'),
+    .describe('bytes that may be sent at once after a delay of the policy, if that is more than a token'),
   seed: z.coerce.number().int().default(1).describe('seed of the jitter of reference flows'),
 });
 
