@@ -131,8 +131,8 @@ export interface ConfigSources {
 
 /**
  * Reads the file that ISOVERBS_CONFIG names, otherwise the nearest isoverbs.config.* or "isoverbs" key of a
- * package.json from `cwd` upwards. The variables ISOVERBS_POLICY, _INTERCEPTORS, _REPLAY, _DEVICE, _TENANT, _FACTS, _DRIVER,
- * _DAEMON (with _WEIGHT and _TRAFFIC) and _LOG override the file.
+ * package.json from `cwd` upwards. The variables ISOVERBS_POLICY, _INTERCEPTORS, _REPLAY, _DEVICE, _TENANT, _FACTS,
+ * _DRIVER, _DAEMON (with _WEIGHT and _TRAFFIC) and _LOG override the file.
  * @throws ConfigError that names the file and the key
  */
 export function loadConfig(sources: ConfigSources = {}): Config {

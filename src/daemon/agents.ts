@@ -1,5 +1,5 @@
 /**
- * The agents of a host's devices. The daemon opens a device at its start, or when a program first uses its line to an
+ * The agents of a host's devices. The daemon opens a device when it starts, or when a program first uses its line to an
  * agent there. The agents of one daemon, and of the daemons of a fleet, find each other by GID.
  */
 import type { Logger } from 'pino';
@@ -41,7 +41,7 @@ export class DaemonAgents {
   private readonly failures: FailureLog;
   /** When a device could not be opened the last time. */
   private readonly failedNs = new Map<string, number>();
-  /** Why, the last time that any could not. */
+  /** The reason for the last device that could not be opened. */
   private obstacle = '';
   /** Devices whose agents the fleet knows. */
   private readonly inFleet = new Set<string>();
@@ -70,7 +70,7 @@ export class DaemonAgents {
   }
 
   /**
-   * Opens devices at the start, for all agents.
+   * Opens devices for all agents when the daemon starts.
    * @throws ConfigError for a device that is not the daemon's
    * @throws NoResourcesError if one cannot be opened
    */
@@ -83,7 +83,9 @@ export class DaemonAgents {
         );
       }
       const agents = this.hostOf(device);
-      if (agents === null) throw new NoResourcesError(`--agent ${device}: no agents on it: ${this.obstacle}`);
+      if (agents === null) {
+        throw new NoResourcesError(`--agent ${device}: it cannot be opened for agents: ${this.obstacle}`);
+      }
       for (const kind of this.kinds.values()) agents.start(kind);
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Facts files: what `isoverbs calibrate` measured about a device. An interceptor directly around the device adds them to
- * what the device says about its NIC.
+ * Facts files: what `isoverbs calibrate` measured about a device. An interceptor directly around the device adds these
+ * facts to those that the device reports about its NIC.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -21,7 +21,7 @@ const chunks = z
     error: 'must be in ascending order of chunkBytes',
   });
 
-/** What a file says about the device that was measured, and the date. */
+/** The device that was measured, and the date. */
 const identity = {
   format: z.literal(FACTS_FORMAT),
   date: z.iso.datetime(),
@@ -44,14 +44,14 @@ const fileSchema = z.strictObject({
 /** A facts file: the measured facts, and the device, driver, firmware, MTU and link with which they were measured. */
 export type FactsFile = Readonly<Omit<z.infer<typeof fileSchema>, keyof MeasuredFacts>> & MeasuredFacts;
 
-/** @throws ConfigError for a file that is missing, torn, or not a facts file of this version */
+/** @throws ConfigError for a file that is missing, incomplete, or not a facts file of this version */
 export function readFacts(path: string): FactsFile {
   const parsed = fileSchema.safeParse(readJson(path));
   if (parsed.success) return parsed.data;
   const [{ path: keys, message }] = parsed.error.issues;
   const where = keys.length === 0 ? '' : `${keys.join('.')}: `;
   const what =
-    keys[0] === 'format' ? `it is not a facts file of this version of isoverbs` : `${where}${message}`;
+    keys[0] === 'format' ? 'it is not a facts file of this version of isoverbs' : `${where}${message}`;
   throw unusable(path, what);
 }
 
@@ -78,11 +78,11 @@ const measuredOf = ({ maxGbps, maxMmps, qpMmps, chunks, tailNs }: FactsFile): Me
   tailNs,
 });
 
-/** The present state of a device, as far as facts depend on it. */
+/** The present values of what the facts of a device depend on. */
 type Present = Pick<FactsFile, 'device' | 'firmware' | 'mtuBytes' | 'linkGbps'>;
 
 /**
- * What differs between the measured device and a present one, such as `firmware 16.35, now 16.36`. All devices of a
+ * Differences between the measured device and the present one, such as `firmware 16.35, now 16.36`. All devices of a
  * fabric are the same simulated NIC, so their names do not count.
  */
 export function differences(file: FactsFile, present: Present): string[] {
@@ -99,8 +99,9 @@ export function differences(file: FactsFile, present: Present): string[] {
 }
 
 /**
- * Adds the facts of a file to what devices say (`describeNic`). Devices that report nothing stay so. A warning with the
- * code ISO_STALE_FACTS, once for each device, reports a file that was measured on another device, firmware, MTU or link.
+ * Adds the facts of a file to those that devices report (`describeNic`). A device that reports nothing gets none. A
+ * warning with the code ISO_STALE_FACTS, once for each device, reports a file that was measured on another device,
+ * firmware, MTU or link.
  * @throws ConfigError for a file that cannot be used
  */
 export function factsInterceptor(path: string): Interceptor {
@@ -116,14 +117,14 @@ export function factsInterceptor(path: string): Interceptor {
       `the facts file ${path} of ${file.date} may be wrong for ${present.device}: ${differing.join('; ')}`,
       {
         code: 'ISO_STALE_FACTS',
-        detail: `It is used. Measure again: isoverbs calibrate --device ${present.device} --out ${path}`,
+        detail: `It is used anyway. Measure again: isoverbs calibrate --device ${present.device} --out ${path}`,
       },
     );
   };
   return { name: 'facts', wrap: (next) => describing(next, measured, check) };
 }
 
-/** Overrides the verbs that know the name of a context's device, and its facts. */
+/** Overrides the verbs that open, close and describe devices. */
 function describing(next: Provider, measured: MeasuredFacts, check: (present: Present) => void) {
   const devices = new Map<number, string>();
   const overrides: Pick<Provider, 'openDevice' | 'closeDevice' | 'describeNic'> = {
@@ -153,9 +154,9 @@ function describing(next: Provider, measured: MeasuredFacts, check: (present: Pr
 const byPath = new Map<string, Interceptor>();
 
 /**
- * The interceptor for the file that ISOVERBS_FACTS names, or for `configured` without the variable; [] without either.
+ * The interceptor for the file that ISOVERBS_FACTS names or, without the variable, for `configured`; [] without either.
  * Each file is read once in a process.
- * @throws ConfigError
+ * @throws ConfigError for a file that cannot be used
  */
 export function factsOfProcess(configured?: string): readonly Interceptor[] {
   const named = process.env.ISOVERBS_FACTS || configured;

@@ -1,4 +1,4 @@
-/** What `isoverbs calibrate` measures between two devices. No device reports it, so it comes from a facts file. */
+/** Facts that `isoverbs calibrate` measures. No device reports them, so they come from a facts file. */
 export interface MeasuredFacts {
   /** The rate of long messages on the wire, of one queue pair or several, in Gbit/s. */
   readonly maxGbps: number | null;

@@ -318,7 +318,7 @@ describe('the flags and keys of a fleet', () => {
     ['fleet: nats://a:4222,b', ''],
     ['fleet: { servers: [a, b], name: lab.one, user: u, pass: p }', ''],
     ['fleet: { servers: a, name: "a b" }', 'fleet.name: must consist of letters'],
-    ['fleet: nats://user:pass@a', 'put the user and the password into the keys'],
+    ['fleet: nats://user:pass@a', 'put the user and the password in the keys'],
     ['fleet: { servers: [] }', 'fleet'],
     ['fleet: { servers: a, sever: b }', 'sever'],
     ['fleet: { servers: a, credentials: none.creds }', 'fleet.credentials: ENOENT'],
@@ -337,7 +337,9 @@ describe('the flags and keys of a fleet', () => {
         throw new NoResourcesError('full');
       },
     };
-    expect(() => daemon('nats://127.0.0.1:1', 0, full)).toThrow('--agent sim0: no agents on it: full');
+    expect(() => daemon('nats://127.0.0.1:1', 0, full)).toThrow(
+      '--agent sim0: it cannot be opened for agents: full',
+    );
   });
 
   test('--agent of a device that is missing, or that the daemon does not coordinate, ends the daemon with the reason', async () => {

@@ -96,7 +96,7 @@ describe.skipIf(reason !== '')('a fleet', { timeout: 600_000 }, () => {
       [far, FAR],
     ] as const) {
       expect(daemon.output).toContain(`opening ${device} for agents`);
-      expect(daemon.output).toContain('agents of 1 other daemons can be reached');
+      expect(daemon.output).toContain('other daemons in the fleet: 1');
     }
   });
 });

@@ -6,7 +6,7 @@ import { ConfigError } from '../../verbs/errors.ts';
 
 const text = z.string().min(1);
 const server = text.refine((url) => !url.includes('@'), {
-  error: 'put the user and the password into the keys user and pass, not into the URL',
+  error: 'put the user and the password in the keys user and pass, not in the URL',
 });
 const settings = z.strictObject({
   /** `a,b`, or a list. */
@@ -24,7 +24,7 @@ const settings = z.strictObject({
   user: text.optional(),
   pass: text.optional(),
   token: text.optional(),
-  /** A file with a user's JWT and its key, as nsc makes it. */
+  /** A file with a user's JWT and key, as `nsc` creates it. */
   credentials: text.optional(),
   tls: z
     .strictObject({
@@ -36,7 +36,7 @@ const settings = z.strictObject({
     .optional(),
 });
 
-/** The servers alone, or all keys, which have the names of the NATS client's options. */
+/** Only the servers, or all keys, which have the names of the NATS client's options. */
 export const fleetSchema = z.preprocess(
   (value) => (typeof value === 'string' || Array.isArray(value) ? { servers: value } : value),
   settings,
@@ -44,14 +44,14 @@ export const fleetSchema = z.preprocess(
 
 export type FleetConfig = z.infer<typeof settings>;
 
-/** The servers of a flag, with the other keys of the file. @throws ConfigError */
+/** The configuration in the file, with the servers of the flag. @throws ConfigError */
 export function withServers(flag: string, fromFile: FleetConfig | undefined): FleetConfig {
   const checked = settings.safeParse({ ...fromFile, servers: flag });
   if (checked.success) return checked.data;
   throw new ConfigError(`--fleet: ${checked.error.issues.map(({ message }) => message).join('; ')}`);
 }
 
-/** Resolves the names of files, and checks that they can be read. @throws ConfigError */
+/** Resolves file names relative to `folder`, and checks that the files can be read. @throws ConfigError */
 export function withAbsoluteFiles(config: FleetConfig, folder: string): FleetConfig {
   const absolute = (key: string, file: string | undefined) => {
     if (file === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** The connection to the NATS servers. The client's library reconnects; here is what it leaves open. */
+/** The connection to the NATS servers. The client library reconnects; this module does the rest. */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -10,9 +10,9 @@ type Nats = typeof import('@nats-io/transport-node');
 
 const RETRY_MS = 1000;
 const TIMEOUT_MS = 5000;
-/** A server that does not answer two pings is gone. */
+/** The connection counts as lost when a server has not answered two pings. */
 const PING_MS = 5000;
-/** The time that the last messages have to leave. */
+/** How long `close` waits for the last messages to be sent. */
 const LAST_MS = 500;
 
 export interface FleetSubscription {
@@ -24,7 +24,7 @@ export interface FleetConnectionOptions {
   readonly config: FleetConfig;
   readonly log: Logger;
   readonly subscriptions: readonly FleetSubscription[];
-  /** Called when the daemon is connected, again or for the first time. */
+  /** Called after each connection, also after a reconnect. */
   connected(): void;
 }
 
@@ -33,7 +33,7 @@ export class FleetConnection {
   private connection: NatsConnection | null = null;
   private isUp = false;
   private isClosed = false;
-  /** The last problem that was logged since the daemon was connected. */
+  /** The last problem that was logged since the last connection. */
   private logged = '';
 
   constructor(options: FleetConnectionOptions) {
@@ -44,7 +44,7 @@ export class FleetConnection {
     return this.isUp;
   }
 
-  /** Connects, until `close`. */
+  /** Connects, and reconnects until `close`. */
   async run(): Promise<void> {
     // Loaded only by daemons with a fleet.
     const nats = await import('@nats-io/transport-node');
@@ -111,11 +111,11 @@ export class FleetConnection {
     const { config, log } = this.options;
     log.warn(
       { servers: config.servers },
-      `the fleet's server: ${message}; agents of other hosts cannot be reached meanwhile`,
+      `the fleet's server: ${message}; agents of other hosts cannot be reached until the daemon is connected`,
     );
   }
 
-  /** Sends at once, or not at all. */
+  /** Sends at once, or drops the message if the daemon is not connected. */
   publish(subject: string, data: Uint8Array): void {
     // The library would keep messages until it is connected again.
     if (this.isUp) this.connection?.publish(subject, data);

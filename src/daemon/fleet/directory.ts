@@ -1,15 +1,15 @@
-/** The daemons of a fleet as they announce themselves: which device has which GID. Times are arguments. */
+/** The daemons of a fleet, and which device has which GID, as they announce it. Times are arguments. */
 import { Budget } from '../budgets.ts';
 import { type AnnouncedDevice, decodeAnnouncement } from './wire.ts';
 
-/** Each daemon announces itself in this interval. */
+/** Each daemon announces itself at this interval. */
 export const ANNOUNCE_NS = 500e6;
 /** A daemon that has not announced itself for this long is gone: three announcements were lost. */
 export const SILENT_NS = 3.5 * ANNOUNCE_NS;
-/** Daemons beyond this number are ignored, and so are new ones beyond that number in one interval. */
+/** The most daemons, and the most new ones in one interval. All others are ignored. */
 export const MAX_HOSTS = 2048;
 const NEW_PER_INTERVAL = 256;
-/** New contents of announcements of one daemon, which cost more than repeated ones. */
+/** Changed announcements of one daemon, which cost more than repeated ones. */
 const CHANGES = { most: 32, perS: 4 };
 /** Frames of one daemon. */
 const FRAMES = { most: 4096, perS: 8192 };
@@ -39,7 +39,7 @@ export class FleetDirectory {
   private newHosts = 0;
   private expiredNs = Number.NEGATIVE_INFINITY;
 
-  /** @param changed a device is alive: at each announcement; or it is gone */
+  /** @param changed called at each announcement of a device (it is alive), and when it is gone */
   constructor(changed: (gid: string, qpNum: number, isAlive: boolean) => void) {
     this.changed = changed;
   }
@@ -52,7 +52,7 @@ export class FleetDirectory {
     return this.hosts.has(id);
   }
 
-  /** The hosts of some daemons. */
+  /** The host names of the first `count` daemons. */
   names(count: number): string[] {
     return [...this.hosts.values()].slice(0, count).map(({ name }) => name);
   }
@@ -61,7 +61,7 @@ export class FleetDirectory {
     return this.byGid.get(gid);
   }
 
-  /** A daemon has announced itself. Returns false if that is ignored. */
+  /** Handles an announcement of a daemon. Returns false if it was ignored. */
   hear(id: string, bytes: Uint8Array, nowNs: number): boolean {
     const known = this.hosts.get(id);
     const isSame = known !== undefined && Buffer.compare(known.bytes, bytes) === 0;
@@ -111,7 +111,7 @@ export class FleetDirectory {
     }
   }
 
-  /** Removes daemons that are silent. Called each ANNOUNCE_NS. */
+  /** Removes silent daemons. Called every ANNOUNCE_NS. */
   expire(nowNs: number): void {
     const isLate = nowNs - this.expiredNs > 2 * ANNOUNCE_NS;
     this.expiredNs = nowNs;

@@ -1,6 +1,6 @@
 /**
- * The daemons of several hosts: they announce the devices whose agents other hosts can reach, and carry the agents'
- * messages, over NATS. Subjects: NAME.hosts.ID has the announcements of a daemon, NAME.to.ID the frames for its agents.
+ * The daemons of several hosts. Over NATS, they announce the devices whose agents other hosts can reach, and carry the
+ * agents' messages. Subjects: NAME.hosts.ID has the announcements of a daemon, NAME.to.ID the frames for its agents.
  */
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -21,12 +21,12 @@ import {
 /** Frames of all daemons. */
 const FRAMES = { most: 16384, perS: 32768 };
 const LOGGED_NAMES = 8;
-/** Announcements to daemons that are new. */
+/** Announcements in answer to new daemons. */
 const WELCOMES = { most: 16, perS: 4 };
-/** One warning about what is ignored in this time. */
+/** At most one warning about ignored messages is logged in this time. */
 const WARN_NS = 60e9;
 
-/** The agents of an own device. */
+/** The agents of a device of this daemon. */
 export interface FleetReceiver {
   readonly gids: readonly string[];
   readonly qpNum: number;
@@ -38,7 +38,7 @@ export interface FleetOptions {
   readonly config: FleetConfig;
   readonly log: Logger;
   nowNs(): number;
-  /** Something that a message has caused has thrown. */
+  /** Called with an exception that a message has caused. */
   failed(error: Error): void;
 }
 
@@ -65,7 +65,7 @@ export class Fleet {
   private readonly welcomes: Budget;
   private ignored = 0;
   private warnedNs = Number.NEGATIVE_INFINITY;
-  /** When the daemon's own announcement arrived, which shows that the server works. */
+  /** When the daemon's own announcement last came back, which shows that the server works. */
   private echoNs = Number.NEGATIVE_INFINITY;
   private loggedSize = 0;
   private timer: NodeJS.Timeout | null = null;
@@ -109,7 +109,7 @@ export class Fleet {
     this.loggedSize = size;
     this.options.log.info(
       { hosts: this.directory.names(LOGGED_NAMES) },
-      `agents of ${size} other daemons can be reached`,
+      `other daemons in the fleet: ${size}`,
     );
   }
 
@@ -117,7 +117,7 @@ export class Fleet {
     return { hosts: this.directory.size, isConnected: this.connection.isConnected, ignored: this.ignored };
   }
 
-  /** An own device has agents of these names now. */
+  /** Announces a device of this daemon, and the names of its agents. */
   add(name: string, receiver: FleetReceiver, agents: readonly string[]): void {
     const { gids, qpNum } = receiver;
     const announced = { name, qpNum, gids: [...gids], agents: [...agents] };
@@ -125,7 +125,7 @@ export class Fleet {
     this.announce();
   }
 
-  /** Where the agent of this name receives messages at the device with this GID, for those of an own device. */
+  /** The address of the agent of this name at the device with this GID, for agents of `device`; null without one. */
   addressOf(gid: string, agent: string, device: string): AgentAddress | null {
     const carrier = this.devices.get(device);
     const found = this.directory.at(gid);
@@ -133,7 +133,7 @@ export class Fleet {
     return { gid, qpNum: found.qpNum, carrier };
   }
 
-  /** An own device has a peer at this address. */
+  /** From now on, reports to `receiver` whether its peer at this address is alive. */
   watch({ gid, qpNum }: AgentAddress, receiver: FleetReceiver, peer: number): void {
     const key = keyOf(gid, qpNum);
     const peers = this.peers.get(key) ?? [];
@@ -150,7 +150,9 @@ export class Fleet {
   private announce(devices = [...this.devices.values()].map(({ announced }) => announced)): void {
     const bytes = encodeAnnouncement({ host: hostname(), devices });
     if (bytes.length > MAX_ANNOUNCEMENT_BYTES) {
-      this.warn('the devices of this host have too many GIDs to be announced');
+      this.warn(
+        'the devices of this host have too many GIDs to be announced, so other hosts cannot reach their agents',
+      );
       return;
     }
     this.connection.publish(`${this.options.config.name}.hosts.${this.id}`, bytes);
@@ -166,14 +168,14 @@ export class Fleet {
     // A new daemon must know this one before messages of agents arrive there.
     if (!this.directory.has(id) && this.welcomes.tryTake(nowNs)) this.announce();
     const isGood = /^[0-9a-f]{32}$/.test(id) && this.directory.hear(id, data, nowNs);
-    if (!isGood) this.ignore('an announcement that is malformed or too frequent');
+    if (!isGood) this.ignore('a malformed or too frequent announcement');
   }
 
   private receive(data: Uint8Array): void {
     const nowNs = this.options.nowNs();
     const frame = decodeFrame(data);
     if (frame === null) {
-      this.ignore('a message that is malformed');
+      this.ignore('a malformed message');
       return;
     }
     const { from, to, qpNum } = frame;
@@ -216,7 +218,7 @@ export class Fleet {
   }
 }
 
-/** An own device, and the way from its agents to those of other hosts. */
+/** A device of this daemon, which carries the messages of its agents to those of other hosts. */
 class OwnDevice implements AgentCarrier {
   readonly watchesPeers = true;
   readonly receiver: FleetReceiver;

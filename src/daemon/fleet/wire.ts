@@ -1,4 +1,4 @@
-/** What daemons send to each other: announcements as JSON, and the frames of agents as float64 words. */
+/** The messages between daemons: announcements as JSON, and the frames of agents as float64 words. */
 import { z } from 'zod';
 import { MAX_MESSAGE_WORDS } from '../../coordinator/agent.ts';
 import { CONNECTED, type Frame } from '../../coordinator/agent-carrier.ts';
@@ -6,10 +6,10 @@ import { gidFromWords, gidToWords } from '../../verbs/gid.ts';
 
 const VERSION = 1;
 const MAX_QP_NUM = 2 ** 24 - 1;
-/** Longer announcements are ignored, unread. */
+/** Longer announcements are ignored without being parsed. */
 export const MAX_ANNOUNCEMENT_BYTES = 32 << 10;
 
-/** GIDs are compared as texts, so each has one form only. */
+/** Whether a text is a GID in its canonical form. GIDs are compared as texts, so other forms are not accepted. */
 function isGid(text: string): boolean {
   try {
     return gidFromWords(gidToWords(text), 0) === text;
@@ -20,7 +20,7 @@ function isGid(text: string): boolean {
 
 const announcement = z.strictObject({
   version: z.literal(VERSION),
-  /** For people. */
+  /** The host's name, for logs. */
   host: z.string().max(255),
   /** The devices with agents. A daemon that ends announces that it has none. */
   devices: z
@@ -42,7 +42,7 @@ export function encodeAnnouncement(content: Announcement): Uint8Array {
   return new TextEncoder().encode(JSON.stringify({ version: VERSION, ...content }));
 }
 
-/** Null: it is none. */
+/** Null if it is not a valid announcement. */
 export function decodeAnnouncement(bytes: Uint8Array): Announcement | null {
   if (bytes.length > MAX_ANNOUNCEMENT_BYTES) return null;
   try {
@@ -70,7 +70,7 @@ export function encodeFrame(
   return new Uint8Array(all.buffer);
 }
 
-/** Null: it is none. */
+/** Null if it is not a valid frame. */
 export function decodeFrame(bytes: Uint8Array): Frame | null {
   const { length } = bytes;
   if (length < 8 * HEADER_WORDS || length > MAX_FRAME_BYTES || length % 8 !== 0) return null;

@@ -193,13 +193,13 @@ function addFleet(prometheus: Prometheus, registry: Registry, counts: () => Flee
     });
   gauge(
     'isoverbs_fleet_connected',
-    '1 if the server of the fleet answers',
+    '1 if the NATS server of the fleet answers',
     ({ isConnected }) => +isConnected,
   );
   gauge('isoverbs_fleet_hosts', 'Daemons of other hosts in the directory', ({ hosts }) => hosts);
   new prometheus.Counter({
     name: 'isoverbs_fleet_messages_ignored_total',
-    help: 'Messages of the fleet that are malformed, too frequent, or of unknown daemons',
+    help: 'Ignored messages of the fleet: malformed, too frequent, or from unknown daemons',
     registers,
     collect() {
       this.reset();

@@ -16,7 +16,7 @@ const column = (name: string, unit: string, max: number, byDefault = 0): Column 
 export const RATE_REPORTS: readonly Column[] = [
   // Total weight of its bandwidth and message-rate applications that have something to send.
   column('hungryWeight', 'weight', MAX_WEIGHT),
-  // 1: bandwidth applications are among them.
+  // 1 if bandwidth applications are among them.
   column('sendsBulk', '0 or 1', 1),
   // Total weight of its latency applications.
   column('latencyWeight', 'weight', MAX_WEIGHT),
@@ -24,14 +24,14 @@ export const RATE_REPORTS: readonly Column[] = [
 
 /** The columns that the ruler writes. */
 export const RATE_GRANTS: readonly Column[] = [
-  // Its part of SafeUtil; the maximum: it is not paced.
+  // Its share of SafeUtil; the maximum if it is not paced.
   column('rateGbps', 'Gbit/s on the wire', MAX_GBPS, MAX_GBPS),
-  // What a unit of weight gets, which is what a latency application may send; the maximum: anything.
+  // What a unit of weight gets, which is also what a latency application may send; the maximum if nothing limits it.
   column('weightGbps', 'Gbit/s on the wire', MAX_GBPS, MAX_GBPS),
-  // Bytes of a token, and what a message takes of it at least.
+  // Bytes of a token, and the least that a message takes of it.
   column('tokenBytes', 'bytes', 2 ** 30, 1e6),
   column('messageBytes', 'bytes', 2 ** 30),
-  // For people: SafeUtil, its lower bound, the last estimate (0: none yet), and whether the estimate stays
+  // For display: SafeUtil, its lower bound, the last estimate (0: none yet), and whether the estimate stays
   // above the target even at the lower bound.
   column('safeUtilGbps', 'Gbit/s on the wire', MAX_GBPS),
   column('rMinGbps', 'Gbit/s on the wire', MAX_GBPS),
@@ -39,18 +39,18 @@ export const RATE_GRANTS: readonly Column[] = [
   column('isUnmet', '0 or 1', 1),
   // Incremented when SafeUtil falls, so that the reference flows begin a new window (not with `paper`).
   column('falls', 'times', Number.MAX_SAFE_INTEGER),
-  // Of the device only: MaxRate, and what the agent must know of the rules.
+  // Of the device only: MaxRate, and the rules that the agent needs.
   column('maxGbps', 'Gbit/s on the wire', MAX_GBPS),
   column('targetNs', 'ns', Number.MAX_VALUE),
   column('refPeriodNs', 'ns; 0: no reference flows', Number.MAX_VALUE),
   column('refCount', 'messages', 2 ** 30),
-  // Messages of a window before it has an estimate.
+  // Latencies that a window must have before there is an estimate.
   column('refLeast', 'messages', 2 ** 30),
   column('seed', 'number', 2 ** 32),
   column('countsLatencyOnce', '0 or 1', 1),
-  // Of the device only, written by the agent: the number of latencies measured; the estimate in ns; the part of the device's rate that the receivers allow
-  // (1: all); the weight of READs of other hosts; and 1: latency applications talk to this host, or to
-  // one to which it sends.
+  // Of the device only, written by the agent: the number of latencies measured; the estimate in ns; the part of the
+  // device's rate that the receivers allow (1: all); the weight of READs of other hosts; 1 if latency applications
+  // talk to this host, or to a host to which it sends; and the peer with the longest tail.
   column('probes', 'messages', Number.MAX_SAFE_INTEGER),
   column('estimateNs', 'ns', Number.MAX_VALUE),
   column('receiverPart', 'part of maxGbps', 1, 1),

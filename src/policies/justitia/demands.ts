@@ -1,6 +1,6 @@
 /**
- * What the contexts of justitia have to send: reported to the ruler as weights, and to the agent by peer. Queue pairs count
- * while they have something to send; with `paper`, for as long as they are connected.
+ * What the contexts of justitia have to send, which is reported to the ruler as weights, and to the agent by peer. A
+ * queue pair counts while it has something to send; with `paper`, while it is connected.
  */
 import type { Actions, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
@@ -25,11 +25,11 @@ export function weightOf({ labels }: QpView, granularity: JustitiaOptions['granu
 /** The demands of all contexts. */
 export class Demands {
   // By queue pair.
-  /** 1: it has posted something since the last sample. */
+  /** 1 if it has posted a request since the last sample. */
   used: Uint8Array = new Uint8Array(64);
-  /** 1: it counts. */
+  /** 1 if it counts. */
   active: Uint8Array = new Uint8Array(64);
-  /** 1: what it posts are READs. */
+  /** 1 if its oldest held request is a READ. */
   private reads: Uint8Array = new Uint8Array(64);
   private readonly options: () => JustitiaOptions;
 
@@ -48,7 +48,7 @@ export class Demands {
     [this.used[index], this.active[index], this.reads[index]] = [0, 0, 0];
   }
 
-  /** Notes what the oldest request of a queue pair is. Returns whether that is news. */
+  /** Notes whether the oldest held request of a queue pair is a READ. Returns whether that has changed. */
   noteReads({ index }: QpView, isRead: boolean): boolean {
     const before = this.reads[index];
     this.reads[index] = isRead ? 1 : 0;
@@ -56,8 +56,8 @@ export class Demands {
   }
 
   /**
-   * Ends the counting of queue pairs that had nothing to send since the last sample. Returns whether any queue pair of
-   * the member still counts.
+   * Stops counting queue pairs that have had nothing to send since the last sample. Returns whether any queue pair of
+   * the member has something to send.
    */
   sample({ qps }: Member, out: Actions): boolean {
     let isActive = false;
@@ -76,7 +76,7 @@ export class Demands {
     return isActive;
   }
 
-  /** Whether a queue pair is one of an active application of latency. */
+  /** Whether a queue pair belongs to a latency application, and is connected. */
   private isLatency(qp: QpView): boolean {
     return this.kinds.of(qp) === LATENCY && qp.state === IBV_QPS_RTS;
   }
@@ -108,7 +108,7 @@ export class Demands {
     return hasChanged;
   }
 
-  /** Tells the agent what a member does at each peer, as far as that has changed. */
+  /** Reports to the agent what a member does at each peer, if that has changed. */
   private reportPeers({ qps, line, told, columns }: Member): void {
     if (line === null) return;
     const now = new Map<string, Float64Array>();
@@ -135,7 +135,7 @@ export class Demands {
     }
   }
 
-  /** The agent knows nothing of a member: tells it everything. */
+  /** Repeats everything to an agent that knows nothing of the member. */
   reportAgain({ line, told }: Member): void {
     for (const words of told.values()) line?.tell(words);
   }

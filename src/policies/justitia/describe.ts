@@ -1,4 +1,4 @@
-/** Justitia's view of contexts and devices, in words and numbers. */
+/** The state of justitia for `inspect` and `gauges`, by context and by device. */
 import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import type { PolicyGauge, PolicyState } from '../../verbs/provider.ts';
 import {
@@ -17,7 +17,7 @@ import type { Member } from './pacer.ts';
 const KINDS = ['idle', 'D', 'M', 'B'] as const;
 const short = (value: number) => `${Number(value.toPrecision(3))}`;
 
-/** Omits contexts that have sent nothing. */
+/** What a context is, and what it gets; empty if it has sent nothing. */
 export function describe(
   { context, columns, qps }: Member,
   kinds: Kinds,
@@ -43,7 +43,7 @@ export function describe(
         ? `${short(grants[RATE_GBPS])} Gbit/s on the wire, ${unit} of ${grants[TOKEN_BYTES]} bytes at a time`
         : 'left alone',
       why: isPaced
-        ? `SafeUtil is ${short(grants[SAFE_UTIL_GBPS])} Gbit/s, at least ${short(grants[R_MIN_GBPS])}${unmet}`
+        ? `SafeUtil is ${short(grants[SAFE_UTIL_GBPS])} Gbit/s, and R_min is ${short(grants[R_MIN_GBPS])}${unmet}`
         : kind === LATENCY
           ? 'latency applications are never held'
           : 'nothing to share',
@@ -51,7 +51,7 @@ export function describe(
   ];
 }
 
-/** The state of a device, which all its members see. */
+/** The gauges of a device; empty without members. */
 export function gaugesOf(members: readonly Member[]): Omit<PolicyGauge, 'policy'>[] {
   if (members.length === 0) return [];
   const [{ context, columns }] = members;

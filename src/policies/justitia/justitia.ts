@@ -1,7 +1,8 @@
 /**
- * Justitia (NSDI 2022) paces bandwidth and message-rate applications by tokens, so that the tail of latency applications
- * meets a target. Rates are the ruler's (rates.ts), the estimate is the agent's (reference-flows.ts), and the order of
- * tokens is token-order.ts. Latency applications bypass everything.
+ * Justitia (NSDI 2022) paces bandwidth and message-rate applications with tokens, so that the tail latency of latency
+ * applications meets a target. The ruler decides the rates (rates.ts), the agent estimates the tail
+ * (reference-flows.ts), and token-order.ts decides the order in which applications get tokens. Latency applications
+ * bypass all of this.
  */
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import { BYTES } from '../../shim/counters.ts';
@@ -35,7 +36,7 @@ const PLAIN_BYTES = 2 ** 21;
 /** The time after which an application with nothing to send no longer counts. */
 const SAMPLE_NS = 500_000;
 
-/** The same while there are latency applications only. */
+/** Time between samples while only latency applications are active. */
 const LATENCY_SAMPLE_NS = 4e6;
 
 /** The key of an entity, by granularity. */
@@ -216,7 +217,7 @@ export class Justitia implements Policy {
     });
   }
 
-  /** Reports what a member has to send, and has the ruler decide if that is news. */
+  /** Reports what a member has to send, and lets the ruler decide if that has changed. */
   private report(member: Member, out: Actions): void {
     const { context, pacer } = member;
     if (!this.demands.report(member)) return;
@@ -281,7 +282,7 @@ export class Justitia implements Policy {
     return i;
   }
 
-  /** Finds out what a queue pair is from its first requests. */
+  /** Determines the kind of a queue pair from its first requests. */
   private classify(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): void {
     let most = 0;
     for (let i = 0; i < count; i++) {
@@ -420,7 +421,7 @@ export class Justitia implements Policy {
     );
   }
 
-  /** Finds out what queue pairs are. Returns whether any is something else now. */
+  /** Samples the kinds of queue pairs. Returns whether any has changed. */
   private sampleKinds({ qps, columns, pacer }: Member, out: Actions): boolean {
     const { grants, reports } = columns;
     let hasChanged = false;

@@ -1,6 +1,7 @@
 /**
- * What the queue pairs of justitia are: as declared, or as they behave. A latency application that sends more than its
- * share is treated as what it is, because nothing else would hold it back.
+ * The kind of each queue pair under justitia: as declared, or according to what it sends. A declared latency
+ * application that sends more than its share is treated according to what it sends, because nothing else would hold it
+ * back.
  */
 import { BYTES, SEEN } from '../../shim/counters.ts';
 import type { Actions, QpView } from '../../shim/policy.ts';
@@ -9,17 +10,17 @@ import { Classifier } from '../kit/classifier.ts';
 import { packetBytes, wireFactsOf } from '../kit/wire.ts';
 import type { JustitiaOptions } from './options.ts';
 
-/** Kinds of applications. They are the numbers of the kinds of traffic (ISO_TRAFFIC_*). */
+/** Kinds of applications, with the values of the kinds of traffic (ISO_TRAFFIC_*). */
 export const UNKNOWN = 0;
 export const LATENCY = 1;
 export const THROUGHPUT = 2;
 export const BANDWIDTH = 3;
 
-/** The traffic that decides what a queue pair is. */
+/** The kind depends on what was sent in this time. */
 const WINDOW_NS = 8e6;
-/** For so long, a latency application may send more than its share: two windows. */
+/** A latency application may send more than its share for this long: two windows. */
 const EXCESS_NS = 2 * WINDOW_NS;
-/** From this mean length on, the messages of such an application count as large. */
+/** The messages of such an application count as large from this mean length on. */
 const LARGE_BYTES = 1024;
 
 /** The kinds of all queue pairs. */
@@ -28,9 +29,9 @@ export class Kinds {
   private readonly classifier = new Classifier({ windowNs: WINDOW_NS });
   // By queue pair.
   private kinds: Uint8Array = new Uint8Array(64);
-  /** 1: nothing is declared, so that the classifier decides. */
+  /** 1 if nothing is declared, so that the classifier decides. */
   private isOpen: Uint8Array = new Uint8Array(64);
-  /** Bytes and messages at the last sample, when that was, and since when it has sent more than its share. */
+  /** Bytes and messages at the last sample, its time, and for how long it has sent more than its share. */
   private bytesAt: Float64Array = new Float64Array(64);
   private messagesAt: Float64Array = new Float64Array(64);
   private sampledNs: Float64Array = new Float64Array(64);
@@ -71,9 +72,9 @@ export class Kinds {
   }
 
   /**
-   * Looks at what a queue pair has sent since the last sample. Returns whether it is something else now.
+   * Samples what a queue pair has sent since the last sample. Returns whether its kind has changed.
    * @param bytesPerNs the share of a latency application; Infinity if it has no competitors
-   * @param messageBytes what a message takes of a token at least
+   * @param messageBytes the least that a message takes of a token
    */
   sample(qp: QpView, bytesPerNs: number, messageBytes: number, out: Actions): boolean {
     const { index } = qp;
@@ -86,7 +87,7 @@ export class Kinds {
       // An idle queue pair remains what it was.
       if (found !== UNKNOWN) this.kinds[index] = found;
     } else if (before === LATENCY) {
-      // Without the classifier, nothing tells frequent small messages from many at a time: only bytes count.
+      // Only the classifier can tell frequent small messages from many at a time. Without it, only bytes count.
       this.limit(qp, bytesPerNs, classifies ? messageBytes : 0, nowNs);
       if (found === LATENCY) this.excessNs[index] = 0;
       if (this.excessNs[index] >= EXCESS_NS) this.kinds[index] = this.behaviour[index];

@@ -27,25 +27,26 @@ export interface Member {
   readonly pacer: Pacer;
   readonly qps: QpView[];
   line: AgentLine | null;
-  /** By GID of a peer: what the agent was told. */
+  /** What was last reported to the agent, by GID of the peer. */
   readonly told: Map<string, Float64Array>;
 }
 
 /**
- * Tokens in flight at most, besides what the link carries in a round trip: one that is being fetched, one on the wire and
- * one that is being confirmed. It keeps the device's own backlog short if it does not send as fast as expected.
+ * Most tokens in flight, in addition to what the link carries in a round trip: one that is being fetched, one on the
+ * wire and one that is being acknowledged. The limit keeps the device's backlog short if it sends more slowly than
+ * expected.
  */
 const WINDOW_TOKENS = 3;
 /** The same where the round trip is unknown, and for tokens that take longer than a round trip. */
 const BLIND_WINDOW_TOKENS = 16;
 const BULK_WINDOW_TOKENS = 2;
 
-/** A queue pair with no completion while this many windows could have been sent waits for its peer. */
+/** A queue pair without a completion in the time that this many windows take is waiting for its peer. */
 const STALL_WINDOWS = 8;
 /** Assumed for a link of unknown rate: 1 Gbit/s. */
 const SLOW_LINK_PER_NS = 0.125;
 
-/** Kinds of timers, by the lowest digits of their tokens; the rest is the number of the pacer. */
+/** Kinds of timers. A timer token is the pacer's number times TIMER_KINDS, plus the kind. */
 export const PULL = 0;
 export const SAMPLE = 1;
 export const READS = 2;

@@ -1,6 +1,6 @@
 /**
- * The ruler of justitia: SafeUtil, the rate at which the device gives out tokens, and the part of each member (sections
- * 4.3.1 to 4.3.3 of the paper). The estimate that it follows comes from the agent (reference-flows.ts).
+ * The ruler of justitia: SafeUtil, the rate at which the device gives out tokens, and the share of each member
+ * (sections 4.3.1 to 4.3.3 of the paper). The estimate that it follows comes from the agent (reference-flows.ts).
  */
 import type {
   Decider,
@@ -45,14 +45,14 @@ const FALL = 0.9;
 const FALL_PAPER = 0.5;
 /** Samples after which the tail of a new rate is judged (not with `paper`). */
 const LEAST_SAMPLES = 200;
-/** Estimates do not outlive the agent by more than this. */
+/** An estimate counts for this long after the last latency that the agent has measured. */
 const STALE_NS = 1e8;
-/** RefPeriods that a late decision makes up for. */
+/** The most RefPeriods that a late decision makes up for. */
 const MAX_STEPS = 100;
-/** An estimate that stays above the target at the lowest rate for this many RefPeriods cannot be met. */
+/** The target cannot be met if the estimate stays above it at the lowest rate for this many RefPeriods. */
 const UNMET_PERIODS = 1000;
 
-/** What is known of a device, where the options do not say it. */
+/** The rules of a device. Values that the options do not set come from what is known of the NIC. */
 export function rateRulesOf(options: JustitiaOptions, nic: NicFacts | null): RateRules {
   const { paper, chunks, tokenMessages, bulkChunkBytes } = options;
   const maxGbps = options.maxGbps ?? nic?.maxGbps ?? nic?.linkGbps ?? 0;
@@ -87,7 +87,7 @@ class Demand {
   latency = 0;
   latencyWeight = 0;
   sendsBulk = false;
-  /** By member: the weight that it shares with; 0: it has nothing to send. */
+  /** By member: the weight of its share; 0 if it has nothing to send. */
   of = new Float64Array(0);
   private readonly members: MembersView;
   private readonly hungry: ReportColumn;
@@ -152,7 +152,7 @@ class Rates implements Decider<RateRules> {
   private readonly device = new Map<DeviceColumn, GrantColumn>();
   private safeUtilGbps = 0;
   private steppedNs = Number.NaN;
-  /** By member: its part of SafeUtil. */
+  /** By member: its share of SafeUtil, as a fraction. */
   private parts = new Float64Array(0);
   /** When the estimate has last met the target, or SafeUtil was above its lower bound. */
   private metNs = 0;
@@ -217,7 +217,7 @@ class Rates implements Decider<RateRules> {
     this.receiverPart = part;
   }
 
-  /** Tells the agent what it must know of the rules. */
+  /** Writes the rules that the agent needs. */
   private publish({ isPaper, targetNs, refPeriodNs, refCount, seed, countsLatencyOnce }: RateRules): void {
     this.write('targetNs', targetNs);
     this.write('refPeriodNs', refPeriodNs);
@@ -264,7 +264,7 @@ class Rates implements Decider<RateRules> {
     else if (estimateNs > targetNs && nowNs - this.metNs > UNMET_PERIODS * refPeriodNs) this.isUnmet = true;
   }
 
-  /** Whether no message of a reference flow has come back for long. */
+  /** Whether no latency was measured for a long time. */
   private isStale(nowNs: number): boolean {
     const probes = this.read('probes');
     if (probes !== this.probes || !(nowNs >= this.probedNs)) [this.probes, this.probedNs] = [probes, nowNs];
@@ -348,7 +348,7 @@ class Rates implements Decider<RateRules> {
   }
 }
 
-/** The ruler of justitia: grants each member its part of SafeUtil. */
+/** The ruler of justitia, which grants each member its share of SafeUtil. */
 export const rates: Ruler<RateRules> = {
   name: 'justitia',
   reports: RATE_REPORTS,

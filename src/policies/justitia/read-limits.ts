@@ -1,6 +1,6 @@
 /**
- * Holds READs to the rates that their responders allow, because the data leaves by the responder's device (section 4.4 of
- * the paper). Each context has a limit for each responder.
+ * Holds READs to the rates that their responders allow, because the data leaves through the responder's device (section
+ * 4.4 of the paper). Each context has a limit for each responder.
  */
 import { Bucket } from '../../shim/limits/bucket.ts';
 import type { ContextView, QpView } from '../../shim/policy.ts';
@@ -27,7 +27,7 @@ export class ReadLimits {
     return `${context.index} ${gid}`;
   }
 
-  /** A responder allows a rate for a unit of weight, in Gbit/s; 0: nothing is known. */
+  /** Sets the rate that a responder allows for a unit of weight, in Gbit/s; 0 if it is unknown. */
   allow(context: ContextView, gid: string, gbps: number, burstBytes: number): void {
     const key = this.keyOf(context, gid);
     let index = this.byKey.get(key);
@@ -40,12 +40,12 @@ export class ReadLimits {
     this.limits[index].perWeight = gbps / 8;
   }
 
-  /** A context was opened, which may have the index of one that has closed. */
+  /** A context was opened, possibly with the index of one that was closed. */
   open(context: ContextView): void {
     for (const limit of this.limits) if (limit.context.index === context.index) limit.perWeight = 0;
   }
 
-  /** A queue pair READs: finds its limit. */
+  /** Finds the limit of a queue pair that READs. */
   assign(qp: QpView): void {
     this.limitOf = fitColumn(this.limitOf, qp.index);
     this.limitOf[qp.index] = (this.byKey.get(this.keyOf(qp.context, qp.dgid)) ?? NONE) + 1;
@@ -65,7 +65,7 @@ export class ReadLimits {
     return false;
   }
 
-  /** A queue pair has READ this much. */
+  /** Charges a queue pair for a READ. */
   charge(qp: QpView, bytes: number): void {
     this.limits[this.limitOf[qp.index] - 1]?.bucket.take(bytes);
   }
@@ -75,7 +75,7 @@ export class ReadLimits {
     return this.limits[this.limitOf[qp.index] - 1].bucket.readyNs(1);
   }
 
-  /** Removes and returns a queue pair that is parked; NONE: there is none. */
+  /** Removes and returns a parked queue pair; NONE if there is none. */
   unpark(): number {
     const level = this.parked.firstLevel();
     return level === NONE ? NONE : this.parked.shift(level);

@@ -1,6 +1,6 @@
 /**
  * The agent of justitia at one host and device. It sends reference flows to each host that has latency applications at
- * either end, and keeps the tail of their latencies. It also exchanges updates with the agents of other hosts: what
+ * either end, and estimates the tail of their latencies. It also exchanges updates with the agents of other hosts: what
  * its members send to a receiver, and what a receiver allows (sections 4.3.2 and 4.4 of the paper).
  */
 import type { Agent, AgentActions, AgentKind } from '../../coordinator/agent.ts';
@@ -34,11 +34,11 @@ const LATE_PART = 0.01;
 /** Updates are repeated at this interval, then at ever longer ones. */
 const RETRY_NS = 1e6;
 const MAX_RETRY_NS = 1e8;
-/** Timer tokens: repeats, and from 1 on the peers' reference flows. */
+/** Timer token for repeated updates. The tokens from 1 on belong to the peers' reference flows. */
 const RETRY = 0;
-/** A member's words: two GIDs of four words, then the weights that it sends and READs with, and 1 for latency. */
+/** Words of a member: two GIDs of four words each, the weights with which it sends and READs, and 1 for latency. */
 export const FLOW_WORDS = 11;
-/** Connections of one member that the agent keeps. */
+/** The most peers of one member that the agent keeps. */
 const MAX_FLOWS = 1024;
 
 /** What a member does at one peer. */
@@ -116,7 +116,7 @@ export class ReferenceFlows implements Agent {
     return this.columns.get(column)!.set(this.members.device, value);
   }
 
-  /** A member says what it does at a peer. */
+  /** A member reports what it does at a peer. */
   onTold(member: number, words: Float64Array, out: AgentActions): void {
     if (words.length !== FLOW_WORDS) return;
     const [gid, fromGid] = [gidFromWords(words, 0), gidFromWords(words, 4)];
@@ -180,7 +180,7 @@ export class ReferenceFlows implements Agent {
     return peer;
   }
 
-  /** Sums up what members do, tells the peers what has changed for them, and the ruler what has changed for it. */
+  /** Sums up what members do, and reports changes to the peers and to the ruler. */
   private sum(out: AgentActions): void {
     for (const peer of this.peers) if (peer) [peer.sends, peer.reads, peer.hasLatency] = [0, 0, false];
     for (const flows of this.flows.values()) {
@@ -202,7 +202,7 @@ export class ReferenceFlows implements Agent {
     this.decide(out);
   }
 
-  /** Sets what an update says. Returns whether that is news. */
+  /** Sets the content of an update. Returns whether it has changed. */
   private renew(update: Update, hasLatency: boolean, first: number, second: number): boolean {
     const [one, other] = [Math.fround(first), Math.fround(second)];
     if (update.hasLatency === hasLatency && update.first === one && update.second === other) return false;
@@ -211,7 +211,7 @@ export class ReferenceFlows implements Agent {
     return true;
   }
 
-  /** Tells the peers that send here, or READ from here, what each unit of weight may. */
+  /** Grants each unit of weight a share, and sends it to the peers that send to this host or READ from it. */
   private allow(out: AgentActions): void {
     let [received, reads, hasLatency] = [0, 0, false];
     for (const peer of this.peers) {
@@ -244,7 +244,7 @@ export class ReferenceFlows implements Agent {
     return { sends, hasLatency };
   }
 
-  /** Lets the ruler decide if what the peers say has changed. */
+  /** Lets the ruler decide if the peers' reports have changed. */
   private decide(out: AgentActions): void {
     let [readWeight, hasRemoteLatency] = [0, 0];
     for (const peer of this.peers) {
@@ -281,7 +281,7 @@ export class ReferenceFlows implements Agent {
 
   /**
    * The part of the device's rate that all receivers together allow: each member's weight times what its receiver allows
-   * for a unit of it. A receiver of which nothing is known allows what this host alone would.
+   * for a unit of it. A receiver that has not answered counts as allowing what this host's own rule allows.
    */
   private receiverPart(readWeight: number, hasRemoteLatency: number): number {
     const { tenants } = this.members;
@@ -359,8 +359,8 @@ export class ReferenceFlows implements Agent {
   }
 
   /**
-   * Publishes the tail of the worst receiver, of those with enough samples. A tail is too long whatever follows as soon
-   * as more than 1 % of that number were.
+   * Publishes the tail of the worst receiver among those with enough samples. If more than 1 % of that number were too
+   * long, the tail is too long whatever follows, so it is published at once.
    */
   private estimate(): void {
     const least = this.read('refLeast');
@@ -418,7 +418,7 @@ export class ReferenceFlows implements Agent {
     if (own.number === before) this.send(number, peer, own.kind, out);
   }
 
-  /** Sends what is said to a peer, with the number of what was heard last. */
+  /** Sends an update to a peer, with the number of the last update that arrived from it. */
   private send(number: number, peer: Peer, kind: number, out: AgentActions): void {
     const [own, other] = kind === DEMAND ? [peer.sent, peer.allows] : [peer.allowed, peer.heard];
     if (own.number === 0) own.number = 1;
@@ -467,7 +467,7 @@ export class ReferenceFlows implements Agent {
     }
   }
 
-  /** Tells a member the rate in Gbit/s at which a unit of its weight may READ from a peer; 0 if that is not known. */
+  /** Sends a member the rate in Gbit/s at which a unit of its weight may READ from a peer; 0 if it is unknown. */
   private tellReads(member: number, { words }: Flow, { allows }: Peer, out: AgentActions): void {
     // The peer's link is taken to be as fast as this one.
     out.tell(member, [...words, allows.number > 0 ? allows.second * this.read('maxGbps') : 0]);

@@ -1,6 +1,6 @@
 /**
- * How a message is cut into chunks (section 4.3.5 of the paper): on its own queue pair, or all but the last chunk on a
- * split queue pair next to it, and the last one on its own when the others have arrived.
+ * How a message is cut into chunks (section 4.3.5 of the paper). Either all chunks go over its own queue pair, or all
+ * but the last go over a split queue pair, and the last follows on its own queue pair when the others have arrived.
  */
 import type { Actions, QpView } from '../../shim/policy.ts';
 import type { Resources, ResourceView } from '../../shim/resources.ts';
@@ -10,7 +10,7 @@ import type { JustitiaOptions } from './options.ts';
 
 /** Slots of a split queue pair. */
 const DEPTH = 16;
-/** Chunks in flight there while they are long: tokens of the whole device come in this number at a time. */
+/** The most long chunks in flight on it: as many as the tokens that a whole device has in flight. */
 const BULK_CHUNKS = 2;
 const BULK_BYTES = 65536;
 /** With `auto`: shorter messages would lose more by the strict wait than they gain. */
@@ -21,7 +21,7 @@ export class SplitQps {
   private readonly mode: JustitiaOptions['splitQp'];
   /** By context. */
   private readonly kinds: { readonly resources: Resources; readonly kind: number }[] = [];
-  /** By queue pair, 1: the first chunks of the oldest held message went over the split queue pair. */
+  /** By queue pair: 1 if the first chunks of the oldest held message went over the split queue pair. */
   private isSplit: Uint8Array = new Uint8Array(64);
 
   constructor(mode: JustitiaOptions['splitQp']) {
@@ -45,7 +45,7 @@ export class SplitQps {
     return of === undefined ? null : of.resources.twin(qp, of.kind);
   }
 
-  /** As `step` (kit): the oldest held request, or a chunk of it. */
+  /** Issues the oldest held request or a chunk of it, as `step` of the kit does. */
   step(qp: QpView, out: Actions, chunkBytes: number): number {
     const { index } = qp;
     const left = out.nextBytes(qp);

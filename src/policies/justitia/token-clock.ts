@@ -5,7 +5,7 @@ import { Bucket } from '../../shim/limits/bucket.ts';
 export class TokenClock {
   /** Bytes of a token. */
   tokenBytes = 0;
-  /** What a message takes of a token at least, so that message rates are shared as well. */
+  /** The least that a message takes of a token, so that message rates are shared as well. */
   messageBytes = 0;
   /** Whether nothing is paced. */
   isFree = true;
@@ -16,7 +16,7 @@ export class TokenClock {
 
   /**
    * @param refresh reads the grants, and calls `set`
-   * @param periodNs how often `refresh` is called at most while tokens are taken
+   * @param periodNs minimum time between calls of `refresh` while tokens are taken
    */
   constructor(refresh: (nowNs: number) => void, periodNs: number) {
     this.refresh = refresh;
@@ -25,8 +25,8 @@ export class TokenClock {
 
   /**
    * Sets the rate from now on.
-   * @param bytesPerNs Infinity: nothing is paced
-   * @param backlogBytes what may be sent at once after a delay, if it is more than a token
+   * @param bytesPerNs Infinity if nothing is paced
+   * @param backlogBytes bytes that may be sent at once after a delay, if that is more than a token
    */
   set(
     bytesPerNs: number,
@@ -52,7 +52,7 @@ export class TokenClock {
 
   /** Takes a token. Returns false if it is not time for one yet. */
   take(nowNs: number): boolean {
-    // A clock that jumps back is no reason to keep what was read before.
+    // Grants are also read again after a clock has jumped back.
     if (!(Math.abs(nowNs - this.refreshedNs) < this.periodNs)) this.refresh(nowNs);
     const { bucket } = this;
     bucket.fill(nowNs);

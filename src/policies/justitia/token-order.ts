@@ -1,7 +1,7 @@
 /**
  * Which entity gets the next token (section 4.3.4 of the paper): weighted round robin over those that have something to
- * send, as start-time fair queueing does it. A token is a number of bytes that an entity may send when it likes. Within
- * an entity, queue pairs take turns.
+ * send, implemented as start-time fair queueing. A token is a number of bytes that an entity may send at any time.
+ * Within an entity, queue pairs take turns.
  */
 import { fitColumn } from '../../shim/tables.ts';
 import type { Entities } from '../kit/entities.ts';
@@ -10,7 +10,7 @@ import { NONE, RunQueue } from '../kit/run-queue.ts';
 import { StartQueue } from './start-queue.ts';
 import type { TokenClock } from './token-clock.ts';
 
-/** What is needed of the entities of all devices. */
+/** The entities of all devices, and their weights. */
 export interface Sharers {
   readonly entities: Entities;
   weightOf(entity: number): number;
@@ -40,19 +40,19 @@ export class TokenOrder implements Order {
     this.clock = clock;
   }
 
-  /** An entity has come into being: it has and owes nothing. */
+  /** A new entity has no tokens left and no debt. */
   reset(entity: number): void {
     this.budget = fitColumn(this.budget, entity);
     this.starts = fitColumn(this.starts, entity);
     [this.budget[entity], this.starts[entity]] = [0, 0];
   }
 
-  /** Whether an entity owes nothing. */
+  /** Whether an entity has no debt. */
   isEven(entity: number): boolean {
     return this.budget[entity] >= 0;
   }
 
-  /** Bytes that an entity may send at once: none while queue pairs of it wait. */
+  /** Bytes that an entity may send at once; 0 while any of its queue pairs waits. */
   available(entity: number): number {
     if (this.qps.first(entity) !== NONE) return 0;
     return this.clock.isFree ? Number.POSITIVE_INFINITY : this.budget[entity];

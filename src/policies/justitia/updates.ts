@@ -1,7 +1,7 @@
 /**
- * The messages of justitia's agents: 16 bytes, sent on change only (section 4.4 of the paper). A sender says what it
- * sends to a receiver, and the receiver answers with what each unit of weight may send. Either may be lost: a message
- * has a number and the number of the last message of the other kind that arrived, and is repeated until it is confirmed.
+ * The messages of justitia's agents: 16 bytes, sent on change only (section 4.4 of the paper). A sender reports what it
+ * sends to a receiver, and the receiver answers with what each unit of weight may send. Messages may be lost, so each
+ * has a number, and the number of the last message of the other kind that arrived. It is repeated until it is confirmed.
  */
 
 import { MAX_WEIGHT } from './columns.ts';
@@ -9,7 +9,7 @@ import { MAX_WEIGHT } from './columns.ts';
 /** The words of a message, which are float64. */
 export const UPDATE_WORDS = 2;
 
-/** Kinds of messages: what a host sends to the peer and READs from it, and what it may. */
+/** Kinds of messages: what a host sends to the peer and READs from it, and what the peer may send and READ. */
 export const DEMAND = 1;
 export const SHARES = 2;
 
@@ -22,7 +22,7 @@ export interface Update {
   number: number;
   /** The number of the last message of the other kind that arrived; 0: none. */
   confirmed: number;
-  /** Latency applications talk to the peer (DEMAND), or are at this host or talk to it (SHARES). */
+  /** Whether latency applications talk to the peer (DEMAND), or run at this host or talk to it (SHARES). */
   hasLatency: boolean;
   /** DEMAND: the weight that sends to the peer, and that READs from it. SHARES: the part of the rate for a unit of each. */
   first: number;
@@ -44,7 +44,7 @@ export function writeUpdate(words: Float64Array, update: Update): void {
   words[1] = bits.getFloat64(0);
 }
 
-/** Reads an update of a peer, whose values are at most MAX_WEIGHT. Returns false for anything that is none. */
+/** Reads an update of a peer, whose values are at most MAX_WEIGHT. Returns false for anything else. */
 export function readUpdate(words: Float64Array, into: Update): boolean {
   const [head] = words;
   if (words.length !== UPDATE_WORDS || !Number.isSafeInteger(head) || head < 0) return false;
