@@ -17,6 +17,10 @@ const SENDS = 8;
 const READS = 9;
 const HAS_LATENCY = 10;
 
+/** What a queue pair posts, as bits. */
+const DOES_SEND = 1;
+const DOES_READ = 2;
+
 /** The weight of a queue pair's entity among those of its device. */
 export function weightOf({ labels }: QpView, granularity: JustitiaOptions['granularity']): number {
   return granularity === 'flow' || granularity === 'group' ? labels.weight * labels.qpWeight : labels.weight;
@@ -29,8 +33,9 @@ export class Demands {
   used: Uint8Array = new Uint8Array(64);
   /** 1 if it counts. */
   active: Uint8Array = new Uint8Array(64);
-  /** 1 if its oldest held request is a READ. */
-  private reads: Uint8Array = new Uint8Array(64);
+  /** What it posts, and what it has posted since the last sample, as bits. */
+  private does: Uint8Array = new Uint8Array(64);
+  private did: Uint8Array = new Uint8Array(64);
   private readonly options: () => JustitiaOptions;
 
   private readonly kinds: Kinds;
@@ -44,15 +49,18 @@ export class Demands {
   add({ index }: QpView): void {
     this.used = fitColumn(this.used, index);
     this.active = fitColumn(this.active, index);
-    this.reads = fitColumn(this.reads, index);
-    [this.used[index], this.active[index], this.reads[index]] = [0, 0, 0];
+    this.does = fitColumn(this.does, index);
+    this.did = fitColumn(this.did, index);
+    [this.used[index], this.active[index], this.does[index], this.did[index]] = [0, 0, 0, 0];
   }
 
-  /** Notes whether the oldest held request of a queue pair is a READ. Returns whether that has changed. */
-  noteReads({ index }: QpView, isRead: boolean): boolean {
-    const before = this.reads[index];
-    this.reads[index] = isRead ? 1 : 0;
-    return before !== this.reads[index];
+  /** Notes whether the oldest held request of a queue pair is a READ. Returns whether that is news. */
+  noteOpcode({ index }: QpView, isRead: boolean): boolean {
+    const bit = isRead ? DOES_READ : DOES_SEND;
+    this.did[index] |= bit;
+    if ((this.does[index] & bit) !== 0) return false;
+    this.does[index] |= bit;
+    return true;
   }
 
   /**
@@ -71,6 +79,8 @@ export class Demands {
       const isUsed = this.used[index] === 1 || out.backlog(qp) > 0 || out.outstanding(qp) > 0;
       this.active[index] = (paper ? qp.state === IBV_QPS_RTS : isUsed && !qp.broken) ? 1 : 0;
       this.used[index] = 0;
+      if (this.did[index] !== 0) this.does[index] = this.did[index];
+      this.did[index] = 0;
       if (isUsed) isActive = true;
     }
     return isActive;
@@ -123,14 +133,21 @@ export class Demands {
         words.set([...gidToWords(dgid), ...gidToWords(sgid)]);
         now.set(dgid, words);
       }
-      if (!isActive) words[HAS_LATENCY] = 1;
+      if (!isActive) {
+        words[HAS_LATENCY] = 1;
+        continue;
+      }
       // A context shares its weight among what it does at one peer, whatever the number of its queue pairs.
-      else words[this.reads[qp.index] === 1 ? READS : SENDS] = columns.reports[HUNGRY_WEIGHT];
+      const does = this.does[qp.index];
+      if ((does & DOES_READ) !== 0) words[READS] = columns.reports[HUNGRY_WEIGHT];
+      // What message-rate applications post is not noted.
+      if (does !== DOES_READ) words[SENDS] = columns.reports[HUNGRY_WEIGHT];
     }
     for (const [gid, words] of now) {
       const before = told.get(gid);
       if (before !== undefined && words.every((word, i) => word === before[i])) continue;
-      told.set(gid, words);
+      if (words[SENDS] + words[READS] + words[HAS_LATENCY] > 0) told.set(gid, words);
+      else told.delete(gid);
       line.tell(words);
     }
   }

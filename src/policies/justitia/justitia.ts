@@ -174,6 +174,16 @@ export class Justitia implements Policy {
     member.qps.splice(member.qps.indexOf(qp), 1);
     this.demands.active[index] = 0;
     if (this.registry.has(member.context)) this.report(member, out);
+    this.passSampling(member, out);
+  }
+
+  /** A context that closes takes its timers with it. */
+  private passSampling(member: Member, out: Actions): void {
+    const { pacer, qps } = member;
+    if (pacer.sampledBy !== member || qps.length > 0) return;
+    const next = this.openMembers(pacer).find((one) => one !== member && one.qps.length > 0);
+    pacer.sampledBy = null;
+    if (next !== undefined) this.planSample(next, SAMPLE_NS, out);
   }
 
   private relabel(qp: QpView, out: Actions): void {
@@ -194,6 +204,8 @@ export class Justitia implements Policy {
     const member = this.members[qp.context.index];
     if (qp.sgid !== '') this.registry.registerGid(qp.context.device, qp.sgid);
     this.splitQps.reset(qp);
+    // The queue pair may be connected with another host now.
+    this.readLimits.assign(qp);
     member.pacer.puller.onQp(qp, 'state', out);
     if (qp.dgid !== '' && member.line === null && !qp.broken) this.openLine(member);
     if (this.options.paper === true) this.demands.sample(member, out);
@@ -213,6 +225,8 @@ export class Justitia implements Policy {
         if (gid === null || !(words[4] >= 0)) return;
         this.readLimits.allow(context, gid, words[4], this.options.chunkBytes);
         for (const qp of member.qps) this.readLimits.assign(qp);
+        // READs that wait for an earlier rate try again.
+        this.registry.notify(context);
       },
     });
   }
@@ -271,11 +285,13 @@ export class Justitia implements Policy {
     let i = 0;
     for (; i < count && available > spent; i++) {
       const at = L.slotAt(start + i);
-      if (isLongList(words, at) || isCrossChannel(words, at)) break;
+      const opcode = words[at + L.WR_OP] & 0xff;
+      // READs keep to their responder's rate, too.
+      if (isLongList(words, at) || isCrossChannel(words, at) || opcode === IBV_WR_RDMA_READ) break;
       const length = messageBytes(words, at, 0);
       if (length > pacer.clock.tokenBytes) break;
       bytes += length;
-      spent += Math.max(wireBytes(wire, words[at + L.WR_OP] & 0xff, length), pacer.clock.messageBytes);
+      spent += Math.max(wireBytes(wire, opcode, length), pacer.clock.messageBytes);
     }
     pacer.order.spend(entity, spent);
     qp.counts[BYTES] += bytes;
@@ -306,10 +322,14 @@ export class Justitia implements Policy {
   }
 
   private startSampling(member: Member, out: Actions): void {
+    if (member.pacer.sampledBy === null && this.options.paper !== true)
+      this.planSample(member, SAMPLE_NS, out);
+  }
+
+  private planSample(member: Member, periodNs: number, out: Actions): void {
     const { context, pacer } = member;
-    if (pacer.isSampling || this.options.paper === true) return;
-    pacer.isSampling = true;
-    out.timer(context, out.nowNs(context) + SAMPLE_NS, pacer.tokenOf(SAMPLE), true);
+    pacer.sampledBy = member;
+    out.timer(context, out.nowNs(context) + periodNs, pacer.tokenOf(SAMPLE), true);
   }
 
   feed(qp: QpView, out: Actions): void {
@@ -322,7 +342,7 @@ export class Justitia implements Policy {
     }
     this.use(qp, out);
     const isRead = out.nextOpcode(qp) === IBV_WR_RDMA_READ;
-    if (this.demands.noteReads(qp, isRead)) {
+    if (this.demands.noteOpcode(qp, isRead)) {
       if (isRead) this.readLimits.assign(qp);
       this.report(member, out);
     }
@@ -402,11 +422,9 @@ export class Justitia implements Policy {
     this.registry.announce(pacer.device);
     this.warnOnce(pacer);
     const next = active ?? latency;
-    pacer.isSampling = next !== null;
+    pacer.sampledBy = null;
     // Latency applications alone need less attention.
-    const periodNs = active === null ? LATENCY_SAMPLE_NS : SAMPLE_NS;
-    if (next !== null)
-      out.timer(next.context, out.nowNs(next.context) + periodNs, pacer.tokenOf(SAMPLE), true);
+    if (next !== null) this.planSample(next, active === null ? LATENCY_SAMPLE_NS : SAMPLE_NS, out);
   }
 
   /** Warns if the target cannot be met. One warning is enough: `inspect` names every device. */
@@ -425,8 +443,9 @@ export class Justitia implements Policy {
   private sampleKinds({ qps, columns, pacer }: Member, out: Actions): boolean {
     const { grants, reports } = columns;
     let hasChanged = false;
+    const latencyQps = qps.filter((qp) => this.kinds.of(qp) === LATENCY).length;
+    const share = (reports[LATENCY_WEIGHT] * grants[WEIGHT_GBPS]) / 8 / Math.max(1, latencyQps);
     for (const qp of qps) {
-      const share = (reports[LATENCY_WEIGHT] * grants[WEIGHT_GBPS]) / 8;
       if (!this.kinds.sample(qp, share, pacer.clock.messageBytes, out)) continue;
       hasChanged = true;
       out.passPlain(qp, 0);

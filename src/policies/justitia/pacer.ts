@@ -61,8 +61,8 @@ export class Pacer {
   readonly clock: TokenClock;
   readonly puller: Puller;
   readonly members: Member[] = [];
-  /** Whether a timer for the next sample is set. */
-  isSampling = false;
+  /** The member whose context has the timer for the next sample; null: there is none. */
+  sampledBy: Member | null = null;
   private readonly options: () => JustitiaOptions;
   private readonly linkPerNs: number;
   /** What the link carries in a round trip; 0: unknown. */
@@ -100,18 +100,20 @@ export class Pacer {
   /** Reads the grants of the members. */
   refresh(nowNs: number): void {
     const { paper, bulkChunkBytes, backlogBytes } = this.options();
-    let [gbps, most, tokenBytes, messageBytes] = [0, 0, 0, 0];
+    let [granted, most, tokenBytes, messageBytes] = [0, 0, 0, 0];
     for (const { page, columns } of this.members) {
       page.beat();
       const { grants, reports } = columns;
-      if (reports[HUNGRY_WEIGHT] > 0) gbps += grants[RATE_GBPS];
-      tokenBytes = grants[TOKEN_BYTES];
-      messageBytes = grants[MESSAGE_BYTES];
-      most = grants[SAFE_UTIL_GBPS];
+      // A member that has just joined may have no grants yet.
+      if (grants[SAFE_UTIL_GBPS] === 0 && tokenBytes !== 0) continue;
+      if (reports[HUNGRY_WEIGHT] > 0) granted += grants[RATE_GBPS];
+      [tokenBytes, messageBytes] = [grants[TOKEN_BYTES], grants[MESSAGE_BYTES]];
+      most = Math.max(most, grants[SAFE_UTIL_GBPS]);
     }
-    // Members that have begun since the last decision have grants that do not take each other into account.
-    if (gbps < UNPACED_GBPS) gbps = Math.min(gbps, most);
-    const bytesPerNs = gbps >= UNPACED_GBPS ? Number.POSITIVE_INFINITY : gbps / 8;
+    // Members that have begun since the last decision have grants that do not take each other into account, or none.
+    const isFree = most === 0 || granted >= UNPACED_GBPS;
+    const gbps = granted > 0 ? Math.min(granted, most) : most;
+    const bytesPerNs = isFree ? Number.POSITIVE_INFINITY : gbps / 8;
     this.clock.set(bytesPerNs, tokenBytes, messageBytes, paper ? tokenBytes : backlogBytes, nowNs);
     this.puller.pieceBytes = tokenBytes;
     const windowBytes = this.windowFor(Math.max(tokenBytes, backlogBytes), tokenBytes >= bulkChunkBytes);

@@ -162,7 +162,7 @@ class Rates implements Decider<RateRules> {
   private probes = 0;
   private probedNs = 0;
   /** Whether the last decision found no member with anything to send. */
-  private wasQuiet = false;
+  private wasQuiet = true;
   /** The last estimate. */
   private tailNs = 0;
   /** The part that the receivers last allowed. */

@@ -96,6 +96,8 @@ export class ReferenceFlows implements Agent {
   private readonly words = new Float64Array(UPDATE_WORDS);
   private retryNs = RETRY_NS;
   private isRetrying = false;
+  /** Whether a repeat is being sent, which must not hasten the next. */
+  private isRepeating = false;
   private isDeciding = false;
   /** The state of the jitter's random numbers; null: the seed is still unknown. */
   private random: number | null = null;
@@ -138,7 +140,8 @@ export class ReferenceFlows implements Agent {
     flows.set(gid, flow);
     [flow.sends, flow.reads] = [Math.min(MAX_WEIGHT, sends), Math.min(MAX_WEIGHT, reads)];
     flow.hasLatency = hasLatency === 1;
-    if (flow.peer < 0) this.find(flow, out);
+    if (sends === 0 && reads === 0 && !flow.hasLatency) flows.delete(gid);
+    else if (flow.peer < 0) this.find(flow, out);
     const peer = this.peers[flow.peer];
     if (reads > 0 && peer !== undefined && peer.allows.number > 0) this.tellReads(member, flow, peer, out);
     this.sum(out);
@@ -310,7 +313,9 @@ export class ReferenceFlows implements Agent {
 
   /** Begins or ends the reference flow to a peer. */
   private keepFlow(number: number, peer: Peer, out: AgentActions): void {
-    const isWanted = peer.hasLatency || peer.heard.hasLatency || (peer.allows.hasLatency && peer.sends > 0);
+    const isNeeded = peer.hasLatency || peer.heard.hasLatency || (peer.allows.hasLatency && peer.sends > 0);
+    // A peer that is down would look like a path that is too slow.
+    const isWanted = isNeeded && peer.isUp;
     if (isWanted === (peer.tail !== null)) return;
     if (isWanted) {
       const windowSamples = this.read('refCount');
@@ -384,6 +389,7 @@ export class ReferenceFlows implements Agent {
       Object.assign(peer.allows, noUpdate(SHARES));
       [peer.sent.confirmed, peer.allowed.confirmed] = [0, 0];
       this.tellAllReads(number, peer, out);
+      this.retrySoon(out);
     } else {
       [peer.sent.number, peer.allowed.number] = [
         numberAfter(peer.sent.number),
@@ -424,11 +430,11 @@ export class ReferenceFlows implements Agent {
     if (own.number === 0) own.number = 1;
     writeUpdate(this.words, { ...own, confirmed: other.number });
     out.send(number, this.words);
-    if (own.confirmed !== own.number) this.retrySoon(out);
+    if (own.confirmed !== own.number && !this.isRepeating) this.retrySoon(out);
   }
 
   private retrySoon(out: AgentActions): void {
-    if (this.isRetrying) return;
+    if (this.isRetrying && this.retryNs === RETRY_NS) return;
     this.isRetrying = true;
     this.retryNs = RETRY_NS;
     out.timer(out.nowNs + this.retryNs, RETRY);
@@ -437,12 +443,14 @@ export class ReferenceFlows implements Agent {
   /** Repeats what is not confirmed, and looks again for peers that had no agent. */
   private retry(out: AgentActions): void {
     let isOpen = false;
+    this.isRepeating = true;
     for (const flows of this.flows.values()) {
       for (const flow of flows.values()) {
-        if (flow.peer >= 0 || out.gids.includes(flow.gid)) continue;
+        if (this.peers[flow.peer]?.isUp || out.gids.includes(flow.gid)) continue;
+        // The agent of a host that has started again has another address.
         flow.peer = out.peerAt(flow.gid, flow.fromGid);
-        if (flow.peer < 0) isOpen = true;
-        else this.peerOf(flow.peer);
+        isOpen = true;
+        if (flow.peer >= 0) this.peerOf(flow.peer);
       }
     }
     this.sum(out);
@@ -455,6 +463,7 @@ export class ReferenceFlows implements Agent {
         this.send(number, peer, own.kind, out);
       }
     });
+    this.isRepeating = false;
     this.isRetrying = isOpen;
     this.retryNs = Math.min(2 * this.retryNs, MAX_RETRY_NS);
     if (isOpen) out.timer(out.nowNs + this.retryNs, RETRY);

@@ -47,9 +47,9 @@ export class TokenOrder implements Order {
     [this.budget[entity], this.starts[entity]] = [0, 0];
   }
 
-  /** Whether an entity has no debt. */
+  /** Whether an entity owes no more than the rest of its last chunk. */
   isEven(entity: number): boolean {
-    return this.budget[entity] >= 0;
+    return this.budget[entity] >= -this.clock.tokenBytes;
   }
 
   /** Bytes that an entity may send at once; 0 while any of its queue pairs waits. */

@@ -272,8 +272,10 @@ describe('reference flows', () => {
   test('the estimate is the p99 of the worst receiver with enough samples, which is named', () => {
     const network = new Network(3, { targetUs: 10 });
     const [a] = network.hosts;
-    a.latency(1);
-    a.latency(2);
+    for (const peer of [1, 2]) {
+      a.setPeer(peer, 'up');
+      a.latency(peer);
+    }
     const probe = (peer: number, ns: number, count: number) => {
       for (let i = 0; i < count; i++) a.agent.onProbe(peer, ns, a.out);
     };
@@ -292,6 +294,7 @@ describe('reference flows', () => {
   test('a tail that is certain to be too long counts before there are 200 samples; lost messages were too late', () => {
     const network = new Network(2);
     const [a] = network.hosts;
+    a.setPeer(1, 'up');
     a.latency(1);
     a.bulk(1);
     network.nowNs += 1e6;
@@ -311,6 +314,7 @@ describe('reference flows', () => {
     for (const { hosts } of [network, decided]) {
       const [host] = hosts;
       if (hosts === decided.hosts) host.decide();
+      host.setPeer(1, 'up');
       host.agent.onMessage(1, wordsOf(DEMAND, 1, 0), host.out);
       host.decide();
     }
