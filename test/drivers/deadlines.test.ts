@@ -64,11 +64,12 @@ test('an earlier deadline replaces a later one, and a closed alarm rings no more
   const [one, other] = ['one', 'other'].map((name) => deadlines.create('run', () => rung.push(name)));
   one.atNs[0] = clockNs() + 1e12;
   one.set();
-  other.atNs[0] = clockNs() + 2e6;
+  other.atNs[0] = clockNs() + 2e8;
   other.set();
   await sleep(1);
   other.close();
-  one.atNs[0] = clockNs() + 3e6;
+  // After the time at which the other one would have rung.
+  one.atNs[0] = clockNs() + 3e8;
   one.set();
   // The loop may be resting until the first deadline: only the worker's own thread sets alarms, while it is awake.
   wake(control);
