@@ -42,7 +42,7 @@ export interface ClassifierOptions {
 }
 
 /** A queue pair, of which only the index is needed. */
-type Indexed = Pick<QpView, 'index'>;
+export type Indexed = Pick<QpView, 'index'>;
 
 /** What queue pairs sent within a window, and the class that it indicates at each sample. */
 export class TrafficWindows {

@@ -7,6 +7,7 @@ export {
   type ClassifierOptions,
   Hysteresis,
   IDLE,
+  type Indexed,
   LARGE_BYTES,
   TrafficWindows,
 } from './classifier.ts';
