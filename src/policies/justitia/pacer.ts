@@ -37,9 +37,14 @@ export interface Member {
  * expected.
  */
 const WINDOW_TOKENS = 3;
-/** The same where the round trip is unknown, and for tokens that take longer than a round trip. */
+/** The same where the round trip is unknown. */
 const BLIND_WINDOW_TOKENS = 16;
-const BULK_WINDOW_TOKENS = 2;
+/**
+ * Without latency applications, a token takes longer than another application's completion should wait: it is sent in
+ * pieces of this size, with fewer of them in flight (not with `paper`).
+ */
+const BULK_PIECE_BYTES = 262_144;
+const BULK_WINDOW_PIECES = 2;
 
 /** A queue pair without a completion in the time that this many windows take is waiting for its peer. */
 const STALL_WINDOWS = 8;
@@ -99,7 +104,7 @@ export class Pacer {
 
   /** Reads the grants of the members. */
   refresh(nowNs: number): void {
-    const { paper, bulkChunkBytes, backlogBytes } = this.options();
+    const { paper, backlogBytes } = this.options();
     let [granted, most, tokenBytes, messageBytes] = [0, 0, 0, 0];
     for (const { page, columns } of this.members) {
       page.beat();
@@ -115,14 +120,16 @@ export class Pacer {
     const gbps = granted > 0 ? Math.min(granted, most) : most;
     const bytesPerNs = isFree ? Number.POSITIVE_INFINITY : gbps / 8;
     this.clock.set(bytesPerNs, tokenBytes, messageBytes, paper ? tokenBytes : backlogBytes, nowNs);
-    this.puller.pieceBytes = tokenBytes;
-    const windowBytes = this.windowFor(Math.max(tokenBytes, backlogBytes), tokenBytes >= bulkChunkBytes);
+    const pieceBytes = paper ? tokenBytes : Math.min(tokenBytes, BULK_PIECE_BYTES);
+    this.puller.pieceBytes = pieceBytes;
+    const windowBytes = this.windowFor(Math.max(pieceBytes, backlogBytes));
     this.puller.windowBytes = paper ? Number.MAX_VALUE : windowBytes;
     this.puller.stallNs = Math.max(STALL_NS, (STALL_WINDOWS * windowBytes) / this.linkPerNs);
   }
-  private windowFor(tokenBytes: number, isBulk: boolean): number {
-    if (isBulk) return BULK_WINDOW_TOKENS * tokenBytes;
-    if (this.roundTripBytes === 0) return BLIND_WINDOW_TOKENS * tokenBytes;
-    return this.roundTripBytes + WINDOW_TOKENS * tokenBytes;
+
+  private windowFor(pieceBytes: number): number {
+    if (this.roundTripBytes === 0) return BLIND_WINDOW_TOKENS * pieceBytes;
+    const pieces = pieceBytes < BULK_PIECE_BYTES ? WINDOW_TOKENS : BULK_WINDOW_PIECES;
+    return this.roundTripBytes + pieces * pieceBytes;
   }
 }

@@ -13,7 +13,7 @@ const DEPTH = 16;
 /** The most long chunks in flight on it: as many as the tokens that a whole device has in flight. */
 const BULK_CHUNKS = 2;
 const BULK_BYTES = 65536;
-/** With `auto`: shorter messages would lose more by the strict wait than they gain. */
+/** With `auto`: shorter messages would lose more by the strict wait than they gain, as would messages in long chunks. */
 const AUTO_BYTES = 1_000_000;
 
 /** The split queue pairs of all contexts. */
@@ -49,9 +49,13 @@ export class SplitQps {
   step(qp: QpView, out: Actions, chunkBytes: number): number {
     const { index } = qp;
     const left = out.nextBytes(qp);
-    const isShort =
-      this.mode === 'auto' && left < Math.max(AUTO_BYTES, 2 * chunkBytes) && this.isSplit[index] === 0;
-    if (isShort || this.mode === 'never' || out.backlog(qp) === 0 || out.isCrossChannel(qp))
+    const mayGain = this.mode === 'always' || (left >= AUTO_BYTES && chunkBytes < BULK_BYTES);
+    if (
+      (!mayGain && this.isSplit[index] === 0) ||
+      this.mode === 'never' ||
+      out.backlog(qp) === 0 ||
+      out.isCrossChannel(qp)
+    )
       return step(qp, out, chunkBytes);
     const twin = this.twinOf(qp);
     if (twin === null || !twin.connected || !out.splittable(qp)) return step(qp, out, chunkBytes);

@@ -16,6 +16,10 @@ export interface Sharers {
   weightOf(entity: number): number;
 }
 
+/** Levels of entities with tokens: those that have come back, and those that have just got one. */
+const BACK = 0;
+const SERVED = 1;
+
 /** The entities of one device that have something to send, in the order in which they are served. */
 export class TokenOrder implements Order {
   wakeNs = Number.POSITIVE_INFINITY;
@@ -23,8 +27,11 @@ export class TokenOrder implements Order {
   private readonly clock: TokenClock;
   /** Queue pairs with something to send, a queue for each entity. */
   private readonly qps = new RunQueue();
-  /** Entities with such queue pairs: those with tokens left, and those that wait for one, by the start of their next. */
-  private readonly ready = new RunQueue();
+  /**
+   * Entities with such queue pairs: those with tokens left, and those that wait for one, by the start of their next. An
+   * entity that comes back with tokens left goes before the one that is being served, which would otherwise gain by it.
+   */
+  private readonly ready = new RunQueue(2);
   /** Those with tokens left may be here, too, at an old place: moving one takes less than removing and adding it. */
   private readonly waiting = new StartQueue();
   // By entity: bytes of its tokens that are left (negative: a debt), and where its next token starts.
@@ -68,7 +75,7 @@ export class TokenOrder implements Order {
     if (entity === NONE) return;
     const isFirst = this.qps.first(entity) === NONE;
     this.qps.push(qp, entity);
-    if (isFirst) this.enqueue(entity);
+    if (isFirst) this.enqueue(entity, BACK);
   }
 
   leave(qp: number): void {
@@ -81,7 +88,8 @@ export class TokenOrder implements Order {
 
   next(nowNs: number): number {
     this.wakeNs = Number.POSITIVE_INFINITY;
-    while (this.ready.first() === NONE) {
+    let level = this.ready.firstLevel();
+    for (; level === NONE; level = this.ready.firstLevel()) {
       if (this.waiting.isEmpty) return NONE;
       if (!this.clock.take(nowNs)) {
         this.wakeNs = this.clock.readyNs;
@@ -89,7 +97,7 @@ export class TokenOrder implements Order {
       }
       this.giveToken();
     }
-    this.served = this.ready.first();
+    this.served = this.ready.first(level);
     return this.qps.first(this.served);
   }
 
@@ -99,7 +107,7 @@ export class TokenOrder implements Order {
     virtual[0] = waiting.firstStart[0];
     starts[entity] = virtual[0] + 1 / this.sharers.weightOf(entity);
     this.budget[entity] += this.clock.tokenBytes;
-    this.enqueue(entity);
+    this.enqueue(entity, SERVED);
   }
 
   charge(qp: number, wireBytes: number): void {
@@ -112,8 +120,8 @@ export class TokenOrder implements Order {
   }
 
   /** Lets an entity wait for its turn or for a token. */
-  private enqueue(entity: number): void {
-    if (this.budget[entity] > 0) this.ready.push(entity);
+  private enqueue(entity: number, level: number): void {
+    if (this.budget[entity] > 0) this.ready.push(entity, level);
     else this.wait(entity);
   }
 
