@@ -57,6 +57,20 @@ describe('a tenant that is killed while it holds tokens', () => {
   });
 });
 
+describe('without latency applications', () => {
+  test.each([
+    ['one message outstanding', 'size=1MB,depth=1', 'size=1GB'],
+    ['16 queue pairs', 'size=4MB,qps=16', 'size=4MB,depth=1'],
+  ])('%s: equal shares, and almost the whole link', async (_, one, other) => {
+    const apps = [`B:kind=bandwidth,name=a,${one}`, `B:kind=bandwidth,name=b,${other}`];
+    const result = await run(apps, { duration: '10ms' });
+    const [a, b] = ['a', 'b'].map((name) => gbpsOf(result, name, 2));
+    expect(a / b).toBeGreaterThan(0.95);
+    expect(a / b).toBeLessThan(1.05);
+    expect((a + b) / payload(LINK_GBPS)).toBeGreaterThan(0.97);
+  });
+});
+
 describe('outages', () => {
   const apps = [`${B},name=a`, `${B},name=b`, D];
   const total = (result: MixResult, from: number, to = POINTS) =>

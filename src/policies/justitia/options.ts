@@ -35,7 +35,7 @@ export const justitiaOptions = z.strictObject({
     .describe('bytes of a token, and of a chunk, while there are latency applications'),
   bulkChunkBytes: whole(256, 2 ** 30)
     .default(1_000_000)
-    .describe('bytes of a token, and of a chunk, while there are no latency applications'),
+    .describe('bytes of a token while there are no latency applications'),
   chunks: z
     .enum(['fixed', 'dictionary'])
     .default('fixed')
@@ -51,7 +51,9 @@ export const justitiaOptions = z.strictObject({
   splitQp: z
     .enum(['auto', 'always', 'never'])
     .default('auto')
-    .describe('when the chunks of a message go over a split queue pair: from 1 MB up, always, or never'),
+    .describe(
+      'when the chunks of a message go over a split queue pair: from 1 MB up next to latency applications, always, or never',
+    ),
   classify: flag(true).describe(
     'whether applications that declare nothing are classified by what they send; otherwise they count as bandwidth applications',
   ),

@@ -88,8 +88,8 @@ export class TokenOrder implements Order {
 
   next(nowNs: number): number {
     this.wakeNs = Number.POSITIVE_INFINITY;
-    let level = this.ready.firstLevel();
-    for (; level === NONE; level = this.ready.firstLevel()) {
+    const { ready } = this;
+    while (ready.first(BACK) === NONE && ready.first(SERVED) === NONE) {
       if (this.waiting.isEmpty) return NONE;
       if (!this.clock.take(nowNs)) {
         this.wakeNs = this.clock.readyNs;
@@ -97,7 +97,7 @@ export class TokenOrder implements Order {
       }
       this.giveToken();
     }
-    this.served = this.ready.first(level);
+    this.served = ready.first(ready.first(BACK) === NONE ? SERVED : BACK);
     return this.qps.first(this.served);
   }
 

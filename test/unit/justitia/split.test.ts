@@ -128,6 +128,17 @@ describe('auto', () => {
     expect(requests.issued.slice(before)).toEqual([{ qp: 0, bytes: CHUNK, isLast: true }]);
   });
 
+  test('long chunks do not use the split queue pair, unless it has those before them', () => {
+    const { hold, step, steps, complete, onTwin, requests } = ground('auto');
+    hold({ bytes: 3 * MB });
+    expect(step(65_536)).toBe(65_536);
+    expect([onTwin.length, requests.issued.length]).toEqual([0, 1]);
+    expect(step(CHUNK)).toBe(CHUNK);
+    complete();
+    expect(steps(65_536)).toEqual([65_536, 65_536]);
+    expect([onTwin, requests.issued.length]).toEqual([[CHUNK, 65_536, 65_536], 1]);
+  });
+
   test('after a RESET, a short message does not continue on the split queue pair', () => {
     const { hold, step, requests, reset, onTwin } = ground('auto');
     hold({ bytes: MB });

@@ -275,6 +275,18 @@ describe('the order of tokens', () => {
     expect(ground.qpBytes[0] / ground.qpBytes[1]).toBeLessThanOrEqual(1.02);
   });
 
+  test('an entity that comes back with a part of its token goes first, and gets no more than its token', () => {
+    const ground = orderOf([1, 1]);
+    ground.joinAll();
+    const part = () => TOKEN / 4;
+    const first = ground.serve(part);
+    ground.order.leave(first);
+    expect(ground.serve(part)).toBe(1 - first);
+    ground.order.join(first);
+    const served = Array.from({ length: 6 }, () => ground.serve(part));
+    expect(served).toEqual([first, first, first, 1 - first, 1 - first, 1 - first]);
+  });
+
   test('tokens start a burst of max(token, backlogBytes) after a delay, shared by weight', () => {
     for (const backlogBytes of [0, 4 * TOKEN]) {
       const ground = orderOf([1, 1], { backlogBytes });
