@@ -17,7 +17,7 @@ import * as L from '../../verbs/layout.ts';
 import type { PolicyGauge, PolicyState } from '../../verbs/provider.ts';
 import { byContext, byQueuePair, byTenant, Entities } from '../kit/entities.ts';
 import { NONE } from '../kit/run-queue.ts';
-import { BLOCKED } from '../kit/step.ts';
+import { BLOCKED, passAll } from '../kit/step.ts';
 import { type WireFacts, wireBytes, wireFactsOf } from '../kit/wire.ts';
 import { mergeOptions } from '../parse-options.ts';
 import { HUNGRY_WEIGHT, IS_UNMET, LATENCY_WEIGHT, TAIL_NS, WEIGHT_GBPS } from './columns.ts';
@@ -337,7 +337,7 @@ export class Justitia implements Policy {
     const member = this.members[qp.context.index];
     if (this.kinds.of(qp) === UNKNOWN) this.kinds.first(qp, out.nextBytes(qp), out.outstanding(qp));
     if (this.kinds.of(qp) === LATENCY) {
-      this.passHeld(qp, out);
+      passAll(qp, out);
       return;
     }
     this.use(qp, out);
@@ -347,18 +347,6 @@ export class Justitia implements Policy {
       this.report(member, out);
     }
     member.pacer.puller.enlist(qp, out);
-  }
-
-  /** Issues what a latency application's queue pair holds. */
-  private passHeld(qp: QpView, out: Actions): void {
-    while (out.backlog(qp) > 0) {
-      if (out.isCrossChannel(qp)) {
-        if (!out.execute(qp)) return;
-      } else {
-        if (out.room(qp) < 1) return;
-        out.pass(qp);
-      }
-    }
   }
 
   /** Issues a request or a chunk of one (PullerOptions.issue). */

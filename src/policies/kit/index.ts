@@ -14,7 +14,7 @@ export {
 export { byContext, byQueuePair, byTenant, Entities, type EntityRules } from './entities.ts';
 export { type Order, Puller, type PullerOptions, STALL_NS } from './puller.ts';
 export { NONE, RunQueue } from './run-queue.ts';
-export { BLOCKED, step } from './step.ts';
+export { BLOCKED, passAll, step } from './step.ts';
 export { TAIL_LIMIT_NS, TailEstimator, type TailEstimatorOptions } from './tail-estimator.ts';
 export { Throttle, type ThrottleOptions } from './throttle.ts';
 export {

@@ -1,4 +1,4 @@
-/** The step that every policy takes: the oldest held request of a queue pair, or a piece of it. */
+/** The steps that every policy takes: the oldest held request of a queue pair, a piece of it, or all that is held. */
 import type { Actions, QpView } from '../../shim/policy.ts';
 
 /** The queue pair cannot issue anything now. `feed` is called when that changes. */
@@ -27,4 +27,16 @@ export function step(qp: QpView, out: Actions, maxBytes: number): number {
   if (room === 1) return BLOCKED;
   out.piece(qp, maxBytes);
   return maxBytes;
+}
+
+/** Issues everything that a queue pair holds, as far as there is room and its WAITs are satisfied. */
+export function passAll(qp: QpView, out: Actions): void {
+  while (out.backlog(qp) > 0) {
+    if (out.isCrossChannel(qp)) {
+      if (!out.execute(qp)) return;
+    } else {
+      if (out.room(qp) < 1) return;
+      out.pass(qp);
+    }
+  }
 }

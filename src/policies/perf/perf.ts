@@ -20,6 +20,7 @@ import {
 import * as L from '../../verbs/layout.ts';
 import type { PolicyGauge, PolicyState } from '../../verbs/provider.ts';
 import { LARGE_BYTES, SMALL, UNKNOWN } from '../kit/classifier.ts';
+import { passAll } from '../kit/step.ts';
 import { mergeOptions } from '../parse-options.ts';
 import { Classifier, EgressDevice, FIRST_SAMPLE_NS, Member } from './classifier.ts';
 import { BUSY_LARGE_QPS, CLASS, HELD_DEMAND, IDLE, NO_ROTATION, SLOT_DEMAND, SLOT_STATE } from './columns.ts';
@@ -290,7 +291,8 @@ export class Perf implements Policy {
     if (this.holds(member, qp, out)) this.lmse.pause(qp);
     else if (this.softwareTurns.shapes(qp)) this.softwareTurns.feed(qp, out);
     else if (this.splits(egress)) this.lmse.feed(qp, out, egress.tenants);
-    else this.passAll(qp, out);
+    // Isolation has ended, or the request is a WAIT.
+    else passAll(qp, out);
   }
 
   /**
@@ -332,18 +334,6 @@ export class Perf implements Policy {
       }
       quota.requests--;
       quota.slots--;
-    }
-  }
-
-  /** Issues requests that are still held after isolation has ended, and executes WAITs of the application. */
-  private passAll(qp: QpView, out: Actions): void {
-    while (out.backlog(qp) > 0) {
-      if (out.isCrossChannel(qp)) {
-        if (!out.execute(qp)) return;
-      } else {
-        if (out.room(qp) < 1) return;
-        out.pass(qp);
-      }
     }
   }
 
