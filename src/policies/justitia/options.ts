@@ -59,7 +59,9 @@ export const justitiaOptions = z.strictObject({
   ),
   tokenMessages: whole(1, 1e9)
     .optional()
-    .describe('messages in a token of bulkChunkBytes; default: by the message rate of one queue pair'),
+    .describe(
+      'messages in a token of bulkChunkBytes, also for message-rate applications alone; default: by the message rate of one queue pair, and none for them alone',
+    ),
   maxGbps: rate('the highest rate of the device, in Gbit/s on the wire (MaxRate)'),
   maxMmps: rate('the highest message rate of the device, in millions per second'),
   backlogBytes: whole(1, 2 ** 40)

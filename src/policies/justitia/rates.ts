@@ -34,6 +34,8 @@ export interface RateRules {
   /** The message rates of one queue pair and of the device, per microsecond; 0: unknown. */
   readonly qpMmps: number;
   readonly maxMmps: number;
+  /** Whether `tokenMessages` limits message rates also where there is nothing to share with. */
+  readonly limitsMessages: boolean;
 }
 
 /** The part of the measured maximum that SafeUtil reaches next to latency applications. */
@@ -71,7 +73,9 @@ export function rateRulesOf(options: JustitiaOptions, nic: NicFacts | null): Rat
     countsLatencyOnce: options.latencyCounts === 'one',
     maxGbps,
     qpMmps,
-    maxMmps: options.maxMmps ?? nic?.maxMmps ?? gapMmps * (nic?.processingUnits ?? 0),
+    maxMmps:
+      options.maxMmps ?? (tokenMessages ? qpMmps : (nic?.maxMmps ?? gapMmps * (nic?.processingUnits ?? 0))),
+    limitsMessages: tokenMessages !== undefined,
   };
 }
 
@@ -291,7 +295,8 @@ class Rates implements Decider<RateRules> {
     // Without bandwidth applications, all that is shared is the message rate of the device.
     const mmps = demand.sendsBulk ? rules.qpMmps : rules.maxMmps;
     const messageBytes = mmps > 0 ? (rules.maxGbps * 1e3) / 8 / mmps : 0;
-    const isFree = safeUtilGbps === 0 || (!demand.sendsBulk && !hasLatency);
+    const mayBeFree = !demand.sendsBulk && !hasLatency && !rules.limitsMessages;
+    const isFree = safeUtilGbps === 0 || mayBeFree;
     if (this.parts.length < tenants.memberLimit) this.parts = new Float64Array(2 * tenants.memberLimit);
     // What a latency application may send, even if it has only others of its kind next to it.
     const shares = all + demand.latencyWeight;

@@ -205,6 +205,19 @@ describe('the price of a message', () => {
     decide();
     expect(granted(b, 'messageBytes')).toBeCloseTo(1_000_000 / 1100, 6);
   });
+
+  test('tokenMessages holds for message-rate applications alone, unless maxMmps says otherwise', () => {
+    for (const [maxMmps, bytes] of [
+      [undefined, 1_000_000 / 1100],
+      [50, 12_500 / 50],
+    ] as const) {
+      const { join, decide } = device({ tokenMessages: 1100, maxMmps });
+      const m = join(M());
+      decide();
+      expect(granted(m, 'messageBytes')).toBeCloseTo(bytes, 6);
+      expect(ratesOf([m])[0]).toBeCloseTo(100, 9);
+    }
+  });
 });
 
 describe('SafeUtil', () => {
