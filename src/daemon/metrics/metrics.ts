@@ -193,7 +193,7 @@ function addFleet(prometheus: Prometheus, registry: Registry, counts: () => Flee
     });
   gauge(
     'isoverbs_fleet_connected',
-    '1 if the NATS server of the fleet answers',
+    '1 if the daemon is connected to the NATS server of the fleet',
     ({ isConnected }) => +isConnected,
   );
   gauge('isoverbs_fleet_hosts', 'Daemons of other hosts in the directory', ({ hosts }) => hosts);
