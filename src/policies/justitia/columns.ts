@@ -14,19 +14,19 @@ const column = (name: string, unit: string, max: number, byDefault = 0): Column 
 
 /** The columns that a member writes. */
 export const RATE_REPORTS: readonly Column[] = [
-  // Total weight of its bandwidth and message-rate applications that have something to send.
+  // Total weight of the member's bandwidth and message-rate applications that have something to send.
   column('hungryWeight', 'weight', MAX_WEIGHT),
   // 1 if bandwidth applications are among them.
   column('sendsBulk', '0 or 1', 1),
-  // Total weight of its latency applications.
+  // The largest weight of the member's latency applications; 0 if it has none.
   column('latencyWeight', 'weight', MAX_WEIGHT),
 ];
 
 /** The columns that the ruler writes. */
 export const RATE_GRANTS: readonly Column[] = [
-  // Its share of SafeUtil; the maximum if it is not paced.
+  // The member's share of SafeUtil; the maximum if it is not paced.
   column('rateGbps', 'Gbit/s on the wire', MAX_GBPS, MAX_GBPS),
-  // What a unit of weight gets, which is also what a latency application may send; the maximum if nothing limits it.
+  // The rate of a unit of weight, which also limits declared latency applications; the maximum if nothing limits them.
   column('weightGbps', 'Gbit/s on the wire', MAX_GBPS, MAX_GBPS),
   // Bytes of a token, and the least that a message takes of it.
   column('tokenBytes', 'bytes', 2 ** 30, 1e6),
@@ -49,8 +49,9 @@ export const RATE_GRANTS: readonly Column[] = [
   column('seed', 'number', 2 ** 32),
   column('countsLatencyOnce', '0 or 1', 1),
   // Of the device only, written by the agent: the number of latencies measured; the estimate in ns; the part of the
-  // device's rate that the receivers allow (1: all); the weight of READs of other hosts; 1 if latency applications
-  // talk to this host, or to a host to which it sends; and the peer with the longest tail.
+  // device's rate that the receivers allow (1: all); the weight of other hosts' READs from this one; 1 if latency
+  // applications of other hosts talk to this host, or if this host sends to one with latency applications; and the peer
+  // with the longest tail.
   column('probes', 'messages', Number.MAX_SAFE_INTEGER),
   column('estimateNs', 'ns', Number.MAX_VALUE),
   column('receiverPart', 'part of maxGbps', 1, 1),

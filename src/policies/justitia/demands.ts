@@ -1,6 +1,6 @@
 /**
- * What the contexts of justitia have to send, which is reported to the ruler as weights, and to the agent by peer. A
- * queue pair counts while it has something to send; with `paper`, while it is connected.
+ * What the contexts of justitia have to send. The contexts report it to the ruler as weights, and to the agent by peer.
+ * A queue pair counts while it has something to send; with `paper`, while it is connected.
  */
 import type { Actions, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
@@ -17,7 +17,7 @@ const SENDS = 8;
 const READS = 9;
 const HAS_LATENCY = 10;
 
-/** What a queue pair posts, as bits. */
+/** Bits for what a queue pair posts. */
 const DOES_SEND = 1;
 const DOES_READ = 2;
 
@@ -31,9 +31,9 @@ export class Demands {
   // By queue pair.
   /** 1 if it has posted a request since the last sample. */
   used: Uint8Array = new Uint8Array(64);
-  /** 1 if it counts. */
+  /** 1 if it has something to send, so that its weight counts. */
   active: Uint8Array = new Uint8Array(64);
-  /** What it posts, and what it has posted since the last sample, as bits. */
+  /** What it posts, and what it has posted since the last sample (DOES_*). */
   private does: Uint8Array = new Uint8Array(64);
   private did: Uint8Array = new Uint8Array(64);
   private readonly options: () => JustitiaOptions;
@@ -54,7 +54,10 @@ export class Demands {
     [this.used[index], this.active[index], this.does[index], this.did[index]] = [0, 0, 0, 0];
   }
 
-  /** Notes whether the oldest held request of a queue pair is a READ. Returns whether that is news. */
+  /**
+   * Records whether the oldest held request of a queue pair is a READ. Returns whether the queue pair did not post such
+   * requests before.
+   */
   noteOpcode({ index }: QpView, isRead: boolean): boolean {
     const bit = isRead ? DOES_READ : DOES_SEND;
     this.did[index] |= bit;
@@ -137,10 +140,11 @@ export class Demands {
         words[HAS_LATENCY] = 1;
         continue;
       }
-      // A context shares its weight among what it does at one peer, whatever the number of its queue pairs.
+      // A context counts once at each peer, with its whole weight, whatever the number of its queue pairs.
       const does = this.does[qp.index];
       if ((does & DOES_READ) !== 0) words[READS] = columns.reports[HUNGRY_WEIGHT];
-      // What message-rate applications post is not noted.
+      // Requests of message-rate applications that pass are not recorded, so a queue pair without a record counts as
+      // sending.
       if (does !== DOES_READ) words[SENDS] = columns.reports[HUNGRY_WEIGHT];
     }
     for (const [gid, words] of now) {
@@ -152,7 +156,7 @@ export class Demands {
     }
   }
 
-  /** Repeats everything to an agent that knows nothing of the member. */
+  /** Repeats all reports to an agent that does not know the member. */
   reportAgain({ line, told }: Member): void {
     for (const words of told.values()) line?.tell(words);
   }

@@ -17,7 +17,7 @@ import type { Member } from './pacer.ts';
 const KINDS = ['idle', 'D', 'M', 'B'] as const;
 const short = (value: number) => `${Number(value.toPrecision(3))}`;
 
-/** What a context is, and what it gets; empty if it has sent nothing. */
+/** The kind of a context, and what it gets; empty if it has sent nothing. */
 export function describe(
   { context, columns, qps }: Member,
   kinds: Kinds,
@@ -46,12 +46,12 @@ export function describe(
         ? `SafeUtil is ${short(grants[SAFE_UTIL_GBPS])} Gbit/s, and R_min is ${short(grants[R_MIN_GBPS])}${unmet}`
         : kind === LATENCY
           ? 'latency applications are never held'
-          : 'nothing to share',
+          : 'there is nothing to share',
     },
   ];
 }
 
-/** The gauges of a device; empty without members. */
+/** The gauges of a device; empty if it has no members. */
 export function gaugesOf(members: readonly Member[]): Omit<PolicyGauge, 'policy'>[] {
   if (members.length === 0) return [];
   const [{ context, columns }] = members;

@@ -31,9 +31,9 @@ import { ReadLimits } from './read-limits.ts';
 import { referenceFlows } from './reference-flows.ts';
 import { SplitQps } from './split.ts';
 
-/** Plain posts of latency applications below this go straight to the device. */
+/** Plain requests of latency applications with fewer bytes bypass `onload`. */
 const PLAIN_BYTES = 2 ** 21;
-/** The time after which an application with nothing to send no longer counts. */
+/** Time between samples. An application that had nothing to send since the last sample no longer counts. */
 const SAMPLE_NS = 500_000;
 
 /** Time between samples while only latency applications are active. */
@@ -54,13 +54,13 @@ let hasWarned = false;
 export class Justitia implements Policy {
   readonly name = 'justitia';
   readonly needs = { wait: 'none' } as const;
-  /** Chunks of the oldest message that may be in the device's queue. */
+  /** Most chunks of the oldest message in the device's queue. */
   readonly slots = 16;
   readonly splitsAboveBytes: number;
   /** The shim executes the application's WAITs, because the device would count the completions of chunks. */
   readonly crossChannel = true;
   readonly statistics = 'itself';
-  /** Latency applications need no attention when their requests complete. */
+  /** Completions of latency applications are of no interest to the policy. */
   readonly completionsOf = 'held';
   private options: JustitiaOptions;
   private readonly registry: CoordinatorRegistry;
@@ -76,7 +76,7 @@ export class Justitia implements Policy {
   private readonly wire: WireFacts[] = [];
   private readonly pacerOf: Pacer[] = [];
   private readonly weights: number[] = [];
-  /** Queue pairs that are about to try again; empty between events. */
+  /** Queue pairs whose READs are about to try again; empty between events. */
   private readonly parked: number[] = [];
 
   constructor(options: JustitiaOptions, coordinators: CoordinatorRegistry) {
@@ -177,7 +177,7 @@ export class Justitia implements Policy {
     this.passSampling(member, out);
   }
 
-  /** A context that closes takes its timers with it. */
+  /** Another context takes over the sample timer of one that closes, because its timers close with it. */
   private passSampling(member: Member, out: Actions): void {
     const { pacer, qps } = member;
     if (pacer.sampledBy !== member || qps.length > 0) return;
@@ -225,7 +225,7 @@ export class Justitia implements Policy {
         if (gid === null || !(words[4] >= 0)) return;
         this.readLimits.allow(context, gid, words[4], this.options.chunkBytes);
         for (const qp of member.qps) this.readLimits.assign(qp);
-        // READs that wait for an earlier rate try again.
+        // READs that wait because of the previous rate try again.
         this.registry.notify(context);
       },
     });
@@ -238,16 +238,16 @@ export class Justitia implements Policy {
     const nowNs = out.nowNs(context);
     this.registry.decide(context, rates, nowNs);
     pacer.refresh(nowNs);
-    // Not within a post, in which nothing may be issued.
+    // By a timer, because nothing may be issued within a post.
     if (this.registry.hasChanges(context)) out.timer(context, nowNs, pacer.tokenOf(ANNOUNCE));
   }
 
   /**
-   * Latency applications pass. Messages of message-rate applications pass while there are tokens for them; everything else
-   * is held for `feed`.
+   * Latency applications pass. Messages of message-rate applications pass while there are tokens for them. Everything
+   * else is held for `feed`.
    */
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number {
-    // In another thread than the policy's, only declarations are known.
+    // In a thread other than the policy's, only declarations are known.
     if (out === undefined) return qp.labels.traffic === LATENCY ? this.passAny(qp, words, start, count) : 0;
     if (this.kinds.of(qp) === UNKNOWN) this.classify(qp, words, start, count, out);
     const kind = this.kinds.of(qp);
@@ -260,7 +260,7 @@ export class Justitia implements Policy {
     return kind === THROUGHPUT ? this.passPaid(qp, words, start, count) : 0;
   }
 
-  /** Passes requests of a latency application, and counts their bytes. WAITs and ENABLEs are the policy's. */
+  /** Passes requests of a latency application, and counts their bytes. The shim executes WAITs and ENABLEs. */
   private passAny(qp: QpView, words: Uint32Array, start: number, count: number): number {
     let bytes = 0;
     let i = 0;
@@ -286,7 +286,7 @@ export class Justitia implements Policy {
     for (; i < count && available > spent; i++) {
       const at = L.slotAt(start + i);
       const opcode = words[at + L.WR_OP] & 0xff;
-      // READs keep to their responder's rate, too.
+      // READs must also keep to the responder's rate.
       if (isLongList(words, at) || isCrossChannel(words, at) || opcode === IBV_WR_RDMA_READ) break;
       const length = messageBytes(words, at, 0);
       if (length > pacer.clock.tokenBytes) break;
@@ -411,18 +411,18 @@ export class Justitia implements Policy {
     this.warnOnce(pacer);
     const next = active ?? latency;
     pacer.sampledBy = null;
-    // Latency applications alone need less attention.
+    // Latency applications alone are sampled less often.
     if (next !== null) this.planSample(next, active === null ? LATENCY_SAMPLE_NS : SAMPLE_NS, out);
   }
 
-  /** Warns if the target cannot be met. One warning is enough: `inspect` names every device. */
+  /** Warns if the target cannot be met. One warning is enough, because `inspect` reports every device. */
   private warnOnce({ device, members }: Pacer): void {
     const grants = members[0]?.columns.grants;
     if (grants === undefined || grants[IS_UNMET] === 0 || hasWarned) return;
     hasWarned = true;
     const tailUs = Number((grants[TAIL_NS] / 1e3).toPrecision(3));
     process.emitWarning(
-      `justitia: ${device} cannot meet a target of ${this.options.targetUs} us: at the lowest rate, the 99th percentile of the reference flows is ${tailUs} us; raise targetUs`,
+      `justitia: ${device} cannot meet a target of ${this.options.targetUs} us: at the lowest rate, the 99th percentile of the reference flows' latencies is ${tailUs} us; raise targetUs`,
       { code: 'ISO_TARGET' },
     );
   }
@@ -441,7 +441,7 @@ export class Justitia implements Policy {
     return hasChanged;
   }
 
-  /** What each open context is, and what it gets. */
+  /** The kind of each open context, and what it gets. */
   inspect(): Omit<PolicyState, 'policy'>[] {
     const open = this.members.filter((member) => this.registry.has(member.context));
     return open.flatMap((member) => describe(member, this.kinds, this.options));
@@ -458,7 +458,7 @@ function isLongList(words: Uint32Array, at: number): boolean {
   return words[at + L.WR_OP] >>> 16 > 2;
 }
 
-/** The paper sends chunks over split queue pairs, whatever the length of the message. */
+/** In the paper, chunks go over split queue pairs whatever the length of the message. */
 function splitQpOf({ paper, splitQp }: JustitiaOptions): JustitiaOptions['splitQp'] {
   return paper === true && splitQp === 'auto' ? 'always' : splitQp;
 }

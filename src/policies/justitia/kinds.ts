@@ -1,7 +1,7 @@
 /**
  * The kind of each queue pair under justitia: as declared, or according to what it sends. A declared latency
- * application that sends more than its share is treated according to what it sends, because nothing else would hold it
- * back.
+ * application that sends more than its share is treated according to what it sends, because nothing else would limit
+ * it.
  */
 import { BYTES, SEEN } from '../../shim/counters.ts';
 import type { Actions, QpView } from '../../shim/policy.ts';
@@ -16,11 +16,11 @@ export const LATENCY = 1;
 export const THROUGHPUT = 2;
 export const BANDWIDTH = 3;
 
-/** The kind depends on what was sent in this time. */
+/** The length of the window of traffic that determines the kind. */
 const WINDOW_NS = 8e6;
 /** A latency application may send more than its share for this long: two windows. */
 const EXCESS_NS = 2 * WINDOW_NS;
-/** The messages of such an application count as large from this mean length on. */
+/** Minimum mean length of the messages of such an application that makes it a bandwidth application. */
 const LARGE_BYTES = 1024;
 
 /** The kinds of all queue pairs. */
@@ -29,9 +29,9 @@ export class Kinds {
   private readonly classifier = new Classifier({ windowNs: WINDOW_NS });
   // By queue pair.
   private kinds: Uint8Array = new Uint8Array(64);
-  /** 1 if nothing is declared, so that the classifier decides. */
+  /** 1 if the queue pair declares nothing, so that the classifier decides. */
   private isOpen: Uint8Array = new Uint8Array(64);
-  /** Bytes and messages at the last sample, its time, and for how long it has sent more than its share. */
+  /** Bytes and messages at the last sample, its time, and how long the queue pair has sent more than its share. */
   private bytesAt: Float64Array = new Float64Array(64);
   private messagesAt: Float64Array = new Float64Array(64);
   private sampledNs: Float64Array = new Float64Array(64);
@@ -44,7 +44,7 @@ export class Kinds {
     this.options = options;
   }
 
-  /** UNKNOWN until the first request of a queue pair that declares nothing. */
+  /** The kind of a queue pair: UNKNOWN if it declares nothing and has not sent a request yet. */
   of({ index }: Pick<QpView, 'index'>): number {
     return this.kinds[index];
   }
@@ -87,7 +87,7 @@ export class Kinds {
       // An idle queue pair remains what it was.
       if (found !== UNKNOWN) this.kinds[index] = found;
     } else if (before === LATENCY) {
-      // Only the classifier can tell frequent small messages from many at a time. Without it, only bytes count.
+      // Only the classifier distinguishes frequent small messages from many at a time. Without it, only bytes count.
       this.limit(qp, bytesPerNs, classifies ? messageBytes : 0, nowNs);
       if (found === LATENCY) this.excessNs[index] = 0;
       if (this.excessNs[index] >= EXCESS_NS) this.kinds[index] = this.behaviour[index];
@@ -95,7 +95,7 @@ export class Kinds {
     return this.kinds[index] !== before;
   }
 
-  /** Notes for how long a declared latency application has sent more than its share. */
+  /** Updates how long a declared latency application has sent more than its share. */
   private limit(qp: QpView, bytesPerNs: number, messageBytes: number, nowNs: number): void {
     const { index, counts } = qp;
     const bytes = counts[BYTES] - this.bytesAt[index];

@@ -35,11 +35,15 @@ export const justitiaOptions = z.strictObject({
     .describe('bytes of a token, and of a chunk, while there are latency applications'),
   bulkChunkBytes: whole(256, 2 ** 30)
     .default(1_000_000)
-    .describe('bytes of a token while there are no latency applications'),
+    .describe(
+      'bytes of a token while there are no latency applications; chunks then have at most 256 KiB (with paper, the whole token)',
+    ),
   chunks: z
     .enum(['fixed', 'dictionary'])
     .default('fixed')
-    .describe('with latency applications: chunkBytes, or the smallest measured chunk that reaches SafeUtil'),
+    .describe(
+      'chunks next to latency applications: of chunkBytes, or the smallest measured chunk that reaches SafeUtil',
+    ),
   granularity: z
     .enum(['flow', 'application', 'tenant', 'group'])
     .default('application')
@@ -55,12 +59,12 @@ export const justitiaOptions = z.strictObject({
       'when the chunks of a message go over a split queue pair: from 1 MB up next to latency applications, always, or never',
     ),
   classify: flag(true).describe(
-    'whether applications that declare nothing are classified by what they send; otherwise they count as bandwidth applications',
+    'whether applications that declare nothing are classified by what they send; if false, they count as bandwidth applications',
   ),
   tokenMessages: whole(1, 1e9)
     .optional()
     .describe(
-      'messages in a token of bulkChunkBytes, also for message-rate applications alone; default: by the message rate of one queue pair, and none for them alone',
+      'messages in a token of bulkChunkBytes; default: by the message rate of one queue pair. If set, message-rate applications are limited even alone',
     ),
   maxGbps: rate('the highest rate of the device, in Gbit/s on the wire (MaxRate)'),
   maxMmps: rate('the highest message rate of the device, in millions per second'),
@@ -73,5 +77,5 @@ export const justitiaOptions = z.strictObject({
 /** The options of justitia after parsing, with defaults filled in. */
 export type JustitiaOptions = z.infer<typeof justitiaOptions>;
 
-/** Options that cannot change while the policy runs: they decide what it creates. */
+/** Options that cannot change while the policy runs, because they determine what it creates. */
 export const FIXED = ['paper', 'splitQp', 'granularity', 'seed', 'refCount'] as const;

@@ -32,21 +32,21 @@ export interface Member {
 }
 
 /**
- * Most tokens in flight, in addition to what the link carries in a round trip: one that is being fetched, one on the
- * wire and one that is being acknowledged. The limit keeps the device's backlog short if it sends more slowly than
- * expected.
+ * The most tokens in flight, in addition to what the link carries in a round trip: one that the device fetches, one on
+ * the wire and one that awaits its acknowledgement. The limit keeps the device's backlog short if it sends more slowly
+ * than expected.
  */
 const WINDOW_TOKENS = 3;
-/** The same where the round trip is unknown. */
+/** The most tokens in flight if the round trip is unknown. */
 const BLIND_WINDOW_TOKENS = 16;
 /**
- * Without latency applications, a token takes longer than another application's completion should wait: it is sent in
- * pieces of this size, with fewer of them in flight (not with `paper`).
+ * Without latency applications, a whole token would delay the completions of other applications for too long. It is
+ * sent in pieces of this size, with fewer of them in flight (not with `paper`).
  */
 const BULK_PIECE_BYTES = 262_144;
 const BULK_WINDOW_PIECES = 2;
 
-/** A queue pair without a completion in the time that this many windows take is waiting for its peer. */
+/** A queue pair without a completion in the time that this many windows take counts as waiting for its peer. */
 const STALL_WINDOWS = 8;
 /** Assumed for a link of unknown rate: 1 Gbit/s. */
 const SLOW_LINK_PER_NS = 0.125;
@@ -66,7 +66,7 @@ export class Pacer {
   readonly clock: TokenClock;
   readonly puller: Puller;
   readonly members: Member[] = [];
-  /** The member whose context has the timer for the next sample; null: there is none. */
+  /** The member whose context has the timer for the next sample; null: no sample is due. */
   sampledBy: Member | null = null;
   private readonly options: () => JustitiaOptions;
   private readonly linkPerNs: number;
@@ -115,7 +115,7 @@ export class Pacer {
       [tokenBytes, messageBytes] = [grants[TOKEN_BYTES], grants[MESSAGE_BYTES]];
       most = Math.max(most, grants[SAFE_UTIL_GBPS]);
     }
-    // Members that have begun since the last decision have grants that do not take each other into account, or none.
+    // Members that joined since the last decision have no grants, or grants that do not take each other into account.
     const isFree = most === 0 || granted >= UNPACED_GBPS;
     const gbps = granted > 0 ? Math.min(granted, most) : most;
     const bytesPerNs = isFree ? Number.POSITIVE_INFINITY : gbps / 8;

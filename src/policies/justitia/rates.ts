@@ -1,6 +1,6 @@
 /**
- * The ruler of justitia: SafeUtil, the rate at which the device gives out tokens, and the share of each member
- * (sections 4.3.1 to 4.3.3 of the paper). The estimate that it follows comes from the agent (reference-flows.ts).
+ * The ruler of justitia: SafeUtil, the rate of a device's tokens, and the share of each member (sections 4.3.1 to 4.3.3
+ * of the paper). SafeUtil follows the estimate of the agent (reference-flows.ts).
  */
 import type {
   Decider,
@@ -25,36 +25,36 @@ export interface RateRules {
   readonly seed: number;
   readonly chunkBytes: number;
   readonly bulkChunkBytes: number;
-  /** The measured rates of chunks, if the chunk follows the rate. */
+  /** The measured rates of chunk sizes, if the chunk size follows SafeUtil; otherwise null. */
   readonly chunks: NicFacts['chunks'];
   readonly sharesByTenant: boolean;
   readonly countsLatencyOnce: boolean;
-  /** MaxRate; 0: unknown. */
+  /** The highest rate of the device; 0: unknown. */
   readonly maxGbps: number;
   /** The message rates of one queue pair and of the device, per microsecond; 0: unknown. */
   readonly qpMmps: number;
   readonly maxMmps: number;
-  /** Whether `tokenMessages` limits message rates also where there is nothing to share with. */
+  /** Whether `tokenMessages` limits message-rate applications even if there are no others. */
   readonly limitsMessages: boolean;
 }
 
-/** The part of the measured maximum that SafeUtil reaches next to latency applications. */
+/** MaxRate next to latency applications, as a part of the highest rate. */
 const MAX_PART = 0.97;
 /** SafeUtil grows by 1 MB/s in each RefPeriod; the paper gives no unit. */
 const STEP_GBPS = 0.008;
-/** What is left of SafeUtil when the tail is too long. */
+/** The factor by which SafeUtil falls when the tail is too long. */
 const FALL = 0.9;
 const FALL_PAPER = 0.5;
 /** Samples after which the tail of a new rate is judged (not with `paper`). */
 const LEAST_SAMPLES = 200;
 /** An estimate counts for this long after the last latency that the agent has measured. */
 const STALE_NS = 1e8;
-/** The most RefPeriods that a late decision makes up for. */
+/** The most RefPeriods of growth that a late decision makes up for. */
 const MAX_STEPS = 100;
 /** The target cannot be met if the estimate stays above it at the lowest rate for this many RefPeriods. */
 const UNMET_PERIODS = 1000;
 
-/** The rules of a device. Values that the options do not set come from what is known of the NIC. */
+/** The rules of a device. Values that the options do not set come from the facts about the NIC. */
 export function rateRulesOf(options: JustitiaOptions, nic: NicFacts | null): RateRules {
   const { paper, chunks, tokenMessages, bulkChunkBytes } = options;
   const maxGbps = options.maxGbps ?? nic?.maxGbps ?? nic?.linkGbps ?? 0;
@@ -134,7 +134,7 @@ class Demand {
       latency = asOne ? Math.max(latency, own) : latency + own;
       if (weight > 0 && this.bulk.of(member) > 0) this.sendsBulk = true;
     }
-    // A tenant has its weight once, whatever the number of its contexts.
+    // The weight of a tenant counts once, whatever the number of its contexts.
     if (asOne && sum > 0) {
       for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++)
         this.of[tenants.memberAt(at)] *= most / sum;
@@ -158,20 +158,20 @@ class Rates implements Decider<RateRules> {
   private steppedNs = Number.NaN;
   /** By member: its share of SafeUtil, as a fraction. */
   private parts = new Float64Array(0);
-  /** When the estimate has last met the target, or SafeUtil was above its lower bound. */
+  /** When the estimate last met the target, or SafeUtil was last above its lower bound. */
   private metNs = 0;
   private hadLatency = false;
   private isUnmet = false;
-  /** The number of latencies that the agent has measured, and when it has last changed. */
+  /** The number of latencies that the agent has measured, and when this number last changed. */
   private probes = 0;
   private probedNs = 0;
   /** Whether the last decision found no member with anything to send. */
   private wasQuiet = true;
   /** The last estimate. */
   private tailNs = 0;
-  /** The part that the receivers last allowed. */
+  /** The part of MaxRate that the receivers last allowed. */
   private receiverPart = 1;
-  /** Whether nothing is sent that is paced, so that estimates say nothing about SafeUtil. */
+  /** Whether no paced application has anything to send, so that estimates say nothing about SafeUtil. */
   private isIdle = true;
 
   constructor(members: MembersView) {
@@ -203,7 +203,7 @@ class Rates implements Decider<RateRules> {
     const mostGbps = rules.maxGbps || this.members.linkGbps;
     const maxGbps = latency > 0 ? MAX_PART * mostGbps : mostGbps;
     const all = demand.weight + this.read('readWeight');
-    // With nothing to send, what the first application would get.
+    // If no application has anything to send: what the first one would get.
     const weight = all || 1;
     const rMinGbps = Math.min(weight / (weight + latency), this.read('receiverPart')) * maxGbps;
     this.isIdle = all === 0;
@@ -214,7 +214,7 @@ class Rates implements Decider<RateRules> {
     this.grant(rules, latency > 0, { all, maxGbps }, changed);
   }
 
-  /** Receivers that allow less than before would otherwise wait for SafeUtil to come down. */
+  /** Lowers SafeUtil at once when receivers allow less than before, instead of by the steps of `adapt`. */
   private followReceivers(): void {
     const part = this.read('receiverPart');
     if (part < this.receiverPart) this.safeUtilGbps *= part / this.receiverPart;
@@ -241,7 +241,7 @@ class Rates implements Decider<RateRules> {
       this.isUnmet = false;
       return;
     }
-    // The first latency application finds an idle path, whatever was sent before.
+    // SafeUtil begins at its lower bound, whatever was sent before.
     if (!this.hadLatency) {
       [this.safeUtilGbps, this.hadLatency] = [rMinGbps, true];
       [this.metNs, this.probedNs] = [nowNs, nowNs];
@@ -251,7 +251,7 @@ class Rates implements Decider<RateRules> {
     const periods = Math.floor((nowNs - this.steppedNs) / refPeriodNs);
     const isStale = this.isStale(nowNs);
     const estimateNs = isStale ? 0 : this.read('estimateNs');
-    // Without reference flows, nothing but the lowest rate is known to be safe.
+    // Without reference flows, only the lowest rate is known to be safe.
     if (isStale) this.safeUtilGbps = rMinGbps;
     if (periods > 0) {
       this.steppedNs += periods * refPeriodNs;
@@ -264,11 +264,11 @@ class Rates implements Decider<RateRules> {
     this.safeUtilGbps = Math.min(Math.max(this.safeUtilGbps, rMinGbps), maxGbps);
     if (this.safeUtilGbps > rMinGbps) this.metNs = nowNs;
     if (this.metNs === nowNs) this.isUnmet = false;
-    // Without an estimate, the target may be met.
+    // Without an estimate, it is unknown whether the target is met.
     else if (estimateNs > targetNs && nowNs - this.metNs > UNMET_PERIODS * refPeriodNs) this.isUnmet = true;
   }
 
-  /** Whether no latency was measured for a long time. */
+  /** Whether the agent has measured no latency for STALE_NS. */
   private isStale(nowNs: number): boolean {
     const probes = this.read('probes');
     if (probes !== this.probes || !(nowNs >= this.probedNs)) [this.probes, this.probedNs] = [probes, nowNs];
@@ -277,7 +277,7 @@ class Rates implements Decider<RateRules> {
 
   private fall(part: number, rMinGbps: number, isPaper: boolean): void {
     this.safeUtilGbps = Math.max(this.safeUtilGbps * part, rMinGbps);
-    // The estimate belongs to the rate before: the reference flows begin a new window.
+    // The estimate belongs to the previous rate, so the reference flows begin a new window.
     if (isPaper) return;
     this.write('estimateNs', 0);
     this.write('falls', this.read('falls') + 1);
@@ -292,13 +292,13 @@ class Rates implements Decider<RateRules> {
     const { demand, members, safeUtilGbps } = this;
     const { tenants } = members;
     const tokenBytes = this.chunkOf(rules, hasLatency);
-    // Without bandwidth applications, all that is shared is the message rate of the device.
+    // Without bandwidth applications, only the message rate of the device is shared.
     const mmps = demand.sendsBulk ? rules.qpMmps : rules.maxMmps;
     const messageBytes = mmps > 0 ? (rules.maxGbps * 1e3) / 8 / mmps : 0;
     const mayBeFree = !demand.sendsBulk && !hasLatency && !rules.limitsMessages;
     const isFree = safeUtilGbps === 0 || mayBeFree;
     if (this.parts.length < tenants.memberLimit) this.parts = new Float64Array(2 * tenants.memberLimit);
-    // What a latency application may send, even if it has only others of its kind next to it.
+    // What a latency application may send, even if all others are latency applications as well.
     const shares = all + demand.latencyWeight;
     const shown = this.shown(shares > 0 && hasLatency ? maxGbps / shares : UNPACED_GBPS);
     for (let at = 0; at < tenants.firstOf(tenants.length); at++) {
@@ -307,7 +307,7 @@ class Rates implements Decider<RateRules> {
       // A member with nothing to send is granted what it would get, but takes nothing from the others.
       const part = weight > 0 ? weight / all : 1 / (all + 1);
       const rateGbps = isFree ? UNPACED_GBPS : part * safeUtilGbps;
-      // SafeUtil itself changes all the time, and members read it when they need it.
+      // A new SafeUtil alone is not announced: it changes all the time, and members read it when they need it.
       const isNews = part !== this.parts[member] || (this.rateGbps.of(member) === UNPACED_GBPS) !== isFree;
       this.parts[member] = part;
       this.rateGbps.set(member, rateGbps);
@@ -318,7 +318,7 @@ class Rates implements Decider<RateRules> {
     }
   }
 
-  /** What members see of the device's state. */
+  /** The state of the device as members see it. */
   private shown(weightGbps: number): [GrantColumn, number][] {
     const { device, safeUtilGbps, isUnmet } = this;
     return [

@@ -1,6 +1,6 @@
 /**
- * Holds READs to the rates that their responders allow, because the data leaves through the responder's device (section
- * 4.4 of the paper). Each context has a limit for each responder.
+ * Limits READs to the rates that their responders allow, because the data leaves through the responder's device
+ * (section 4.4 of the paper). Each context has a limit for each responder.
  */
 import { Bucket } from '../../shim/limits/bucket.ts';
 import type { ContextView, QpView } from '../../shim/policy.ts';
@@ -10,7 +10,7 @@ import { NONE, RunQueue } from '../kit/run-queue.ts';
 interface Limit {
   readonly context: ContextView;
   readonly bucket: Bucket;
-  /** What the responder allows for a unit of weight, in bytes per nanosecond; 0: anything. */
+  /** The rate that the responder allows for a unit of weight, in bytes per nanosecond; 0: no limit. */
   perWeight: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The agent of justitia at one host and device. It sends reference flows to each host that has latency applications at
- * either end, and estimates the tail of their latencies. It also exchanges updates with the agents of other hosts: what
+ * The agent of justitia at one host and device. It sends a reference flow to each host with which latency applications
+ * communicate, and estimates the tail of the latencies. It also exchanges updates with the agents of other hosts: what
  * its members send to a receiver, and what a receiver allows (sections 4.3.2 and 4.4 of the paper).
  */
 import type { Agent, AgentActions, AgentKind } from '../../coordinator/agent.ts';
@@ -22,21 +22,24 @@ import {
 
 /** Bytes of a message of a reference flow. */
 const REFERENCE_BYTES = 10;
-/** The part by which the time between two of them varies, so that they do not fall into step with other traffic. */
+/** The part by which the time between two messages varies, so that they do not fall into step with other traffic. */
 const JITTER = 0.25;
 /**
- * On a path that takes longer than this part of the time between two messages, they are sent less often, because a
- * reference flow must not delay others (not with `paper`).
+ * If a message takes longer than this part of the time between two messages, they are sent less often, because a
+ * reference flow must not delay other traffic (not with `paper`).
  */
 const BUSY_PART = 1 / 8;
-/** The part of messages that may be late. */
+/** The part of messages whose latency may be above the target. */
 const LATE_PART = 0.01;
 /** Updates are repeated at this interval, then at ever longer ones. */
 const RETRY_NS = 1e6;
 const MAX_RETRY_NS = 1e8;
 /** Timer token for repeated updates. The tokens from 1 on belong to the peers' reference flows. */
 const RETRY = 0;
-/** Words of a member: two GIDs of four words each, the weights with which it sends and READs, and 1 for latency. */
+/**
+ * Words of a member's report about a peer: the GIDs of the peer and of the member, four words each; the weights with
+ * which the member sends and READs; and 1 if its latency applications talk to the peer.
+ */
 export const FLOW_WORDS = 11;
 /** The most peers of one member that the agent keeps. */
 const MAX_FLOWS = 1024;
@@ -55,15 +58,15 @@ interface Flow {
 /** Another host. */
 interface Peer {
   isUp: boolean;
-  /** What this host does there, as last sent, and what the peer does here. */
+  /** The demand of this host at the peer, as last sent, and that of the peer at this host, as last received. */
   sent: Update;
   heard: Update;
-  /** What this host allows the peer, as last sent, and what the peer allows. */
+  /** The shares that this host allows the peer, as last sent, and those that the peer allows, as last received. */
   allowed: Update;
   allows: Update;
-  /** Null: no reference flow. */
+  /** The estimator of the reference flow; null: there is no flow. */
   tail: TailEstimator | null;
-  /** How many of its samples were above the target, and the last one. */
+  /** The number of its samples that were above the target, and the last sample. */
   late: number;
   lastNs: number;
   // Sums over the flows to this peer.
@@ -96,10 +99,10 @@ export class ReferenceFlows implements Agent {
   private readonly words = new Float64Array(UPDATE_WORDS);
   private retryNs = RETRY_NS;
   private isRetrying = false;
-  /** Whether a repeat is being sent, which must not hasten the next. */
+  /** Whether updates are being repeated, which must not shorten the time until the next repeat. */
   private isRepeating = false;
   private isDeciding = false;
-  /** The state of the jitter's random numbers; null: the seed is still unknown. */
+  /** The state of the random numbers for the jitter; null: the seed is not known yet. */
   private random: number | null = null;
   private falls = 0;
 
@@ -183,7 +186,7 @@ export class ReferenceFlows implements Agent {
     return peer;
   }
 
-  /** Sums up what members do, and reports changes to the peers and to the ruler. */
+  /** Adds up what members do, and reports changes to the peers and to the ruler. */
   private sum(out: AgentActions): void {
     for (const peer of this.peers) if (peer) [peer.sends, peer.reads, peer.hasLatency] = [0, 0, false];
     for (const flows of this.flows.values()) {
@@ -227,7 +230,7 @@ export class ReferenceFlows implements Agent {
     const incoming = received + (hasLatency ? 1 : 0);
     const outgoing = local.sends + reads + (hasLatency || local.hasLatency ? 1 : 0);
     this.peers.forEach((peer, number) => {
-      // Another number for a peer to which it does not matter would leave what that peer has said unconfirmed.
+      // A new number for a peer that the shares do not concern would leave that peer's own update unconfirmed.
       if (peer === undefined || !isActive(peer)) return;
       const [one, other] = [1 / Math.max(1, incoming), 1 / Math.max(1, outgoing)];
       if (this.renew(peer.allowed, hasLatency || local.hasLatency, one, other))
@@ -235,7 +238,7 @@ export class ReferenceFlows implements Agent {
     });
   }
 
-  /** What this device's members send in all, and whether latency applications are among them. */
+  /** The total weight with which this device's members send, and whether latency applications are among them. */
   private localDemand(): { sends: number; hasLatency: boolean } {
     let [sends, hasLatency] = [0, false];
     for (const [member, flows] of this.flows) {
@@ -283,8 +286,8 @@ export class ReferenceFlows implements Agent {
   }
 
   /**
-   * The part of the device's rate that all receivers together allow: each member's weight times what its receiver allows
-   * for a unit of it. A receiver that has not answered counts as allowing what this host's own rule allows.
+   * The part of the device's rate that all receivers together allow: each member's weight times what its receiver
+   * allows for a unit of weight. A receiver that has not answered counts as allowing what this host's own rule allows.
    */
   private receiverPart(readWeight: number, hasRemoteLatency: number): number {
     const { tenants } = this.members;
@@ -314,7 +317,7 @@ export class ReferenceFlows implements Agent {
   /** Begins or ends the reference flow to a peer. */
   private keepFlow(number: number, peer: Peer, out: AgentActions): void {
     const isNeeded = peer.hasLatency || peer.heard.hasLatency || (peer.allows.hasLatency && peer.sends > 0);
-    // A peer that is down would look like a path that is too slow.
+    // Probes of a peer that is down would look like a path that is too slow.
     const isWanted = isNeeded && peer.isUp;
     if (isWanted === (peer.tail !== null)) return;
     if (isWanted) {
@@ -364,8 +367,8 @@ export class ReferenceFlows implements Agent {
   }
 
   /**
-   * Publishes the tail of the worst receiver among those with enough samples. If more than 1 % of that number were too
-   * long, the tail is too long whatever follows, so it is published at once.
+   * Publishes the tail of the worst receiver among those with enough samples. If more than 1 % of the required samples
+   * are already too long, the tail is too long whatever follows, so it is published at once.
    */
   private estimate(): void {
     const least = this.read('refLeast');
@@ -384,7 +387,7 @@ export class ReferenceFlows implements Agent {
     const peer = this.peerOf(number);
     peer.isUp = change === 'up';
     if (!peer.isUp) {
-      // The peer may be another agent when it comes back. Until then, this host relies on what it knows itself.
+      // When the peer comes back, it may be a new agent. Until then, this host relies on its own rule.
       Object.assign(peer.heard, noUpdate(DEMAND));
       Object.assign(peer.allows, noUpdate(SHARES));
       [peer.sent.confirmed, peer.allowed.confirmed] = [0, 0];
@@ -407,7 +410,7 @@ export class ReferenceFlows implements Agent {
     const [known, own] = update.kind === DEMAND ? [peer.heard, peer.allowed] : [peer.allows, peer.sent];
     if (update.confirmed === own.number) own.confirmed = own.number;
     if (update.number === known.number) {
-      // The peer repeats it because the answer was lost.
+      // The peer repeats its update because the answer was lost.
       if (update.confirmed !== own.number) this.send(number, peer, own.kind, out);
       return;
     }
@@ -420,7 +423,7 @@ export class ReferenceFlows implements Agent {
     }
     this.keepFlow(number, peer, out);
     this.sum(out);
-    // An update that has changed nothing here must be confirmed, too.
+    // An update that changes nothing here must be confirmed, too.
     if (own.number === before) this.send(number, peer, own.kind, out);
   }
 
@@ -440,14 +443,14 @@ export class ReferenceFlows implements Agent {
     out.timer(out.nowNs + this.retryNs, RETRY);
   }
 
-  /** Repeats what is not confirmed, and looks again for peers that had no agent. */
+  /** Repeats updates that are not confirmed, and looks again for peers without a known agent. */
   private retry(out: AgentActions): void {
     let isOpen = false;
     this.isRepeating = true;
     for (const flows of this.flows.values()) {
       for (const flow of flows.values()) {
         if (this.peers[flow.peer]?.isUp || out.gids.includes(flow.gid)) continue;
-        // The agent of a host that has started again has another address.
+        // The agent of a host that has restarted has another address.
         flow.peer = out.peerAt(flow.gid, flow.fromGid);
         isOpen = true;
         if (flow.peer >= 0) this.peerOf(flow.peer);
@@ -478,7 +481,7 @@ export class ReferenceFlows implements Agent {
 
   /** Sends a member the rate in Gbit/s at which a unit of its weight may READ from a peer; 0 if it is unknown. */
   private tellReads(member: number, { words }: Flow, { allows }: Peer, out: AgentActions): void {
-    // The peer's link is taken to be as fast as this one.
+    // The peer's link is assumed to be as fast as this device's.
     out.tell(member, [...words, allows.number > 0 ? allows.second * this.read('maxGbps') : 0]);
   }
 }

@@ -10,10 +10,15 @@ import type { JustitiaOptions } from './options.ts';
 
 /** Slots of a split queue pair. */
 const DEPTH = 16;
-/** The most long chunks in flight on it: as many as the tokens that a whole device has in flight. */
+/**
+ * The most long chunks (BULK_BYTES or more) in flight on a split queue pair: as many as a whole device has in flight.
+ */
 const BULK_CHUNKS = 2;
 const BULK_BYTES = 65536;
-/** With `auto`: shorter messages would lose more by the strict wait than they gain, as would messages in long chunks. */
+/**
+ * The shortest messages that `auto` splits: shorter ones would lose more by the strict wait than they gain, and so
+ * would messages in long chunks.
+ */
 const AUTO_BYTES = 1_000_000;
 
 /** The split queue pairs of all contexts. */

@@ -1,19 +1,23 @@
 /**
- * Entities by the start of their next token. The starts of entities of one weight nearly always come in order, so each
- * weight has a list, and only the first entities of the lists are compared: with few weights, everything is O(1).
+ * Entities by the start of their next token. Entities of one weight are nearly always added in the order of their
+ * starts, so each weight has a list, and only the first entities of the lists are compared: with few weights,
+ * everything is O(1).
  */
 import { fitColumn } from '../../shim/tables.ts';
 import { TimerHeap } from '../../shim/timers/timer-heap.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 
-/** Entities of more weights are in a heap, as are those whose start is before that of the last entity of the list. */
+/**
+ * The most weights with a list. The heap holds the entities of further weights, and those whose start is before that of
+ * the last entity of their list.
+ */
 const MAX_LISTS = 32;
 
-/** A queue by start; entities with the same start are in the order of their last `put`. */
+/** A queue ordered by start; entities with the same start are in the order of their last `put`. */
 export class StartQueue {
-  /** [0]: the start for the next put(). */
+  /** [0] The start for the next `put`. */
   readonly due = new Float64Array(1);
-  /** [0]: the start of the entity that `first` has returned. */
+  /** [0] The start of the entity that `first` returned. */
   readonly firstStart = new Float64Array(1);
   private readonly lists = new RunQueue();
   private readonly heap = new TimerHeap();
@@ -97,7 +101,7 @@ export class StartQueue {
     } else this.heap.remove(entity);
   }
 
-  /** The list of a weight; NONE: there is none, and no room for another one. */
+  /** The list of a weight; NONE: there is none, and no room for another list. */
   private findList(entity: number, weight: number): number {
     let list = this.listOf.get(weight) ?? NONE;
     if (list === NONE && this.weights.length < MAX_LISTS) {

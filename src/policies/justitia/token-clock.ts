@@ -1,11 +1,11 @@
-/** The rate at which one device gives out tokens in this process. */
+/** When this process gives out the tokens of one device. */
 import { Bucket } from '../../shim/limits/bucket.ts';
 
 /** Gives out tokens at a rate that changes. */
 export class TokenClock {
   /** Bytes of a token. */
   tokenBytes = 0;
-  /** The least that a message takes of a token, so that message rates are shared as well. */
+  /** Bytes of a token that a message takes at least, so that message rates are shared as well. */
   messageBytes = 0;
   /** Whether nothing is paced. */
   isFree = true;
@@ -35,7 +35,7 @@ export class TokenClock {
     backlogBytes: number,
     nowNs: number,
   ): void {
-    // After a clock has jumped back, the bucket would get no tokens until the clock has caught up.
+    // If the clock has jumped back, the bucket would get no tokens until the clock has caught up.
     if (nowNs < this.refreshedNs) {
       const { burst, tokens } = this.bucket;
       this.bucket = new Bucket({ burst, tokens, nowNs });
@@ -50,9 +50,9 @@ export class TokenClock {
     bucket.setBurst(Math.max(tokenBytes, backlogBytes));
   }
 
-  /** Takes a token. Returns false if it is not time for one yet. */
+  /** Takes a token. Returns false if none is due yet. */
   take(nowNs: number): boolean {
-    // Grants are also read again after a clock has jumped back.
+    // Grants are also read again if the clock has jumped back.
     if (!(Math.abs(nowNs - this.refreshedNs) < this.periodNs)) this.refresh(nowNs);
     const { bucket } = this;
     bucket.fill(nowNs);
@@ -63,7 +63,7 @@ export class TokenClock {
     return true;
   }
 
-  /** When the next token is due. Before anything is granted: when grants are read again. */
+  /** When the next token is due or, before the first grants, when they are read again. */
   get readyNs(): number {
     return this.tokenBytes === 0 ? this.refreshedNs + this.periodNs : this.bucket.readyNs(this.tokenBytes);
   }

@@ -16,7 +16,9 @@ export interface Sharers {
   weightOf(entity: number): number;
 }
 
-/** Levels of entities with tokens: those that have come back, and those that have just got one. */
+/**
+ * Levels of entities with tokens left: those that were idle in between, and those that have just been given a token.
+ */
 const BACK = 0;
 const SERVED = 1;
 
@@ -28,18 +30,21 @@ export class TokenOrder implements Order {
   /** Queue pairs with something to send, a queue for each entity. */
   private readonly qps = new RunQueue();
   /**
-   * Entities with such queue pairs: those with tokens left, and those that wait for one, by the start of their next. An
-   * entity that comes back with tokens left goes before the one that is being served, which would otherwise gain by it.
+   * Entities with such queue pairs that have tokens left. An entity that comes back with tokens left goes before the
+   * one that is being served, which would otherwise gain by the other's pause.
    */
   private readonly ready = new RunQueue(2);
-  /** Those with tokens left may be here, too, at an old place: moving one takes less than removing and adding it. */
+  /**
+   * Entities that wait for a token, by the start of their next one. Entities with tokens left may be here too, at an
+   * old place: moving an entity takes less time than removing and adding it.
+   */
   private readonly waiting = new StartQueue();
   // By entity: bytes of its tokens that are left (negative: a debt), and where its next token starts.
   private budget: Float64Array = new Float64Array(16);
   private starts: Float64Array = new Float64Array(16);
   /** [0] The start of the last token, in tokens for a unit of weight. */
   private readonly virtual = new Float64Array(1);
-  /** The entity of the queue pair that `next` has returned. */
+  /** The entity of the queue pair that `next` returned. */
   private served = NONE;
 
   constructor(sharers: Sharers, clock: TokenClock) {
@@ -127,7 +132,7 @@ export class TokenOrder implements Order {
 
   private wait(entity: number): void {
     const { waiting } = this;
-    // What an entity did not use while it was idle is lost.
+    // An entity loses the tokens that it could have had while it was idle.
     waiting.due[0] = Math.max(this.virtual[0], this.starts[entity]);
     waiting.put(entity, this.sharers.weightOf(entity));
   }

@@ -1,7 +1,8 @@
 /**
  * The messages of justitia's agents: 16 bytes, sent on change only (section 4.4 of the paper). A sender reports what it
  * sends to a receiver, and the receiver answers with what each unit of weight may send. Messages may be lost, so each
- * has a number, and the number of the last message of the other kind that arrived. It is repeated until it is confirmed.
+ * message has a number, and confirms the number of the last message of the other kind that arrived. An agent repeats a
+ * message until it is confirmed.
  */
 
 import { MAX_WEIGHT } from './columns.ts';
@@ -24,14 +25,17 @@ export interface Update {
   confirmed: number;
   /** Whether latency applications talk to the peer (DEMAND), or run at this host or talk to it (SHARES). */
   hasLatency: boolean;
-  /** DEMAND: the weight that sends to the peer, and that READs from it. SHARES: the part of the rate for a unit of each. */
+  /**
+   * DEMAND: the weight that sends to the peer, and the weight that READs from it. SHARES: the part of MaxRate that a
+   * unit of each weight may use.
+   */
   first: number;
   second: number;
 }
 
 const bits = new DataView(new ArrayBuffer(8));
 
-/** The number after another one. 0 stands for none. */
+/** The number that follows `number`. Skips 0, which stands for none. */
 export const numberAfter = (number: number): number => (number % (NUMBERS - 1)) + 1;
 
 /** Writes an update into `words`. */
@@ -44,7 +48,9 @@ export function writeUpdate(words: Float64Array, update: Update): void {
   words[1] = bits.getFloat64(0);
 }
 
-/** Reads an update of a peer, whose values are at most MAX_WEIGHT. Returns false for anything else. */
+/**
+ * Reads an update from a peer; values above MAX_WEIGHT are lowered to it. Returns false if it is not a valid update.
+ */
 export function readUpdate(words: Float64Array, into: Update): boolean {
   const [head] = words;
   if (words.length !== UPDATE_WORDS || !Number.isSafeInteger(head) || head < 0) return false;
