@@ -36,7 +36,7 @@ const settings = z.strictObject({
     .optional(),
 });
 
-/** Only the servers, or all keys, which have the names of the NATS client's options. */
+/** Either only the servers, or all keys. */
 export const fleetSchema = z.preprocess(
   (value) => (typeof value === 'string' || Array.isArray(value) ? { servers: value } : value),
   settings,
@@ -44,7 +44,7 @@ export const fleetSchema = z.preprocess(
 
 export type FleetConfig = z.infer<typeof settings>;
 
-/** The configuration in the file, with the servers of the flag. @throws ConfigError */
+/** The configuration of the file, with the servers that the flag names. @throws ConfigError */
 export function withServers(flag: string, fromFile: FleetConfig | undefined): FleetConfig {
   const checked = settings.safeParse({ ...fromFile, servers: flag });
   if (checked.success) return checked.data;

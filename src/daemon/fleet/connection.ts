@@ -1,4 +1,7 @@
-/** The connection to the NATS servers. The client library reconnects; this module does the rest. */
+/**
+ * The connection to the NATS servers. The client library reconnects after a loss. This module makes the first
+ * connection, subscribes and logs.
+ */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -10,9 +13,9 @@ type Nats = typeof import('@nats-io/transport-node');
 
 const RETRY_MS = 1000;
 const TIMEOUT_MS = 5000;
-/** The connection counts as lost when a server has not answered two pings. */
+/** Interval of pings. The connection counts as lost when a server has not answered two of them. */
 const PING_MS = 5000;
-/** How long `close` waits for the last messages to be sent. */
+/** The longest time that `close` waits for the last messages to be sent. */
 const LAST_MS = 500;
 
 export interface FleetSubscription {
@@ -24,7 +27,7 @@ export interface FleetConnectionOptions {
   readonly config: FleetConfig;
   readonly log: Logger;
   readonly subscriptions: readonly FleetSubscription[];
-  /** Called after each connection, also after a reconnect. */
+  /** Called after each connect and reconnect. */
   connected(): void;
 }
 
@@ -33,7 +36,7 @@ export class FleetConnection {
   private connection: NatsConnection | null = null;
   private isUp = false;
   private isClosed = false;
-  /** The last problem that was logged since the last connection. */
+  /** The last problem that was logged since the daemon was last connected; '' without one. */
   private logged = '';
 
   constructor(options: FleetConnectionOptions) {
@@ -75,7 +78,7 @@ export class FleetConnection {
     } as NodeConnectionOptions;
   }
 
-  /** Resolves when the connection has ended. */
+  /** Subscribes, and follows the connection until it ends. @throws Error that ended the connection */
   private async use(connection: NatsConnection): Promise<void> {
     this.connection = connection;
     for (const { subject, received } of this.options.subscriptions) {
@@ -115,9 +118,9 @@ export class FleetConnection {
     );
   }
 
-  /** Sends at once, or drops the message if the daemon is not connected. */
+  /** Sends a message at once, or drops it if the daemon is not connected. */
   publish(subject: string, data: Uint8Array): void {
-    // The library would keep messages until it is connected again.
+    // While the library is not connected, it would keep messages for later.
     if (this.isUp) this.connection?.publish(subject, data);
   }
 

@@ -1,17 +1,17 @@
-/** The daemons of a fleet, and which device has which GID, as they announce it. Times are arguments. */
+/** The daemons of a fleet, and the GIDs of their devices, as the daemons announce them. Times are arguments. */
 import { Budget } from '../budgets.ts';
 import { type AnnouncedDevice, decodeAnnouncement } from './wire.ts';
 
 /** Each daemon announces itself at this interval. */
 export const ANNOUNCE_NS = 500e6;
-/** A daemon that has not announced itself for this long is gone: three announcements were lost. */
+/** A daemon that has not announced itself for this long counts as gone: three announcements in a row are missing. */
 export const SILENT_NS = 3.5 * ANNOUNCE_NS;
-/** The most daemons, and the most new ones in one interval. All others are ignored. */
+/** The most daemons, and the most new daemons in one interval. Further ones are ignored. */
 export const MAX_HOSTS = 2048;
 const NEW_PER_INTERVAL = 256;
-/** Changed announcements of one daemon, which cost more than repeated ones. */
+/** Limit on changed announcements of one daemon, which cost more than repeated ones. */
 const CHANGES = { most: 32, perS: 4 };
-/** Frames of one daemon. */
+/** Limit on frames from one daemon. */
 const FRAMES = { most: 4096, perS: 8192 };
 
 /** A daemon of the fleet. */
@@ -34,12 +34,12 @@ export interface FleetDevice extends AnnouncedDevice {
 export class FleetDirectory {
   private readonly changed: (gid: string, qpNum: number, isAlive: boolean) => void;
   private readonly hosts = new Map<string, FleetHost>();
-  /** The first daemon that announces a GID has it until it is gone. */
+  /** The device of each GID. The first daemon that announces a GID keeps it until that daemon is gone. */
   private readonly byGid = new Map<string, FleetDevice>();
   private newHosts = 0;
   private expiredNs = Number.NEGATIVE_INFINITY;
 
-  /** @param changed called at each announcement of a device (it is alive), and when it is gone */
+  /** @param changed called at each announcement of a device (it is alive), and when the device is gone */
   constructor(changed: (gid: string, qpNum: number, isAlive: boolean) => void) {
     this.changed = changed;
   }
@@ -61,7 +61,7 @@ export class FleetDirectory {
     return this.byGid.get(gid);
   }
 
-  /** Handles an announcement of a daemon. Returns false if it was ignored. */
+  /** Handles an announcement of a daemon. Returns false if the announcement was ignored. */
   hear(id: string, bytes: Uint8Array, nowNs: number): boolean {
     const known = this.hosts.get(id);
     const isSame = known !== undefined && Buffer.compare(known.bytes, bytes) === 0;
@@ -98,7 +98,7 @@ export class FleetDirectory {
     }
   }
 
-  /** Forgets a daemon. `next` are its devices from now on. */
+  /** Removes a daemon. Devices that are also in `next` stay alive. */
   private remove(host: FleetHost, next: readonly AnnouncedDevice[]): void {
     this.hosts.delete(host.id);
     for (const { gids, qpNum } of host.devices) {
@@ -111,12 +111,12 @@ export class FleetDirectory {
     }
   }
 
-  /** Removes silent daemons. Called every ANNOUNCE_NS. */
+  /** Removes silent daemons. To be called every ANNOUNCE_NS. */
   expire(nowNs: number): void {
     const isLate = nowNs - this.expiredNs > 2 * ANNOUNCE_NS;
     this.expiredNs = nowNs;
     this.newHosts = 0;
-    // Announcements that have arrived while this process did not run are read first.
+    // Announcements that arrived while this process was not running must be read first.
     if (isLate) return;
     for (const host of this.hosts.values()) if (nowNs - host.heardNs > SILENT_NS) this.remove(host, []);
   }

@@ -1,6 +1,7 @@
 /**
- * The daemons of several hosts. Over NATS, they announce the devices whose agents other hosts can reach, and carry the
- * agents' messages. Subjects: NAME.hosts.ID has the announcements of a daemon, NAME.to.ID the frames for its agents.
+ * The part of a daemon that connects it to the daemons of other hosts. Over NATS, daemons announce the devices whose
+ * agents other hosts can reach, and carry the agents' messages. Subjects: NAME.hosts.ID for the announcements of a
+ * daemon, and NAME.to.ID for the frames to its agents.
  */
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -18,10 +19,10 @@ import {
   MAX_ANNOUNCEMENT_BYTES,
 } from './wire.ts';
 
-/** Frames of all daemons. */
+/** Limit on frames from all daemons together. */
 const FRAMES = { most: 16384, perS: 32768 };
 const LOGGED_NAMES = 8;
-/** Announcements in answer to new daemons. */
+/** Limit on announcements in answer to new daemons. */
 const WELCOMES = { most: 16, perS: 4 };
 /** At most one warning about ignored messages is logged in this time. */
 const WARN_NS = 60e9;
@@ -38,11 +39,11 @@ export interface FleetOptions {
   readonly config: FleetConfig;
   readonly log: Logger;
   nowNs(): number;
-  /** Called with an exception that a message has caused. */
+  /** Called with an exception that a message caused. */
   failed(error: Error): void;
 }
 
-/** What metrics show. */
+/** What the metrics show of the fleet. */
 export interface FleetCounts {
   readonly hosts: number;
   readonly isConnected: boolean;
@@ -59,7 +60,7 @@ export class Fleet {
   });
   /** By name. */
   private readonly devices = new Map<string, OwnDevice>();
-  /** The peers of own devices, by address. */
+  /** The peers of this daemon's devices, by address. */
   private readonly peers = new Map<string, { readonly receiver: FleetReceiver; readonly peer: number }[]>();
   private readonly frames: Budget;
   private readonly welcomes: Budget;
@@ -117,7 +118,7 @@ export class Fleet {
     return { hosts: this.directory.size, isConnected: this.connection.isConnected, ignored: this.ignored };
   }
 
-  /** Announces a device of this daemon, and the names of its agents. */
+  /** Adds a device of this daemon to the announcement, with the names of its agents. */
   add(name: string, receiver: FleetReceiver, agents: readonly string[]): void {
     const { gids, qpNum } = receiver;
     const announced = { name, qpNum, gids: [...gids], agents: [...agents] };
@@ -125,7 +126,9 @@ export class Fleet {
     this.announce();
   }
 
-  /** The address of the agent of this name at the device with this GID, for agents of `device`; null without one. */
+  /**
+   * The address of the agent of this name at the device with this GID, for agents of `device`; null if there is none.
+   */
   addressOf(gid: string, agent: string, device: string): AgentAddress | null {
     const carrier = this.devices.get(device);
     const found = this.directory.at(gid);
@@ -140,7 +143,7 @@ export class Fleet {
     this.peers.set(key, [...peers, { receiver, peer }]);
   }
 
-  /** Sends a frame. It is lost if its receiver is gone, or the server does not answer. */
+  /** Sends a frame. It is lost if its receiver is gone, or if the server does not answer. */
   send(to: AgentAddress, frame: Omit<Frame, 'peer' | 'words'>, words: ArrayLike<number>): void {
     const found = this.directory.at(to.gid);
     if (found?.qpNum !== to.qpNum || this.options.nowNs() - this.echoNs > SILENT_NS) return;
@@ -182,10 +185,10 @@ export class Fleet {
     const sender = this.directory.at(from);
     const device = [...this.devices.values()].find(({ announced }) => announced.gids.includes(to));
     if (sender === undefined || sender.qpNum !== qpNum || device === undefined) {
-      // Also messages of daemons that are not in the directory any more.
+      // Not logged, because messages may still arrive from daemons that have just left the directory.
       this.ignored++;
     } else if (!sender.host.frames.tryTake(nowNs) || !this.frames.tryTake(nowNs)) {
-      this.ignore(`a message of ${sender.host.name}, which sends too many`);
+      this.ignore(`a message from ${sender.host.name}, which sends too many`);
     } else device.receiver.receive(frame, device);
   }
 
@@ -201,7 +204,7 @@ export class Fleet {
     log.warn({ ignored: this.ignored }, message);
   }
 
-  /** The library would end a connection whose listener throws. */
+  /** Calls a listener. The library would end the connection if the listener threw. */
   private guard(call: () => void): void {
     try {
       call();

@@ -9,7 +9,7 @@ const MAX_QP_NUM = 2 ** 24 - 1;
 /** Longer announcements are ignored without being parsed. */
 export const MAX_ANNOUNCEMENT_BYTES = 32 << 10;
 
-/** Whether a text is a GID in its canonical form. GIDs are compared as texts, so other forms are not accepted. */
+/** Whether a text is a GID in canonical form. GIDs are compared as texts, so other forms are rejected. */
 function isGid(text: string): boolean {
   try {
     return gidFromWords(gidToWords(text), 0) === text;
@@ -42,7 +42,7 @@ export function encodeAnnouncement(content: Announcement): Uint8Array {
   return new TextEncoder().encode(JSON.stringify({ version: VERSION, ...content }));
 }
 
-/** Null if it is not a valid announcement. */
+/** Returns null if the bytes are not a valid announcement. */
 export function decodeAnnouncement(bytes: Uint8Array): Announcement | null {
   if (bytes.length > MAX_ANNOUNCEMENT_BYTES) return null;
   try {
@@ -70,7 +70,7 @@ export function encodeFrame(
   return new Uint8Array(all.buffer);
 }
 
-/** Null if it is not a valid frame. */
+/** Returns null if the bytes are not a valid frame. */
 export function decodeFrame(bytes: Uint8Array): Frame | null {
   const { length } = bytes;
   if (length < 8 * HEADER_WORDS || length > MAX_FRAME_BYTES || length % 8 !== 0) return null;
