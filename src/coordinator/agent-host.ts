@@ -220,6 +220,7 @@ export class AgentHost {
         this.keepGreeting();
         return peer;
       },
+      gidOf: (peer) => link.gidOf(peer),
       send: (peer, words) => {
         link.send(peer, id, words);
         if (!link.isDown) this.sent++;

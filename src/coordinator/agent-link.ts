@@ -224,6 +224,11 @@ export class AgentLink {
     if (!this.isDown && !this.isClosed) this.peers[peer].channel.send(kind, agent, words);
   }
 
+  /** The GID of a peer's port. @throws InvalidArgumentError for an unknown peer */
+  gidOf(peer: number): string {
+    return this.requirePeer(peer).gid;
+  }
+
   /** @throws InvalidArgumentError for an unknown peer, or a size that no probe has */
   probe(peer: number, bytes: number): void {
     const one = this.requirePeer(peer);

@@ -86,6 +86,8 @@ export interface AgentActions {
    * Numbers stay the same as long as the agent exists.
    */
   peerAt(gid: string, fromGid: string): number;
+  /** The GID of a peer's port. @throws InvalidArgumentError for an unknown peer */
+  gidOf(peer: number): string;
   /**
    * Sends a message of up to MAX_MESSAGE_WORDS words. It takes as long as a SEND, and may be lost.
    * @throws InvalidArgumentError for more words, or an unknown peer

@@ -12,6 +12,9 @@ const column = (name: string, unit: string, max: number, byDefault = 0): Column 
   default: byDefault,
 });
 
+/** The columns of the GID of the worst receiver, in words (gidToWords). */
+export const WORST_GID_COLUMNS = ['worstGid0', 'worstGid1', 'worstGid2', 'worstGid3'] as const;
+
 /** The columns that a member writes. */
 export const RATE_REPORTS: readonly Column[] = [
   // Total weight of the member's bandwidth and message-rate applications that have something to send.
@@ -31,12 +34,15 @@ export const RATE_GRANTS: readonly Column[] = [
   // Bytes of a token, and the least that a message takes of it.
   column('tokenBytes', 'bytes', 2 ** 30, 1e6),
   column('messageBytes', 'bytes', 2 ** 30),
-  // For display: SafeUtil, its lower bound, the last estimate (0: none yet), and whether the estimate stays
-  // above the target even at the lower bound.
+  // For display: SafeUtil, its lower bound, the last estimate (0: none yet), whether the estimate stays above the
+  // target even at the lower bound, the GID of the receiver with the longest tail (all 0: none), and what reference
+  // flows take.
   column('safeUtilGbps', 'Gbit/s on the wire', MAX_GBPS),
   column('rMinGbps', 'Gbit/s on the wire', MAX_GBPS),
   column('tailNs', 'ns', Number.MAX_VALUE),
   column('isUnmet', '0 or 1', 1),
+  ...WORST_GID_COLUMNS.map((name) => column(name, 'word of a GID', 2 ** 32 - 1)),
+  column('referenceShare', 'part of the link', 1),
   // Incremented when SafeUtil falls, so that the reference flows begin a new window (not with `paper`).
   column('falls', 'times', Number.MAX_SAFE_INTEGER),
   // Of the device only: MaxRate, and the rules that the agent needs.
@@ -48,16 +54,15 @@ export const RATE_GRANTS: readonly Column[] = [
   column('refLeast', 'messages', 2 ** 30),
   column('seed', 'number', 2 ** 32),
   column('countsLatencyOnce', '0 or 1', 1),
-  // Of the device only, written by the agent: the number of latencies measured; the estimate in ns; the part of the
-  // device's rate that the receivers allow (1: all); the weight of other hosts' READs from this one; 1 if latency
-  // applications of other hosts talk to this host, or if this host sends to one with latency applications; and the peer
-  // with the longest tail.
+  // Of the device only, written by the agent, as is the GID of the worst receiver: the number of latencies measured; the
+  // estimate in ns; the part of the device's rate that the receivers allow (1: all); the weight of READs of other hosts;
+  // 1 if latency applications talk to this host, or to a host to which it sends; and how often it measures.
   column('probes', 'messages', Number.MAX_SAFE_INTEGER),
   column('estimateNs', 'ns', Number.MAX_VALUE),
   column('receiverPart', 'part of maxGbps', 1, 1),
   column('readWeight', 'weight', MAX_WEIGHT),
   column('hasRemoteLatency', '0 or 1', 1),
-  column('worstPeer', 'peer + 1; 0: none', 2 ** 20),
+  column('probesPerS', 'messages/s', 1e9),
 ];
 
 /** Indices of the columns in a member's page. */
@@ -74,4 +79,7 @@ export const SAFE_UTIL_GBPS = columnIndex(RATE_GRANTS, 'safeUtilGbps');
 export const R_MIN_GBPS = columnIndex(RATE_GRANTS, 'rMinGbps');
 export const TAIL_NS = columnIndex(RATE_GRANTS, 'tailNs');
 export const IS_UNMET = columnIndex(RATE_GRANTS, 'isUnmet');
+/** Of the first word; the others follow. */
+export const WORST_GID = columnIndex(RATE_GRANTS, WORST_GID_COLUMNS[0]);
+export const REFERENCE_SHARE = columnIndex(RATE_GRANTS, 'referenceShare');
 export const WEIGHT_GBPS = columnIndex(RATE_GRANTS, 'weightGbps');

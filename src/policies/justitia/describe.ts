@@ -1,21 +1,13 @@
 /** The state of justitia for `inspect` and `gauges`, by context and by device. */
 import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import type { PolicyGauge, PolicyState } from '../../verbs/provider.ts';
-import {
-  IS_UNMET,
-  R_MIN_GBPS,
-  RATE_GBPS,
-  SAFE_UTIL_GBPS,
-  TAIL_NS,
-  TOKEN_BYTES,
-  UNPACED_GBPS,
-} from './columns.ts';
+import { RATE_GBPS, TOKEN_BYTES, UNPACED_GBPS } from './columns.ts';
+import { ratesText, short, stateOf, tailText } from './device-state.ts';
 import { type Kinds, LATENCY, THROUGHPUT, UNKNOWN } from './kinds.ts';
 import type { JustitiaOptions } from './options.ts';
 import type { Member } from './pacer.ts';
 
 const KINDS = ['idle', 'D', 'M', 'B'] as const;
-const short = (value: number) => `${Number(value.toPrecision(3))}`;
 
 /** The kind of a context, and what it gets; empty if it has sent nothing. */
 export function describe(
@@ -29,10 +21,7 @@ export function describe(
   const declared = qps.some(({ labels }) => labels.traffic === kind);
   const isPaced = kind !== LATENCY && grants[RATE_GBPS] < UNPACED_GBPS;
   const unit = kind === THROUGHPUT ? 'a batch' : 'a chunk';
-  const unmet =
-    grants[IS_UNMET] > 0
-      ? `; the target of ${short(targetUs)} us cannot be met: the tail is ${short(grants[TAIL_NS] / 1e3)} us at the lowest rate`
-      : '';
+  const state = stateOf(grants, targetUs * 1e3);
   return [
     {
       device: context.device,
@@ -43,19 +32,22 @@ export function describe(
         ? `${short(grants[RATE_GBPS])} Gbit/s on the wire, ${unit} of ${grants[TOKEN_BYTES]} bytes at a time`
         : 'left alone',
       why: isPaced
-        ? `SafeUtil is ${short(grants[SAFE_UTIL_GBPS])} Gbit/s, and R_min is ${short(grants[R_MIN_GBPS])}${unmet}`
+        ? ratesText(state) + tailText(state)
         : kind === LATENCY
-          ? 'latency applications are never held'
+          ? `latency applications are never held${tailText(state)}`
           : 'there is nothing to share',
     },
   ];
 }
 
 /** The gauges of a device; empty if it has no members. */
-export function gaugesOf(members: readonly Member[]): Omit<PolicyGauge, 'policy'>[] {
+export function gaugesOf(
+  members: readonly Member[],
+  { targetUs }: JustitiaOptions,
+): Omit<PolicyGauge, 'policy'>[] {
   if (members.length === 0) return [];
   const [{ context, columns }] = members;
-  const { grants } = columns;
+  const state = stateOf(columns.grants, targetUs * 1e3);
   const gauge = (name: string, unit: string, value: number) => ({
     device: context.device,
     tenant: '',
@@ -64,8 +56,9 @@ export function gaugesOf(members: readonly Member[]): Omit<PolicyGauge, 'policy'
     value,
   });
   return [
-    gauge('safeUtil', 'Gbit/s', grants[SAFE_UTIL_GBPS]),
-    gauge('rMin', 'Gbit/s', grants[R_MIN_GBPS]),
-    gauge('estimate', 'us', grants[TAIL_NS] / 1e3),
+    gauge('safeUtil', 'Gbit/s', state.safeUtilGbps),
+    gauge('rMin', 'Gbit/s', state.rMinGbps),
+    gauge('estimate', 'us', state.tailNs / 1e3),
+    gauge('referenceShare', 'of the link', state.referenceShare),
   ];
 }

@@ -20,9 +20,10 @@ import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED, passAll } from '../kit/step.ts';
 import { type WireFacts, wireBytes, wireFactsOf } from '../kit/wire.ts';
 import { mergeOptions } from '../parse-options.ts';
-import { HUNGRY_WEIGHT, IS_UNMET, LATENCY_WEIGHT, TAIL_NS, WEIGHT_GBPS } from './columns.ts';
+import { HUNGRY_WEIGHT, IS_UNMET, LATENCY_WEIGHT, WEIGHT_GBPS } from './columns.ts';
 import { Demands, weightOf } from './demands.ts';
 import { describe, gaugesOf } from './describe.ts';
+import { short, stateOf } from './device-state.ts';
 import { Kinds, LATENCY, THROUGHPUT, UNKNOWN } from './kinds.ts';
 import { FIXED, type JustitiaOptions, justitiaOptions } from './options.ts';
 import { ANNOUNCE, type Member, Pacer, PULL, READS, SAMPLE, TIMER_KINDS } from './pacer.ts';
@@ -420,9 +421,9 @@ export class Justitia implements Policy {
     const grants = members[0]?.columns.grants;
     if (grants === undefined || grants[IS_UNMET] === 0 || hasWarned) return;
     hasWarned = true;
-    const tailUs = Number((grants[TAIL_NS] / 1e3).toPrecision(3));
+    const { tailNs, worstPeer } = stateOf(grants, this.options.targetUs * 1e3);
     process.emitWarning(
-      `justitia: ${device} cannot meet a target of ${this.options.targetUs} us: at the lowest rate, the 99th percentile of the reference flows' latencies is ${tailUs} us; raise targetUs`,
+      `justitia: ${device} cannot meet a target of ${this.options.targetUs} us: at the lowest rate, the 99th percentile of the reference flow${worstPeer === null ? 's' : ` to ${worstPeer}`} is ${short(tailNs / 1e3)} us; raise targetUs`,
       { code: 'ISO_TARGET' },
     );
   }
@@ -447,9 +448,9 @@ export class Justitia implements Policy {
     return open.flatMap((member) => describe(member, this.kinds, this.options));
   }
 
-  /** SafeUtil, its lower bound and the estimate, by device. */
+  /** SafeUtil, its lower bound, the estimate and what reference flows take, by device. */
   gauges(): Omit<PolicyGauge, 'policy'>[] {
-    return this.pacers.flatMap((pacer) => gaugesOf(this.openMembers(pacer)));
+    return this.pacers.flatMap((pacer) => gaugesOf(this.openMembers(pacer), this.options));
   }
 }
 

@@ -11,9 +11,12 @@ import type {
   Ruler,
 } from '../../coordinator/ruler.ts';
 import type { ContextView } from '../../shim/policy.ts';
+import { IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import type { NicFacts } from '../../verbs/nic.ts';
 import { chunkFor } from '../kit/chunks.ts';
-import { RATE_GRANTS, RATE_REPORTS, UNPACED_GBPS } from './columns.ts';
+import { wireBytes, wireFactsOf } from '../kit/wire.ts';
+import { RATE_GRANTS, RATE_REPORTS, UNPACED_GBPS, WORST_GID_COLUMNS } from './columns.ts';
+import { type DeviceState, ratesText, tailText, worstPeerOf } from './device-state.ts';
 import { type JustitiaOptions, justitiaOptions } from './options.ts';
 
 /** The rules of one device. */
@@ -36,7 +39,12 @@ export interface RateRules {
   readonly maxMmps: number;
   /** Whether `tokenMessages` limits message-rate applications even if there are no others. */
   readonly limitsMessages: boolean;
+  /** What a message of a reference flow takes of the link. */
+  readonly referenceWireBytes: number;
 }
+
+/** Bytes of a message of a reference flow. */
+export const REFERENCE_BYTES = 10;
 
 /** MaxRate next to latency applications, as a part of the highest rate. */
 const MAX_PART = 0.97;
@@ -76,6 +84,7 @@ export function rateRulesOf(options: JustitiaOptions, nic: NicFacts | null): Rat
     maxMmps:
       options.maxMmps ?? (tokenMessages ? qpMmps : (nic?.maxMmps ?? gapMmps * (nic?.processingUnits ?? 0))),
     limitsMessages: tokenMessages !== undefined,
+    referenceWireBytes: wireBytes(wireFactsOf(nic), IBV_WR_RDMA_WRITE, REFERENCE_BYTES),
   };
 }
 
@@ -169,6 +178,12 @@ class Rates implements Decider<RateRules> {
   private wasQuiet = true;
   /** The last estimate. */
   private tailNs = 0;
+  private readonly worstGid: readonly GrantColumn[];
+  /** The words of the GID to which it belongs, and whether members have not seen them yet. */
+  private readonly worst = new Float64Array(WORST_GID_COLUMNS.length);
+  private isWorstNew = false;
+  private targetNs = 0;
+  private referenceShare = 0;
   /** The part of MaxRate that the receivers last allowed. */
   private receiverPart = 1;
   /** Whether no paced application has anything to send, so that estimates say nothing about SafeUtil. */
@@ -181,6 +196,7 @@ class Rates implements Decider<RateRules> {
     this.tokenBytes = members.grant('tokenBytes');
     this.messageBytes = members.grant('messageBytes');
     for (const { name } of RATE_GRANTS) this.device.set(name, members.grant(name));
+    this.worstGid = WORST_GID_COLUMNS.map((name) => members.grant(name));
   }
 
   private read(column: DeviceColumn): number {
@@ -207,6 +223,7 @@ class Rates implements Decider<RateRules> {
     const weight = all || 1;
     const rMinGbps = Math.min(weight / (weight + latency), this.read('receiverPart')) * maxGbps;
     this.isIdle = all === 0;
+    this.targetNs = rules.targetNs;
     this.followReceivers();
     this.adapt(rules, latency > 0 ? rMinGbps : Number.NaN, maxGbps, nowNs);
     this.write('maxGbps', maxGbps);
@@ -239,6 +256,8 @@ class Rates implements Decider<RateRules> {
       this.steppedNs = nowNs;
       this.hadLatency = false;
       this.isUnmet = false;
+      this.referenceShare = 0;
+      this.noteTail(0);
       return;
     }
     // SafeUtil begins at its lower bound, whatever was sent before.
@@ -250,12 +269,13 @@ class Rates implements Decider<RateRules> {
     if (!(nowNs >= this.steppedNs)) [this.steppedNs, this.metNs] = [nowNs, nowNs];
     const periods = Math.floor((nowNs - this.steppedNs) / refPeriodNs);
     const isStale = this.isStale(nowNs);
+    this.referenceShare = isStale ? 0 : this.measuredShare(rules);
     const estimateNs = isStale ? 0 : this.read('estimateNs');
     // Without reference flows, only the lowest rate is known to be safe.
     if (isStale) this.safeUtilGbps = rMinGbps;
     if (periods > 0) {
       this.steppedNs += periods * refPeriodNs;
-      if (estimateNs > 0) this.tailNs = estimateNs;
+      if (estimateNs > 0) this.noteTail(estimateNs);
       if (estimateNs > targetNs && !this.isIdle) this.fall(isPaper ? FALL_PAPER : FALL, rMinGbps, isPaper);
       // Without an estimate, there is no reason to believe that more is safe.
       else if (estimateNs > 0 && !this.isIdle) this.safeUtilGbps += STEP_GBPS * Math.min(periods, MAX_STEPS);
@@ -266,6 +286,24 @@ class Rates implements Decider<RateRules> {
     if (this.metNs === nowNs) this.isUnmet = false;
     // Without an estimate, it is unknown whether the target is met.
     else if (estimateNs > targetNs && nowNs - this.metNs > UNMET_PERIODS * refPeriodNs) this.isUnmet = true;
+  }
+
+  /** The part of the link that reference flows take. */
+  private measuredShare({ referenceWireBytes, maxGbps }: RateRules): number {
+    const gbps = this.read('probesPerS') * referenceWireBytes * 8e-9;
+    return gbps === 0 ? 0 : gbps / (this.members.linkGbps || maxGbps || Number.POSITIVE_INFINITY);
+  }
+
+  /** Keeps an estimate for display, with its receiver. @param tailNs 0: none */
+  private noteTail(tailNs: number): void {
+    const { worst, worstGid, members } = this;
+    this.tailNs = tailNs;
+    for (let i = 0; i < worst.length; i++) {
+      const word = tailNs > 0 ? worstGid[i].of(members.device) : 0;
+      if (word === worst[i]) continue;
+      worst[i] = word;
+      this.isWorstNew = true;
+    }
   }
 
   /** Whether the agent has measured no latency for STALE_NS. */
@@ -314,19 +352,26 @@ class Rates implements Decider<RateRules> {
       const hasNewToken = this.tokenBytes.set(member, tokenBytes);
       const hasNewPrice = this.messageBytes.set(member, messageBytes);
       for (const [column, value] of shown) column.set(member, value);
+      if (isNews || this.isWorstNew) this.nameWorst(member);
       if (isNews || hasNewToken || hasNewPrice) changed(member);
     }
+    this.isWorstNew = false;
+  }
+
+  private nameWorst(member: number): void {
+    for (let i = 0; i < this.worst.length; i++) this.worstGid[i].set(member, this.worst[i]);
   }
 
   /** The state of the device as members see it. */
   private shown(weightGbps: number): [GrantColumn, number][] {
-    const { device, safeUtilGbps, isUnmet } = this;
+    const { device, safeUtilGbps, isUnmet, referenceShare } = this;
     return [
       [device.get('weightGbps')!, weightGbps],
       [device.get('safeUtilGbps')!, safeUtilGbps],
       [device.get('rMinGbps')!, this.read('rMinGbps')],
       [device.get('tailNs')!, this.tailNs],
       [device.get('isUnmet')!, isUnmet ? 1 : 0],
+      [device.get('referenceShare')!, referenceShare],
     ];
   }
 
@@ -344,12 +389,24 @@ class Rates implements Decider<RateRules> {
       latency += this.demand.latencyOf.of(member);
     }
     if (rateGbps === 0 && latency === 0) return {};
+    const { state } = this;
+    const isPaced = rateGbps > 0 && rateGbps < UNPACED_GBPS;
     return {
-      ...(rateGbps > 0 && rateGbps < UNPACED_GBPS && { rateGbps }),
-      safeUtilGbps: this.safeUtilGbps,
-      rMinGbps: this.read('rMinGbps'),
-      estimateUs: this.tailNs / 1e3,
+      ...(isPaced && { rateGbps }),
+      why: ratesText(state) + tailText(state),
+      safeUtilGbps: state.safeUtilGbps,
+      rMinGbps: state.rMinGbps,
+      estimateUs: state.tailNs / 1e3,
+      ...(state.worstPeer !== null && { worstPeer: state.worstPeer }),
+      referenceShare: state.referenceShare,
     };
+  }
+
+  private get state(): DeviceState {
+    const { safeUtilGbps, targetNs, tailNs, isUnmet, worst, referenceShare } = this;
+    const worstPeer = worstPeerOf(worst, 0);
+    const rMinGbps = this.read('rMinGbps');
+    return { safeUtilGbps, rMinGbps, targetNs, tailNs, isUnmet, worstPeer, referenceShare };
   }
 }
 

@@ -8,8 +8,10 @@ import type { GrantColumn, MembersView, ReportColumn } from '../../coordinator/r
 import { tenantId } from '../../coordinator/tenants.ts';
 import { gidFromWords } from '../../verbs/gid.ts';
 import { TailEstimator } from '../kit/tail-estimator.ts';
-import { MAX_WEIGHT } from './columns.ts';
-import { rates } from './rates.ts';
+import { MAX_WEIGHT, WORST_GID_COLUMNS } from './columns.ts';
+import { isActive, newPeer, noUpdate, type Peer } from './peer.ts';
+import { ProbeRate } from './probe-rate.ts';
+import { REFERENCE_BYTES, rates } from './rates.ts';
 import {
   DEMAND,
   numberAfter,
@@ -20,8 +22,6 @@ import {
   writeUpdate,
 } from './updates.ts';
 
-/** Bytes of a message of a reference flow. */
-const REFERENCE_BYTES = 10;
 /** The part by which the time between two messages varies, so that they do not fall into step with other traffic. */
 const JITTER = 0.25;
 /**
@@ -31,6 +31,10 @@ const JITTER = 0.25;
 const BUSY_PART = 1 / 8;
 /** The part of messages whose latency may be above the target. */
 const LATE_PART = 0.01;
+/** How often they are sent is measured over this many RefPeriods. */
+const RATE_PERIODS = 50;
+/** The words of a GID that stands for none. */
+const NO_GID = [0, 0, 0, 0];
 /** Updates are repeated at this interval, then at ever longer ones. */
 const RETRY_NS = 1e6;
 const MAX_RETRY_NS = 1e8;
@@ -55,38 +59,6 @@ interface Flow {
   hasLatency: boolean;
 }
 
-/** Another host. */
-interface Peer {
-  isUp: boolean;
-  /** The demand of this host at the peer, as last sent, and that of the peer at this host, as last received. */
-  sent: Update;
-  heard: Update;
-  /** The shares that this host allows the peer, as last sent, and those that the peer allows, as last received. */
-  allowed: Update;
-  allows: Update;
-  /** The estimator of the reference flow; null: there is no flow. */
-  tail: TailEstimator | null;
-  /** The number of its samples that were above the target, and the last sample. */
-  late: number;
-  lastNs: number;
-  // Sums over the flows to this peer.
-  sends: number;
-  reads: number;
-  hasLatency: boolean;
-}
-
-const noUpdate = (kind: number): Update => ({
-  kind,
-  number: 0,
-  confirmed: 0,
-  hasLatency: false,
-  first: 0,
-  second: 0,
-});
-
-/** Whether a peer sends here, or READs from here. */
-const isActive = ({ heard }: Peer) => heard.first > 0 || heard.second > 0;
-
 /** The agent of justitia: its reference flows, and the updates of receivers. */
 export class ReferenceFlows implements Agent {
   private readonly flows = new Map<number, Map<string, Flow>>();
@@ -105,6 +77,7 @@ export class ReferenceFlows implements Agent {
   /** The state of the random numbers for the jitter; null: the seed is not known yet. */
   private random: number | null = null;
   private falls = 0;
+  private readonly rate = new ProbeRate();
 
   onStart(out: AgentActions): void {
     this.members = out.members(rates);
@@ -162,26 +135,14 @@ export class ReferenceFlows implements Agent {
   private find(flow: Flow, out: AgentActions): void {
     if (out.gids.includes(flow.gid)) return;
     flow.peer = out.peerAt(flow.gid, flow.fromGid);
-    if (flow.peer >= 0) this.peerOf(flow.peer);
+    if (flow.peer >= 0) this.peerOf(flow.peer, out);
     else this.retrySoon(out);
   }
 
-  private peerOf(number: number): Peer {
+  private peerOf(number: number, out: AgentActions): Peer {
     const known = this.peers[number];
     if (known !== undefined) return known;
-    const peer: Peer = {
-      isUp: false,
-      sent: noUpdate(DEMAND),
-      heard: noUpdate(DEMAND),
-      allowed: noUpdate(SHARES),
-      allows: noUpdate(SHARES),
-      tail: null,
-      late: 0,
-      lastNs: 0,
-      sends: 0,
-      reads: 0,
-      hasLatency: false,
-    };
+    const peer = newPeer(out.gidOf(number));
     this.peers[number] = peer;
     return peer;
   }
@@ -330,6 +291,7 @@ export class ReferenceFlows implements Agent {
       return;
     }
     peer.tail = null;
+    if (!this.peers.some((one) => one?.tail)) this.rate.clear();
     this.estimate();
   }
 
@@ -360,6 +322,7 @@ export class ReferenceFlows implements Agent {
     peer.tail.add(latencyNs);
     if (latencyNs > 0) peer.lastNs = latencyNs;
     this.write('probes', this.read('probes') + 1);
+    this.rate.add(out.nowNs, RATE_PERIODS * this.read('refPeriodNs'));
     // A lost message took too long.
     if (!(latencyNs <= this.read('targetNs'))) peer.late++;
     this.estimate();
@@ -380,11 +343,13 @@ export class ReferenceFlows implements Agent {
       if (ns > worstNs) [worst, worstNs] = [number, ns];
     }
     this.write('estimateNs', worstNs);
-    this.write('worstPeer', worst + 1);
+    this.write('probesPerS', this.rate.perS);
+    const words = this.peers[worst]?.gidWords ?? NO_GID;
+    for (let i = 0; i < words.length; i++) this.write(WORST_GID_COLUMNS[i], words[i]);
   }
 
   onPeer(number: number, change: 'up' | 'down', out: AgentActions): void {
-    const peer = this.peerOf(number);
+    const peer = this.peerOf(number, out);
     peer.isUp = change === 'up';
     if (!peer.isUp) {
       // When the peer comes back, it may be a new agent. Until then, this host relies on its own rule.
@@ -406,7 +371,7 @@ export class ReferenceFlows implements Agent {
   onMessage(number: number, words: Float64Array, out: AgentActions): void {
     const { update } = this;
     if (!readUpdate(words, update)) return;
-    const peer = this.peerOf(number);
+    const peer = this.peerOf(number, out);
     const [known, own] = update.kind === DEMAND ? [peer.heard, peer.allowed] : [peer.allows, peer.sent];
     if (update.confirmed === own.number) own.confirmed = own.number;
     if (update.number === known.number) {
@@ -453,7 +418,7 @@ export class ReferenceFlows implements Agent {
         // The agent of a host that has restarted has another address.
         flow.peer = out.peerAt(flow.gid, flow.fromGid);
         isOpen = true;
-        if (flow.peer >= 0) this.peerOf(flow.peer);
+        if (flow.peer >= 0) this.peerOf(flow.peer, out);
       }
     }
     this.sum(out);

@@ -3,11 +3,11 @@ import type { AgentActions } from '../../../src/coordinator/agent.ts';
 import { Coordinator } from '../../../src/coordinator/coordinator.ts';
 import type { MemberPage } from '../../../src/coordinator/member-table.ts';
 import { columnIndex } from '../../../src/coordinator/ruler.ts';
-import { RATE_REPORTS } from '../../../src/policies/justitia/columns.ts';
+import { RATE_REPORTS, WORST_GID_COLUMNS } from '../../../src/policies/justitia/columns.ts';
 import { type JustitiaOptions, justitiaOptions } from '../../../src/policies/justitia/options.ts';
 import { rateRulesOf, rates } from '../../../src/policies/justitia/rates.ts';
 import { ReferenceFlows } from '../../../src/policies/justitia/reference-flows.ts';
-import { gidToWords } from '../../../src/verbs/gid.ts';
+import { gidFromWords, gidToWords } from '../../../src/verbs/gid.ts';
 
 export const LINK_GBPS = 100;
 export const gidOf = (host: number) => `::ffff:10.0.0.${host + 1}`;
@@ -59,6 +59,7 @@ export class Host {
         if (peer >= 0) network.greet(number, peer);
         return peer;
       },
+      gidOf,
       send: (peer, words) => {
         this.sent++;
         network.send(number, peer, Float64Array.from(words));
@@ -118,6 +119,14 @@ export class Host {
   shown(column: string): number {
     const view = this.coordinator.membersOf(rates);
     return view.grant(column).of(view.device);
+  }
+
+  /** The GID of the worst receiver. */
+  get worstPeer(): string | null {
+    return gidFromWords(
+      WORST_GID_COLUMNS.map((name) => this.shown(name)),
+      0,
+    );
   }
 
   setPeer(peer: number, change: 'up' | 'down'): void {

@@ -3,9 +3,15 @@ import { describe, expect, test } from 'vitest';
 import { Coordinator } from '../../../src/coordinator/coordinator.ts';
 import type { MemberPage } from '../../../src/coordinator/member-table.ts';
 import { columnIndex } from '../../../src/coordinator/ruler.ts';
-import { RATE_GRANTS, RATE_REPORTS, UNPACED_GBPS } from '../../../src/policies/justitia/columns.ts';
+import {
+  RATE_GRANTS,
+  RATE_REPORTS,
+  UNPACED_GBPS,
+  WORST_GID_COLUMNS,
+} from '../../../src/policies/justitia/columns.ts';
 import { type JustitiaOptions, justitiaOptions } from '../../../src/policies/justitia/options.ts';
 import { type RateRules, rateRulesOf, rates } from '../../../src/policies/justitia/rates.ts';
+import { gidToWords } from '../../../src/verbs/gid.ts';
 
 const LINK_GBPS = 100;
 /** MaxRate next to latency applications. */
@@ -225,10 +231,10 @@ describe('SafeUtil', () => {
   function mixed(options: Options = {}) {
     const one = device(options);
     const b = one.join(B());
-    one.join(L());
+    const latency = one.join(L());
     one.decide(1000);
     const safeUtil = () => granted(b, 'safeUtilGbps');
-    return { ...one, b, safeUtil, rMin: granted(b, 'rMinGbps') };
+    return { ...one, b, latency, safeUtil, rMin: granted(b, 'rMinGbps') };
   }
 
   test('rises by 8 Mbit/s a period on an estimate below the target, and on nothing else', () => {
@@ -241,6 +247,31 @@ describe('SafeUtil', () => {
     agent('estimateNs', 0);
     pass(100);
     expect(safeUtil()).toBeCloseTo(rMin + 100 * STEP_GBPS, 9);
+  });
+
+  test('people see the worst receiver and what reference flows take, until the last latency application leaves', () => {
+    const { agent, pass, coordinator, decide, b, latency, join } = mixed();
+    const GID = '::ffff:10.0.0.3';
+    const described = () => coordinator.describe(rates, b.row);
+    expect(described()).not.toHaveProperty('worstPeer');
+    agent('estimateNs', 1500);
+    agent('probesPerS', 50_000);
+    for (const [i, word] of gidToWords(GID).entries()) agent(WORST_GID_COLUMNS[i], word);
+    pass(1);
+    // 10 bytes, with the headers of a WRITE.
+    const referenceShare = (50_000 * (10 + 82 + 16) * 8e-9) / LINK_GBPS;
+    expect(described()).toMatchObject({ worstPeer: GID, estimateUs: 1.5, referenceShare });
+    const says = `SafeUtil is 48.5 Gbit/s, and R_min is 48.5; the longest tail is 1.5 us to ${GID}; reference flows take 0.0432 % of the link`;
+    expect(described().why).toBe(says);
+    // A member that comes later sees it, too.
+    const late = join(B());
+    decide();
+    const words = (page: MemberPage) => WORST_GID_COLUMNS.map((name) => granted(page, name));
+    expect([words(b), words(late)]).toEqual([gidToWords(GID), gidToWords(GID)]);
+    say(latency, { latencyWeight: 0 });
+    decide();
+    expect(described()).not.toHaveProperty('worstPeer');
+    expect([described().referenceShare, ...words(late)]).toEqual([0, 0, 0, 0, 0]);
   });
 
   test('returns to R_min when the reference flows have been silent for 100 ms', () => {

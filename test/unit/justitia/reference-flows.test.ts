@@ -282,13 +282,30 @@ describe('reference flows', () => {
     probe(1, 1500, 199);
     expect(a.shown('estimateNs')).toBe(0);
     probe(1, 1500, 1);
-    expect([a.shown('estimateNs'), a.shown('worstPeer')]).toEqual([1500, 2]);
+    expect([a.shown('estimateNs'), a.worstPeer]).toEqual([1500, gidOf(1)]);
     probe(2, 1400, 198);
     probe(2, 3000, 3);
-    expect([a.shown('estimateNs'), a.shown('worstPeer')]).toEqual([3000, 3]);
+    expect([a.shown('estimateNs'), a.worstPeer]).toEqual([3000, gidOf(2)]);
     // A peer without a flow has no say.
     probe(0, 9000, 500);
     expect(a.shown('estimateNs')).toBe(3000);
+  });
+
+  test('how often reference flows send is measured, and is 0 without any', () => {
+    const network = new Network(3);
+    const [a] = network.hosts;
+    const pages = [1, 2].map((peer) => {
+      a.setPeer(peer, 'up');
+      return a.latency(peer);
+    });
+    for (let i = 1; i <= 400; i++) {
+      network.nowNs += 20_000;
+      for (const peer of i <= 200 ? [1, 2] : [1]) a.agent.onProbe(peer, 1500, a.out);
+      if (i === 200) expect(a.shown('probesPerS')).toBeCloseTo(100_000, -4);
+    }
+    expect(a.shown('probesPerS')).toBeCloseTo(50_000, -3);
+    for (const [i, page] of pages.entries()) a.tell(page, i + 1, {});
+    expect(a.shown('probesPerS')).toBe(0);
   });
 
   test('a tail that is certain to be too long counts before there are 200 samples; lost messages were too late', () => {

@@ -1,0 +1,55 @@
+/** What the agent of justitia keeps of another host. */
+import { gidToWords } from '../../verbs/gid.ts';
+import type { TailEstimator } from '../kit/tail-estimator.ts';
+import { DEMAND, SHARES, type Update } from './updates.ts';
+
+/** Another host. */
+export interface Peer {
+  /** Its GID (gidToWords). */
+  readonly gidWords: readonly number[];
+  isUp: boolean;
+  /** The demand of this host at the peer, as last sent, and that of the peer at this host, as last received. */
+  sent: Update;
+  heard: Update;
+  /** The shares that this host allows the peer, as last sent, and those that the peer allows, as last received. */
+  allowed: Update;
+  allows: Update;
+  /** The estimator of the reference flow; null: there is no flow. */
+  tail: TailEstimator | null;
+  /** The number of its samples that were above the target, and the last sample. */
+  late: number;
+  lastNs: number;
+  // Sums over the flows to this peer.
+  sends: number;
+  reads: number;
+  hasLatency: boolean;
+}
+
+/** An update that has not been sent. */
+export const noUpdate = (kind: number): Update => ({
+  kind,
+  number: 0,
+  confirmed: 0,
+  hasLatency: false,
+  first: 0,
+  second: 0,
+});
+
+/** Whether a peer sends here, or READs from here. */
+export const isActive = ({ heard }: Peer) => heard.first > 0 || heard.second > 0;
+
+/** A host of which nothing is known but its GID. */
+export const newPeer = (gid: string): Peer => ({
+  gidWords: gidToWords(gid),
+  isUp: false,
+  sent: noUpdate(DEMAND),
+  heard: noUpdate(DEMAND),
+  allowed: noUpdate(SHARES),
+  allows: noUpdate(SHARES),
+  tail: null,
+  late: 0,
+  lastNs: 0,
+  sends: 0,
+  reads: 0,
+  hasLatency: false,
+});
