@@ -108,6 +108,7 @@ const tenantRow = z
     /** Whether its large messages are split, and how many of its queue pairs may send at the same time; 0: all. */
     split: z.boolean(),
     qNumAllow: z.number(),
+    referenceShare: z.number(),
   })
   .catchall(z.union([z.number(), z.string(), z.boolean()]).nullable());
 

@@ -17,7 +17,15 @@ export interface ShownSeat {
 }
 
 /** Where no ruler says anything of a tenant. */
-export const NOTHING_SAID = { class: 'idle', why: '', wireGbps: 0, rateGbps: 0, split: false, qNumAllow: 0 };
+export const NOTHING_SAID = {
+  class: 'idle',
+  why: '',
+  wireGbps: 0,
+  rateGbps: 0,
+  split: false,
+  qNumAllow: 0,
+  referenceShare: 0,
+};
 
 interface ShownTenant {
   readonly name: string;

@@ -45,6 +45,7 @@ test('each answer has only the current tenants, not those of the previous answer
     rateGbps: 8,
     split: true,
     qNumAllow: 0,
+    referenceShare: 0.0004,
   };
   let rows: TenantRow[] = [row];
   const metrics = new Metrics(prometheus, '1', {
@@ -65,6 +66,7 @@ test('each answer has only the current tenants, not those of the previous answer
     'contexts 1',
     'processes 2',
     'isolated 1',
+    'reference_flows_ratio 0.0004',
     'max_queue_pairs 9',
   ]);
   rows = [];

@@ -29,6 +29,7 @@ const row = (tenant: string, more: Partial<TopRow> = {}): TopRow => ({
   rateGbps: 50,
   split: false,
   qNumAllow: 0,
+  referenceShare: 0,
   sentGbps: null,
   requestsPerS: null,
   ...more,

@@ -163,6 +163,8 @@ describe('messages', () => {
     const { out } = agents[0];
     const peer = peerOf(0, 1);
     expect(out.peerAt('::ffff:10.0.0.99', gidOf(0))).toBe(-1);
+    expect(out.gidOf(peer)).toBe(gidOf(1));
+    expect(() => out.gidOf(7)).toThrow('there is no peer 7');
     expect(() => out.send(peer, new Float64Array(MAX_MESSAGE_WORDS + 1))).toThrow('at most 100 words');
     expect(() => out.send(7, [])).toThrow('there is no peer 7: use a number that peerAt() or onPeer() gave');
     expect(() => out.probe(-1, 8)).toThrow('there is no peer -1');

@@ -47,6 +47,11 @@ const GAUGES: readonly (readonly [name: string, help: string, value: (row: Tenan
   ['contexts', 'Contexts that its programs have open', (row) => row.contexts],
   ['processes', 'Its processes', (row) => row.processes],
   ['isolated', '1 if its large messages are split and wait', (row) => (row.split ? 1 : 0)],
+  [
+    'reference_flows_ratio',
+    'Part of the link that the reference flows of its device take, with headers; absent if there are none',
+    (row) => row.referenceShare || null,
+  ],
   ['max_queue_pairs', 'Limit on its queue pairs; absent if there is none', (row) => row.maxQps],
   ['max_requests_per_second', 'Limit on its requests; absent if there is none', (row) => row.maxRequestsPerS],
 ];

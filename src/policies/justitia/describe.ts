@@ -59,6 +59,6 @@ export function gaugesOf(
     gauge('safeUtil', 'Gbit/s', state.safeUtilGbps),
     gauge('rMin', 'Gbit/s', state.rMinGbps),
     gauge('estimate', 'us', state.tailNs / 1e3),
-    gauge('referenceShare', 'of the link', state.referenceShare),
+    gauge('referenceShare', '% of the link', 100 * state.referenceShare),
   ];
 }
