@@ -6,16 +6,21 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import pino from 'pino';
 import { afterEach, expect, test, vi } from 'vitest';
-import type { Agent, AgentActions, AgentLine } from '../../src/coordinator/agent.ts';
+import type { Agent, AgentActions, AgentKind, AgentLine } from '../../src/coordinator/agent.ts';
 import type { MemberPage } from '../../src/coordinator/member-table.ts';
 import { DaemonAgents } from '../../src/daemon/agents.ts';
 import { DaemonClient } from '../../src/daemon/client/client.ts';
-import { Host } from '../../src/daemon/host.ts';
+import { Host, type Ruling } from '../../src/daemon/host.ts';
 import { encodeWords, frame, VERSION } from '../../src/daemon/protocol.ts';
 import { identify } from '../../src/daemon/rules.ts';
 import { Server } from '../../src/daemon/server.ts';
+import { LATENCY_WEIGHT } from '../../src/policies/justitia/columns.ts';
+import { justitiaOptions } from '../../src/policies/justitia/options.ts';
+import { rateRulesOf, rates } from '../../src/policies/justitia/rates.ts';
+import { referenceFlows } from '../../src/policies/justitia/reference-flows.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { NoResourcesError } from '../../src/verbs/errors.ts';
+import { gidToWords } from '../../src/verbs/gid.ts';
 import type { Provider } from '../../src/verbs/provider.ts';
 import { granted, RULINGS } from '../support/columns.ts';
 import { reason } from './rig.ts';
@@ -50,26 +55,30 @@ class Doubling implements Agent {
   }
 }
 
-function daemon(change: (provider: Provider) => Provider = (provider) => provider) {
+function daemon(
+  change: (provider: Provider) => Provider = (provider) => provider,
+  more: { readonly kinds?: readonly AgentKind[]; readonly rulings?: readonly Ruling[] } = {},
+) {
   const path = mkdtempSync(join(tmpdir(), 'isoverbs-agents-'));
   const socket = join(path, 's');
   const lines: string[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
   const nowNs = () => performance.now() * 1e6;
-  const provider = change(createFabric({ hosts: 2 }).provider);
+  const fabric = createFabric({ hosts: 2 });
+  const provider = change(fabric.provider);
   const made: Doubling[] = [];
   const create = () => {
     made.push(new Doubling());
     return made[made.length - 1];
   };
   const host: Host = new Host({
-    rulings: RULINGS,
+    rulings: more.rulings ?? RULINGS,
     linkGbps: () => 100,
     left: (device, row) => agents.left(device, row),
     decided: (device) => agents.decided(device),
   });
   const agents: DaemonAgents = new DaemonAgents({
-    ...{ kinds: [{ name: 'doubling', create }], host, log, nowNs },
+    ...{ kinds: more.kinds ?? [{ name: 'doubling', create }], host, log, nowNs },
     devices: ['sim0', 'sim1'],
     providerOf: () => provider,
     requestPass: () => server.requestPass(),
@@ -85,16 +94,16 @@ function daemon(change: (provider: Provider) => Provider = (provider) => provide
     () => server.close(),
     () => agents.close(),
   );
-  return { socket, server, lines, made };
+  return { socket, server, host, fabric, lines, made };
 }
 
 /** A context of a client, with a line that notes what it hears. */
-function context(socket: string, agent = 'doubling') {
+function context(socket: string, agent = 'doubling', device = 'sim0') {
   const reports: string[] = [];
   const report = (line: string) => void reports.push(line);
   const client = new DaemonClient({ socket, hello: { tenant: 'a' }, standalone: {}, report });
   cleanUp.push(() => client.close());
-  const coordinator = client.coordinator('sim0');
+  const coordinator = client.coordinator(device);
   const page = coordinator.join('') as MemberPage;
   const told: number[][] = [];
   const ups: AgentLine[] = [];
@@ -244,6 +253,31 @@ test('hostile words end the connection of whoever sends them, and nothing else',
   odd.destroy();
   expect(made[0].told).toEqual(['0: 21']);
   expect(granted(honest.page, 'split')).toBe(0);
+});
+
+test('under justitia, the tenants of the daemon name the receiver with the longest tail', async () => {
+  const { socket, host, fabric } = daemon(undefined, {
+    kinds: [referenceFlows],
+    rulings: [{ ruler: rates, rules: rateRulesOf(justitiaOptions.parse({}), null), isNamed: true }],
+  });
+  const [one, other] = ['sim0', 'sim1'].map((device) => context(socket, 'justitia', device));
+  await until(() => expect([...one.ups, ...other.ups]).toHaveLength(2));
+  const [gid, peer] = ['::ffff:10.0.0.1', '::ffff:10.0.0.2'];
+  // The agent of the other device starts with the first message on its line.
+  other.ups[0].tell([]);
+  one.page.columns(rates).reports[LATENCY_WEIGHT] = 1;
+  one.ups[0].tell([...gidToWords(peer), ...gidToWords(gid), 0, 0, 1]);
+  const soon = { timeout: 10_000, interval: 2 };
+  await vi.waitFor(async () => {
+    // In virtual time, nothing else goes on that would let the reference flow's timers fire.
+    await fabric.advance(1e5);
+    const row = host.tenants().find(({ device }) => device === 'sim0');
+    expect(row).toMatchObject({
+      worstPeer: peer,
+      why: expect.stringContaining(`to ${peer}; reference flows take`),
+    });
+    expect(row!.referenceShare).toBeGreaterThan(0);
+  }, soon);
 });
 
 test.skipIf(reason !== '')(

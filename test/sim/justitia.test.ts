@@ -71,6 +71,16 @@ describe('without latency applications', () => {
   });
 });
 
+test('the state names the receiver with the longest tail, and what reference flows take of the link', async () => {
+  const result = await run([B, D], { duration: '8ms', policy: PINNED });
+  const says =
+    /the longest tail is [\d.]+ us to ::ffff:10\.0\.0\.2; reference flows take 0\.04\d* % of the link$/;
+  const states = result.policyStates!.filter(({ device }) => device === 'sim0');
+  expect(states.map(({ kind }) => kind).sort()).toEqual(['B', 'D']);
+  for (const { why } of states) expect(why).toMatch(says);
+  expect(gauge(result, 'referenceShare').at(-1)).toBeCloseTo(0.043, 3);
+});
+
 describe('outages', () => {
   const apps = [`${B},name=a`, `${B},name=b`, D];
   const total = (result: MixResult, from: number, to = POINTS) =>
