@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { parsePolicies } from '../config.ts';
 import { Coordinator } from '../coordinator/coordinator.ts';
 import { parseRules } from '../coordinator/device-rules.ts';
-import type { Ruling } from '../daemon/host.ts';
+import type { Ruling } from '../daemon/devices.ts';
 import { isModuleName, partsOfModule, policyInterceptors } from '../drivers/index.ts';
 import { type AgentKind, policies, type Ruler } from '../policies/index.ts';
 import { convertQuantities, currentOptions } from '../policies/parse-options.ts';

@@ -6,7 +6,7 @@ import { ConfigError } from '../verbs/errors.ts';
 import { type Column, namesOf, type Ruler } from './ruler.ts';
 
 /** What the layout needs of a ruler. */
-export type Columned = Pick<Ruler, 'name' | 'reports' | 'grants' | 'byMembers'>;
+export type Columned = Pick<Ruler, 'name' | 'reports' | 'grants' | 'byMembers' | 'isForBusy'>;
 
 /** The place of a ruler's columns in a row. */
 export interface Place extends Columned {
@@ -77,8 +77,8 @@ export class Layout {
       );
     }
     const { index, reportsAt, grantsAt } = position;
-    const { byMembers = false } = ruler;
-    const place = { name, reports, grants, byMembers, reportsAt, grantsAt, mark: 1 << index };
+    const { byMembers = false, isForBusy = false } = ruler;
+    const place = { name, reports, grants, byMembers, isForBusy, reportsAt, grantsAt, mark: 1 << index };
     this.byName.set(name, place);
     return place;
   }

@@ -3,6 +3,7 @@
  * rules that turn one into the other. The coordinator knows no ruler by name (layout.ts lays out their columns).
  */
 import { InvalidArgumentError } from '../verbs/errors.ts';
+import type { Columned } from './layout.ts';
 import type { Tenants } from './tenants.ts';
 
 /** A number that a member shares with the coordinator. */
@@ -21,6 +22,8 @@ export interface Column {
    * default.
    */
   readonly alone?: number;
+  /** Of a grant: its value once the daemon has gone. Absent: the last value stays in force. */
+  readonly orphaned?: number;
 }
 
 /** A schema of zod, or any object that validates in the same way. */
@@ -54,6 +57,11 @@ export interface Ruler<Rules = unknown> {
    * and grants nothing to members of other processes (`MembersView.isRemote`). Default false.
    */
   readonly byMembers?: boolean;
+  /**
+   * Whether it decides only in a daemon in busy mode, and there in every pass. What members report to it causes no
+   * decision of other rulers. Default false.
+   */
+  readonly isForBusy?: boolean;
   /** Begins at a device: binds columns by name, once. The result may keep state. */
   begin(members: MembersView): Decider<Rules>;
 }
@@ -103,9 +111,9 @@ export interface MembersView {
    */
   readonly device: number;
   /** Binds a column of reports: of this ruler, or of another one. @throws InvalidArgumentError for an unknown name */
-  report(column: string, ruler?: Pick<Ruler, 'name' | 'reports' | 'grants' | 'byMembers'>): ReportColumn;
+  report(column: string, ruler?: Columned): ReportColumn;
   /** Binds a column of grants: of this ruler, or of another one. @throws InvalidArgumentError for an unknown name */
-  grant(column: string, ruler?: Pick<Ruler, 'name' | 'reports' | 'grants' | 'byMembers'>): GrantColumn;
+  grant(column: string, ruler?: Columned): GrantColumn;
   /** The rate of the device's link in Gbit/s; 0: unknown. */
   readonly linkGbps: number;
   /**

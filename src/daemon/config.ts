@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { ConfigError } from '../verbs/errors.ts';
 import { isGroup, isWeight, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { DEFAULT_LIMITS } from './admission.ts';
+import { MAX_CPUS } from './busy-cpu.ts';
 import { fleetSchema } from './fleet/config.ts';
 
 const above0 = z.number().positive();
@@ -44,6 +45,13 @@ export const daemonSchema = z.strictObject({
   /** ID of the group whose members may change what tenants get. */
   group: id.optional(),
   policy: z.string().default(''),
+  /** The CPU of busy mode, in which the daemon never sleeps while it has clients. Absent: no busy mode. */
+  busy: z
+    .number()
+    .int()
+    .min(0)
+    .max(MAX_CPUS - 1)
+    .optional(),
   /** Where Prometheus can fetch metrics: PORT, or ADDRESS:PORT on the loopback interface. */
   metrics: z.union([z.number().int(), z.string()]).transform(String).optional(),
   /**

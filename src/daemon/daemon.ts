@@ -8,9 +8,11 @@ import { ConfigError, NoDeviceError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { ClientLimits } from './admission.ts';
 import { DaemonAgents, FailureLog } from './agents.ts';
+import { pinTo } from './busy-cpu.ts';
 import type { DaemonConfig } from './config.ts';
+import type { Ruling } from './devices.ts';
 import { Fleet } from './fleet/fleet.ts';
-import { Host, type Ruling } from './host.ts';
+import { Host } from './host.ts';
 import type { PeerCredentials } from './ipc/index.ts';
 import { processState } from './liveness.ts';
 import type { MetricsSource } from './metrics/metrics.ts';
@@ -170,6 +172,7 @@ export class Daemon {
       host,
       agents: this.agents,
       policy: config.policy,
+      isBusy: config.busy !== undefined,
       log,
       identify: (credentials, hello) => this.identify(credentials, hello),
       maySet: (credentials) => this.maySet(credentials),
@@ -192,9 +195,13 @@ export class Daemon {
     return { ...limits, clients, reserved };
   }
 
-  /** @throws ConfigError, ConnectionError, InvalidArgumentError if the socket cannot be created */
+  /**
+   * @throws ConfigError, ConnectionError, InvalidArgumentError if the socket cannot be created; ConfigError,
+   * UnsupportedError if the thread cannot be pinned to the CPU of busy mode
+   */
   listen(): void {
     const { socket } = this.options;
+    if (this.config.busy !== undefined) pinTo(this.config.busy);
     makeFolder(dirname(socket));
     requireOwnFolder(dirname(socket));
     this.server.listen();

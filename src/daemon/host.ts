@@ -11,20 +11,14 @@ import { limits } from '../coordinator/limits.ts';
 import * as M from '../coordinator/member-table.ts';
 import type { Description, Ruler } from '../coordinator/ruler.ts';
 import { NoDeviceError } from '../verbs/errors.ts';
+import type { Device, Ruling, Seat, Tenant } from './devices.ts';
 import { type ProcessState, SILENT_NS } from './liveness.ts';
 import { type PageShape, type Pages, pageShapeOf, rowAt, SEATS_PER_CLIENT } from './pages.ts';
 import type { GivenLabels, TenantRow } from './protocol.ts';
 import type { Identity } from './rules.ts';
 import { SeatTable } from './seat-table.ts';
-import { NOTHING_SAID, rowOf, type ShownSeat, updateTotal } from './tenant-rows.ts';
-import {
-  declare,
-  givenLabels,
-  type Setting,
-  settingsOf,
-  type TenantSettings,
-  UNSET,
-} from './tenant-settings.ts';
+import { NOTHING_SAID, rowOf, updateTotal } from './tenant-rows.ts';
+import { declare, givenLabels, type Setting, settingsOf, UNSET } from './tenant-settings.ts';
 import { type Total, Totals } from './totals.ts';
 
 /**
@@ -36,55 +30,6 @@ const FULL_READ_NS = SILENT_NS / 3;
 const MAX_SETTINGS = 4096;
 /** Keeps a tenant that opens context after context from taking all seats. */
 const MAX_SEATS_PER_TENANT = 1024;
-
-/** A context of a client at one device. */
-interface Seat extends ShownSeat {
-  readonly client: Client;
-  readonly seatNumber: number;
-  readonly device: Device;
-  readonly tenant: Tenant;
-  /** The tenant that the program named; '' if it named none. */
-  readonly declaredTenant: string;
-  readonly page: M.MemberPage;
-  /** Whether the client has received the labels of the context, so that it must hear of changes. */
-  hasLabels: boolean;
-}
-
-/** A tenant with contexts at a device. */
-interface Tenant {
-  readonly name: string;
-  readonly seats: Set<Seat>;
-  readonly total: Total;
-  /** As the rules or an operator have set them. */
-  settings: TenantSettings;
-}
-
-/** A ruler that decides for the devices of a host, with its rules. */
-export interface Ruling {
-  readonly ruler: Ruler;
-  readonly rules: unknown;
-  /** Whether it belongs to the daemon's policy, so that it has the last word on a tenant. Default false. */
-  readonly isNamed?: boolean;
-}
-
-interface Device {
-  readonly name: string;
-  readonly coordinator: Coordinator;
-  /** By row of the member. */
-  readonly seats: (Seat | undefined)[];
-  readonly seatTable: SeatTable;
-  readonly tenants: Map<string, Tenant>;
-  /** Tenants that have limits. */
-  readonly limitedTenants: Set<Tenant>;
-  /** Tenants whose contexts came or went since the last pass, whose settings must be derived again. */
-  readonly changedTenants: Set<Tenant>;
-  /** Whether something has changed since the last pass. */
-  isDirty: boolean;
-  /** When all seats were last read. */
-  fullReadNs: number;
-  /** Members on behalf of other hosts: the notify callbacks, by row. */
-  readonly guests: Map<number, () => void>;
-}
 
 /** An agent's actions at its coordinator, except for looking up addresses. */
 type CoordinatorSide = Omit<AgentCoordinator, 'addressOf' | 'opened' | 'failed'>;
@@ -131,12 +76,17 @@ export class Host {
   private readonly totals = new Totals();
   /** Clients whose counters the next pass reads. */
   private readonly dirtyClients = new Set<Client>();
+  /** Those that decide now and then, and those that decide in each pass of busy mode. */
+  private readonly rulings: readonly Ruling[];
+  private readonly busyRulings: readonly Ruling[];
   /** The columns of a client's seat, and the memory that it takes. */
   readonly layout: LayoutNames;
   readonly shape: PageShape;
 
   constructor(options: HostOptions) {
     this.options = options;
+    this.rulings = options.rulings.filter(({ ruler }) => !ruler.isForBusy);
+    this.busyRulings = options.rulings.filter(({ ruler }) => ruler.isForBusy);
     this.layout = layoutNames([M.MEMBER, M.TENANT, ...options.rulings.map(({ ruler }) => ruler)]);
     this.shape = pageShapeOf(this.layout);
   }
@@ -359,6 +309,42 @@ export class Host {
     }
   }
 
+  /**
+   * A pass of busy mode, which follows another one at once: reads the counters of all clients, and lets the rulers of busy
+   * mode decide. Returns whether other rulers have decided, so that clients may have to be notified.
+   */
+  busyPass(nowNs: number): boolean {
+    this.applyChangedSettings();
+    this.dirtyClients.clear();
+    let hasDecided = false;
+    for (const device of this.devices.values()) {
+      if (!(nowNs - device.fullReadNs <= FULL_READ_NS)) this.readAllSeats(device, nowNs);
+      if (device.seatTable.readBusy(device.limitedTenants.size > 0)) device.isDirty = true;
+      if (device.isDirty) {
+        this.decide(device, nowNs);
+        hasDecided = true;
+      }
+      for (const ruling of this.busyRulings) this.decideBusy(device, ruling, nowNs);
+      device.seatTable.writeAll();
+    }
+    return hasDecided;
+  }
+
+  private decideBusy({ coordinator, name }: Device, { ruler, rules }: Ruling, nowNs: number): void {
+    try {
+      coordinator.decide(ruler, rules, nowNs);
+    } catch (error) {
+      if (this.options.failed === undefined) throw error;
+      this.options.failed(ruler.name, name, error as Error);
+    }
+  }
+
+  /** Whether any context has a seat. */
+  get hasSeats(): boolean {
+    for (const { tenants } of this.devices.values()) if (tenants.size > 0) return true;
+    return false;
+  }
+
   /** Once per tenant and pass, because a thousand contexts of a tenant may come or go between two passes. */
   private applyChangedSettings(): void {
     for (const device of this.devices.values()) {
@@ -377,7 +363,7 @@ export class Host {
   private decide(device: Device, nowNs: number): void {
     const { coordinator, seats, seatTable } = device;
     device.isDirty = false;
-    for (const { ruler, rules } of this.options.rulings) {
+    for (const { ruler, rules } of this.rulings) {
       this.guard(ruler, device, () => coordinator.decide(ruler, rules, nowNs));
     }
     coordinator.decide(limits, null, nowNs);

@@ -23,7 +23,16 @@ export interface PassOptions {
   nowNs(): number;
 }
 
-export class PassScheduler {
+/** What runs the passes of a host. */
+export interface Passes {
+  /** Whether a pass is already scheduled. */
+  readonly isPending: boolean;
+  /** Schedules a pass, unless one is. */
+  request(): void;
+  close(): void;
+}
+
+export class PassScheduler implements Passes {
   private readonly options: PassOptions;
   private nextNs = Number.NEGATIVE_INFINITY;
   private isFullPassDue = false;
@@ -36,7 +45,6 @@ export class PassScheduler {
     this.options = options;
   }
 
-  /** Whether a pass is already scheduled. */
   get isPending(): boolean {
     return this.immediate !== undefined || this.timer !== undefined;
   }

@@ -30,6 +30,8 @@ export class SeatTable {
   /** Reports that are copied unchanged, with and without statistics. */
   private readonly deciding: Uint8Array;
   private readonly all: Uint8Array;
+  /** Reports to rulers of busy mode. */
+  private readonly busy: Uint8Array;
   /** What clients write, and what they read. */
   private readonly counters: Float64Array[] = [];
   private readonly grants: Float64Array[] = [];
@@ -57,8 +59,12 @@ export class SeatTable {
     this.defaults = Float64Array.from(
       this.places.flatMap(({ reports }) => reports.map((column) => column.default)),
     );
-    const count = this.defaults.length - FIRST_DECIDING;
-    this.deciding = Uint8Array.from({ length: count }, (_, i) => FIRST_DECIDING + i);
+    const columnsOf = (places: readonly Place[]) =>
+      Uint8Array.from(
+        places.flatMap(({ reports, reportsAt }) => reports.map((_, i) => reportsAt + i)),
+      ).filter((column) => column >= FIRST_DECIDING);
+    this.deciding = columnsOf(this.places.filter(({ isForBusy }) => !isForBusy));
+    this.busy = columnsOf(this.places.filter(({ isForBusy }) => isForBusy));
     this.all = Uint8Array.of(...this.deciding, ...STATISTICS);
     this.liveness = new LivenessMonitor(capacity, inspectProcess);
     this.pids = new Int32Array(capacity);
@@ -121,6 +127,24 @@ export class SeatTable {
   read(row: number, nowNs: number, isLimited: boolean): boolean {
     const hasStateChanged = this.updateLiveness(row, nowNs);
     return this.copy(row, isLimited) || hasStateChanged;
+  }
+
+  /**
+   * Copies the counters of all clients, those for rulers of busy mode included, and ignores signs of life.
+   * @returns whether there is something to decide for other rulers
+   */
+  readBusy(isLimited: boolean): boolean {
+    const all = this.counters;
+    const { counters } = this.members;
+    let hasChanged = false;
+    for (let row = 0; row < all.length; row++) {
+      const from = all[row];
+      if (from === EMPTY) continue;
+      if (this.copy(row, isLimited)) hasChanged = true;
+      const at = row * this.reportCount;
+      for (let i = 0; i < this.busy.length; i++) counters[at + this.busy[i]] = from[this.busy[i]];
+    }
+    return hasChanged;
   }
 
   /** A client is alive if it writes; the time is the daemon's own. @returns whether its state has changed */

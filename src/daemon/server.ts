@@ -7,13 +7,14 @@ import { HandshakeError } from '../verbs/errors.ts';
 import { Admission, type ClientLimits, DEFAULT_LIMITS } from './admission.ts';
 import type { DaemonAgents } from './agents.ts';
 import { MESSAGES_PER_S, Users } from './budgets.ts';
+import { BusyPasses } from './busy-passes.ts';
 import { ConnectionLog } from './connection-log.ts';
 import type { Client, Host } from './host.ts';
 import type { PeerCredentials, UnixSocket } from './ipc/index.ts';
 import { Listing } from './listing.ts';
 import type { ServerCounts } from './metrics/metrics.ts';
 import { SEATS_PER_CLIENT } from './pages.ts';
-import { PassScheduler } from './pass-scheduler.ts';
+import { type Passes, PassScheduler } from './pass-scheduler.ts';
 import type { Peer } from './peer.ts';
 import {
   decodeWords,
@@ -35,6 +36,8 @@ export interface ServerOptions {
   /** The policy for clients that name none, in the form of ISOVERBS_POLICY; '' for no policy. */
   readonly policy: string;
   readonly log: Logger;
+  /** Whether passes follow each other at once, and rulers of busy mode decide. Default false. */
+  readonly isBusy?: boolean;
   /** Default: none. */
   readonly agents?: DaemonAgents;
   /** Called again for each client when the rules have changed. */
@@ -60,7 +63,7 @@ export class Server {
   /** Clients to be answered after the next pass. */
   private readonly awaitingPass = new Set<Peer>();
   private readonly admission: Admission;
-  private readonly passScheduler: PassScheduler;
+  private readonly passScheduler: Passes;
   private readonly connectionLog: ConnectionLog;
   private readonly listing: Listing;
   private isClosing = false;
@@ -71,12 +74,8 @@ export class Server {
     const nowNs = () => options.nowNs();
     this.connectionLog = new ConnectionLog(log, nowNs);
     this.listing = new Listing(host, nowNs);
-    this.passScheduler = new PassScheduler({
-      host,
-      afterPass: () => this.notifyClients(),
-      onPass: options.onPass,
-      nowNs,
-    });
+    const passes = { host, afterPass: () => this.notifyClients(), onPass: options.onPass, nowNs };
+    this.passScheduler = options.isBusy ? new BusyPasses(passes) : new PassScheduler(passes);
     this.admission = new Admission({
       socket,
       mode,

@@ -5,6 +5,7 @@ import type { Ruler } from '../coordinator/ruler.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import type { PolicyNeeds } from '../shim/policy.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { handedTokens } from './justitia/handed-tokens.ts';
 import { justitia } from './justitia/index.ts';
 import { justitiaOptions } from './justitia/options.ts';
 import { rates } from './justitia/rates.ts';
@@ -117,7 +118,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
       'Justitia: paces large messages and batches of small ones with tokens, so that tail latency meets a target',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
     expectsTraffic: true,
-    rulers: [rates],
+    rulers: [rates, handedTokens],
     agents: [referenceFlows],
     options: justitiaOptions,
     create: (options) => justitia(justitiaOptions.parse(options)),

@@ -3,11 +3,12 @@ import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Command } from 'commander';
 import pino, { type Logger } from 'pino';
+import { busyCpuOf } from '../../daemon/busy-cpu.ts';
 import { defaultSocket } from '../../daemon/client/tool-request.ts';
 import { type DaemonConfig, readDaemonConfig } from '../../daemon/config.ts';
 import { Daemon } from '../../daemon/daemon.ts';
+import type { Ruling } from '../../daemon/devices.ts';
 import { withAbsoluteFiles, withServers } from '../../daemon/fleet/config.ts';
-import type { Ruling } from '../../daemon/host.ts';
 import { Metrics } from '../../daemon/metrics/metrics.ts';
 import { MetricsServer, metricsAddress } from '../../daemon/metrics/metrics-server.ts';
 import { unreachable } from '../../daemon/rules.ts';
@@ -28,6 +29,7 @@ interface DaemonFlags {
   metrics?: string;
   fleet?: string;
   agent?: string[];
+  busy?: string;
   checkConfig?: boolean;
 }
 
@@ -54,7 +56,7 @@ function knownDevices(
 }
 
 /** Keys of the file that take effect only at the next start. */
-const AT_START = ['socket', 'mode', 'policy', 'metrics', 'limits', 'fleet', 'devices'] as const;
+const AT_START = ['socket', 'mode', 'policy', 'busy', 'metrics', 'limits', 'fleet', 'devices'] as const;
 
 /** @throws ConfigError naming the file, and the policy or key */
 function checkedConfig(flags: DaemonFlags): {
@@ -68,6 +70,7 @@ function checkedConfig(flags: DaemonFlags): {
   const config = {
     ...fileConfig,
     policy: withAbsolutePaths(policy ?? fileConfig.policy, folder),
+    busy: flags.busy === undefined ? fileConfig.busy : busyCpuOf(flags.busy, '--busy'),
     metrics: metrics ?? fileConfig.metrics,
     fleet: fleetOf(flags, fileConfig),
   };
@@ -191,7 +194,7 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
       throw error;
     }
   }
-  log.info({ socket, policy: config.policy }, 'listening');
+  log.info({ socket, policy: config.policy, busy: config.busy }, 'listening');
   notify(ready);
   const everyMs = watchdogMs();
   if (everyMs !== null) setInterval(() => notify({ WATCHDOG: 1 }), everyMs).unref();
@@ -223,6 +226,7 @@ export function addDaemon(command: Command, level: () => string): void {
       '--agent <device...>',
       'open these devices for agents when the daemon starts, and exit if that fails',
     )
+    .option('--busy <cpu>', 'run on this CPU without sleeping while there are clients, and hand out tokens')
     .option('--check-config', 'check the configuration and exit')
     .action((flags: DaemonFlags) => serve(flags, level()));
   describe(sub, {

@@ -60,7 +60,9 @@ class View implements MemberColumns {
   detach(): void {
     const { grants: columns } = this.ruler;
     this.reports = this.reports.slice();
-    this.grants = this.grants.map((value, i) => (value === columns[i].default ? this.standalone[i] : value));
+    this.grants = this.grants.map((value, i) =>
+      value === columns[i].default ? this.standalone[i] : (columns[i].orphaned ?? value),
+    );
   }
 
   get hasChanged(): boolean {

@@ -24,6 +24,7 @@ import { HUNGRY_WEIGHT, IS_UNMET, LATENCY_WEIGHT, WEIGHT_GBPS } from './columns.
 import { Demands, weightOf } from './demands.ts';
 import { describe, gaugesOf } from './describe.ts';
 import { short, stateOf } from './device-state.ts';
+import { handedTokens } from './handed-tokens.ts';
 import { Kinds, LATENCY, THROUGHPUT, UNKNOWN } from './kinds.ts';
 import { FIXED, type JustitiaOptions, justitiaOptions } from './options.ts';
 import { ANNOUNCE, type Member, Pacer, PULL, READS, SAMPLE, TIMER_KINDS } from './pacer.ts';
@@ -106,7 +107,8 @@ export class Justitia implements Policy {
     const page = registry.page(context);
     const pacer = this.pacers.find(({ device }) => device === context.device) ?? this.addPacer(context);
     const columns = page.columns(rates);
-    const member: Member = { context, page, columns, pacer, qps: [], line: null, told: new Map() };
+    const tokens = page.columns(handedTokens);
+    const member: Member = { context, page, columns, tokens, pacer, qps: [], line: null, told: new Map() };
     this.members[context.index] = member;
     pacer.members.push(member);
     registry.decide(context, rates, out.nowNs(context));

@@ -16,6 +16,7 @@ import {
   UNPACED_GBPS,
 } from './columns.ts';
 import type { JustitiaOptions } from './options.ts';
+import { Purse } from './purse.ts';
 import { TokenClock } from './token-clock.ts';
 import { type Sharers, TokenOrder } from './token-order.ts';
 
@@ -24,6 +25,8 @@ export interface Member {
   readonly context: ContextView;
   readonly page: MemberPage;
   readonly columns: MemberColumns;
+  /** The columns of the ruler that hands out tokens. */
+  readonly tokens: MemberColumns;
   readonly pacer: Pacer;
   readonly qps: QpView[];
   line: AgentLine | null;
@@ -85,7 +88,11 @@ export class Pacer {
     this.device = context.device;
     this.roundTripBytes = this.linkPerNs * (context.nic?.latencyNs ?? 0);
     this.options = options;
-    this.clock = new TokenClock((nowNs) => this.refresh(nowNs), options().refPeriodUs * 1e3);
+    this.clock = new TokenClock(
+      (nowNs) => this.refresh(nowNs),
+      options().refPeriodUs * 1e3,
+      new Purse(this.members),
+    );
     this.order = new TokenOrder(sharers, this.clock);
     this.puller = new Puller({
       order: this.order,

@@ -1,7 +1,12 @@
-/** When this process gives out the tokens of one device. */
+/** When this process gives out the tokens of one device: at a rate, or as a coordinator elsewhere hands them out. */
 import { Bucket } from '../../shim/limits/bucket.ts';
+import { Purse } from './purse.ts';
 
-/** Gives out tokens at a rate that changes. */
+/** Handed tokens are looked for this many times in the time of a token, but not more often than LEAST_POLL_NS. */
+const POLLS_PER_TOKEN = 16;
+const LEAST_POLL_NS = 1000;
+
+/** Gives out tokens at a rate that changes, or those of a purse while it is open. */
 export class TokenClock {
   /** Bytes of a token. */
   tokenBytes = 0;
@@ -13,14 +18,21 @@ export class TokenClock {
   private readonly refresh: (nowNs: number) => void;
   private readonly periodNs: number;
   private refreshedNs = Number.NaN;
+  private readonly purse: Purse;
+  /** Time of a token at the rate. */
+  private tokenNs = 0;
+  /** When handed tokens are looked for again; Infinity: the next token is one of the bucket. */
+  private lookNs = Number.POSITIVE_INFINITY;
 
   /**
    * @param refresh reads the grants, and calls `set`
    * @param periodNs minimum time between calls of `refresh` while tokens are taken
+   * @param purse handed tokens; default: none
    */
-  constructor(refresh: (nowNs: number) => void, periodNs: number) {
+  constructor(refresh: (nowNs: number) => void, periodNs: number, purse = new Purse([])) {
     this.refresh = refresh;
     this.periodNs = periodNs;
+    this.purse = purse;
   }
 
   /**
@@ -48,23 +60,45 @@ export class TokenClock {
     bucket.setRate(this.isFree ? 0 : bytesPerNs);
     this.tokenBytes = tokenBytes;
     bucket.setBurst(Math.max(tokenBytes, backlogBytes));
+    this.tokenNs = tokenBytes / bytesPerNs;
+    this.purse.refresh(Math.max(tokenBytes, backlogBytes));
   }
 
   /** Takes a token. Returns false if none is due yet. */
   take(nowNs: number): boolean {
     // Grants are also read again if the clock has jumped back.
     if (!(Math.abs(nowNs - this.refreshedNs) < this.periodNs)) this.refresh(nowNs);
-    const { bucket } = this;
+    const { bucket, purse } = this;
     bucket.fill(nowNs);
+    this.lookNs = Number.POSITIVE_INFINITY;
     if (this.tokenBytes === 0) return false;
     if (this.isFree) return true;
+    if (purse.isOpen) {
+      if (purse.take(this.tokenBytes, nowNs)) return true;
+      // The last rate stays in force without the coordinator.
+      if (!purse.isStale(this.tokenNs, nowNs)) {
+        this.lookLater(nowNs);
+        return false;
+      }
+    }
     if (bucket.tokens < this.tokenBytes * (1 - 1e-9)) return false;
     bucket.take(this.tokenBytes);
     return true;
   }
 
+  private lookLater(nowNs: number): void {
+    const pollNs = Math.max(LEAST_POLL_NS, this.tokenNs / POLLS_PER_TOKEN);
+    this.lookNs = nowNs + Math.min(this.periodNs, pollNs);
+  }
+
+  /** Nothing waits for a token. */
+  rest(): void {
+    if (this.purse.isOpen) this.purse.rest();
+  }
+
   /** When the next token is due or, before the first grants, when they are read again. */
   get readyNs(): number {
+    if (this.lookNs < Number.POSITIVE_INFINITY) return this.lookNs;
     return this.tokenBytes === 0 ? this.refreshedNs + this.periodNs : this.bucket.readyNs(this.tokenBytes);
   }
 }

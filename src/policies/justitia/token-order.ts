@@ -89,6 +89,7 @@ export class TokenOrder implements Order {
     if (entity === NONE || this.qps.first(entity) !== NONE) return;
     this.ready.remove(entity);
     this.waiting.remove(entity);
+    if (this.waiting.isEmpty && this.ready.first() === NONE) this.clock.rest();
   }
 
   next(nowNs: number): number {

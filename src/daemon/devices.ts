@@ -1,0 +1,58 @@
+/** The devices of a host as the daemon sees them: their seats, tenants and rulers. */
+import type { Coordinator } from '../coordinator/coordinator.ts';
+import type { MemberPage } from '../coordinator/member-table.ts';
+import type { Ruler } from '../coordinator/ruler.ts';
+import type { Client } from './host.ts';
+import type { SeatTable } from './seat-table.ts';
+import type { ShownSeat } from './tenant-rows.ts';
+import type { TenantSettings } from './tenant-settings.ts';
+import type { Total } from './totals.ts';
+
+/** A context of a client at one device. */
+export interface Seat extends ShownSeat {
+  readonly client: Client;
+  readonly seatNumber: number;
+  readonly device: Device;
+  readonly tenant: Tenant;
+  /** The tenant that the program named; '' if it named none. */
+  readonly declaredTenant: string;
+  readonly page: MemberPage;
+  /** Whether the client has received the labels of the context, so that it must hear of changes. */
+  hasLabels: boolean;
+}
+
+/** A tenant with contexts at a device. */
+export interface Tenant {
+  readonly name: string;
+  readonly seats: Set<Seat>;
+  readonly total: Total;
+  /** As the rules or an operator have set them. */
+  settings: TenantSettings;
+}
+
+/** A ruler that decides for the devices of a host, with its rules. */
+export interface Ruling {
+  readonly ruler: Ruler;
+  readonly rules: unknown;
+  /** Whether it belongs to the daemon's policy, so that it has the last word on a tenant. Default false. */
+  readonly isNamed?: boolean;
+}
+
+export interface Device {
+  readonly name: string;
+  readonly coordinator: Coordinator;
+  /** By row of the member. */
+  readonly seats: (Seat | undefined)[];
+  readonly seatTable: SeatTable;
+  readonly tenants: Map<string, Tenant>;
+  /** Tenants that have limits. */
+  readonly limitedTenants: Set<Tenant>;
+  /** Tenants whose contexts came or went since the last pass, whose settings must be derived again. */
+  readonly changedTenants: Set<Tenant>;
+  /** Whether something has changed since the last pass. */
+  isDirty: boolean;
+  /** When all seats were last read. */
+  fullReadNs: number;
+  /** Members on behalf of other hosts: the notify callbacks, by row. */
+  readonly guests: Map<number, () => void>;
+}
