@@ -11,7 +11,8 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import * as M from '#src/coordinator/member-table.ts';
-import { Client, Host } from '#src/daemon/host.ts';
+import { Client } from '#src/daemon/devices.ts';
+import { Host } from '#src/daemon/host.ts';
 import {
   connectUnix,
   createMemory,

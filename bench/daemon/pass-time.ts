@@ -3,7 +3,8 @@
  * time, which other load on the machine does not affect.
  */
 import * as M from '#src/coordinator/member-table.ts';
-import { Client, Host } from '#src/daemon/host.ts';
+import { Client } from '#src/daemon/devices.ts';
+import { Host } from '#src/daemon/host.ts';
 import type { Row } from '#src/daemon/pages.ts';
 import { NO_LABELS } from '#src/daemon/rules.ts';
 import * as C from '#src/policies/perf/columns.ts';

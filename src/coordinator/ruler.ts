@@ -3,7 +3,6 @@
  * rules that turn one into the other. The coordinator knows no ruler by name (layout.ts lays out their columns).
  */
 import { InvalidArgumentError } from '../verbs/errors.ts';
-import type { Columned } from './layout.ts';
 import type { Tenants } from './tenants.ts';
 
 /** A number that a member shares with the coordinator. */
@@ -111,9 +110,9 @@ export interface MembersView {
    */
   readonly device: number;
   /** Binds a column of reports: of this ruler, or of another one. @throws InvalidArgumentError for an unknown name */
-  report(column: string, ruler?: Columned): ReportColumn;
+  report(column: string, ruler?: Pick<Ruler, 'name' | 'reports' | 'grants' | 'byMembers'>): ReportColumn;
   /** Binds a column of grants: of this ruler, or of another one. @throws InvalidArgumentError for an unknown name */
-  grant(column: string, ruler?: Columned): GrantColumn;
+  grant(column: string, ruler?: Pick<Ruler, 'name' | 'reports' | 'grants' | 'byMembers'>): GrantColumn;
   /** The rate of the device's link in Gbit/s; 0: unknown. */
   readonly linkGbps: number;
   /**

@@ -8,8 +8,9 @@ import { type AgentCoordinator, type AgentHost, AgentHosts } from '../coordinato
 import { NO_GID } from '../coordinator/agent-link.ts';
 import { ConfigError, IsoverbsError, NoResourcesError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
+import type { Client } from './devices.ts';
 import type { Fleet } from './fleet/fleet.ts';
-import type { Client, Host } from './host.ts';
+import type { Host } from './host.ts';
 
 export interface DaemonAgentsOptions {
   /** The agents of the policies that clients may have. */

@@ -2,7 +2,8 @@
 import type { Coordinator } from '../coordinator/coordinator.ts';
 import type { MemberPage } from '../coordinator/member-table.ts';
 import type { Ruler } from '../coordinator/ruler.ts';
-import type { Client } from './host.ts';
+import type { Pages } from './pages.ts';
+import type { Identity } from './rules.ts';
 import type { SeatTable } from './seat-table.ts';
 import type { ShownSeat } from './tenant-rows.ts';
 import type { TenantSettings } from './tenant-settings.ts';
@@ -55,4 +56,21 @@ export interface Device {
   fullReadNs: number;
   /** Members on behalf of other hosts: the notify callbacks, by row. */
   readonly guests: Map<number, () => void>;
+}
+
+/** A client process, or one thread of it. */
+export class Client {
+  identity: Identity;
+  readonly pages: Pages;
+  readonly pid: number;
+  /** By seat number. */
+  readonly seats = new Map<number, Seat>();
+  /** Whether a grant has changed and the client has not been notified yet. */
+  isNotificationQueued = false;
+
+  constructor(identity: Identity, pages: Pages, pid: number) {
+    this.identity = identity;
+    this.pages = pages;
+    this.pid = pid;
+  }
 }

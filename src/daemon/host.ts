@@ -11,9 +11,9 @@ import { limits } from '../coordinator/limits.ts';
 import * as M from '../coordinator/member-table.ts';
 import type { Description, Ruler } from '../coordinator/ruler.ts';
 import { NoDeviceError } from '../verbs/errors.ts';
-import type { Device, Ruling, Seat, Tenant } from './devices.ts';
+import type { Client, Device, Ruling, Seat, Tenant } from './devices.ts';
 import { type ProcessState, SILENT_NS } from './liveness.ts';
-import { type PageShape, type Pages, pageShapeOf, rowAt, SEATS_PER_CLIENT } from './pages.ts';
+import { type PageShape, pageShapeOf, rowAt, SEATS_PER_CLIENT } from './pages.ts';
 import type { GivenLabels, TenantRow } from './protocol.ts';
 import type { Identity } from './rules.ts';
 import { SeatTable } from './seat-table.ts';
@@ -33,23 +33,6 @@ const MAX_SEATS_PER_TENANT = 1024;
 
 /** An agent's actions at its coordinator, except for looking up addresses. */
 type CoordinatorSide = Omit<AgentCoordinator, 'addressOf' | 'opened' | 'failed'>;
-
-/** A client process, or one thread of it. */
-export class Client {
-  identity: Identity;
-  readonly pages: Pages;
-  readonly pid: number;
-  /** By seat number. */
-  readonly seats = new Map<number, Seat>();
-  /** Whether a grant has changed and the client has not been notified yet. */
-  isNotificationQueued = false;
-
-  constructor(identity: Identity, pages: Pages, pid: number) {
-    this.identity = identity;
-    this.pages = pages;
-    this.pid = pid;
-  }
-}
 
 export interface HostOptions {
   /** The rulers of all policies that clients may have, in the order in which they decide. */

@@ -1,7 +1,7 @@
 /** The daemon's end of one connection: socket, budgets, shared pages, and pending answers. */
 import { Socket } from 'node:net';
 import { Budget, MAX_UNREAD_BYTES, MESSAGES, SIGNALS, type User } from './budgets.ts';
-import { Client } from './host.ts';
+import { Client } from './devices.ts';
 import {
   createMemory,
   createWake,

@@ -6,7 +6,8 @@ import { Coordinator, type DeviceCoordinator } from '../../src/coordinator/coord
 import type * as M from '../../src/coordinator/member-table.ts';
 import type { Ruler } from '../../src/coordinator/ruler.ts';
 import { tenantId } from '../../src/coordinator/tenants.ts';
-import { Client, Host } from '../../src/daemon/host.ts';
+import { Client } from '../../src/daemon/devices.ts';
+import { Host } from '../../src/daemon/host.ts';
 import { SILENT_NS } from '../../src/daemon/liveness.ts';
 import { NO_LABELS } from '../../src/daemon/rules.ts';
 import { type MasterRules, master } from '../../src/policies/perf/master.ts';

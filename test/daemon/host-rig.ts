@@ -5,7 +5,8 @@ import {
   RemoteCoordinator,
   type RemoteMember,
 } from '../../src/daemon/client/remote-coordinator.ts';
-import { Client, Host, type HostOptions } from '../../src/daemon/host.ts';
+import { Client } from '../../src/daemon/devices.ts';
+import { Host, type HostOptions } from '../../src/daemon/host.ts';
 import { type PageShape, rowAt } from '../../src/daemon/pages.ts';
 import { type Identity, NO_LABELS } from '../../src/daemon/rules.ts';
 import { RULINGS, SHAPE } from '../support/columns.ts';

@@ -2,16 +2,21 @@
  * The tokens that a coordinator elsewhere has handed to the members of a device in this process (handed-tokens.ts).
  * Members share them, because TokenOrder decides which entity gets the next one.
  */
+import type { MemberColumns } from '../../coordinator/ruler.ts';
 import { HUNGRY_WEIGHT } from './columns.ts';
 import { HANDED_BYTES, HANDS_OUT, IS_PENDING, SPENT_BYTES } from './handed-tokens.ts';
-import type { Member } from './pacer.ts';
 
 /** A coordinator that has handed out nothing for this long, and for several tokens' time, has stopped. */
 const STALE_NS = 1e8;
 const STALE_TOKENS = 4;
 
-type Holder = Pick<Member, 'columns' | 'tokens'>;
+/** A member's columns of both rulers. */
+export interface Holder {
+  readonly columns: MemberColumns;
+  readonly tokens: MemberColumns;
+}
 
+/** The handed tokens of one device. */
 export class Purse {
   /** Whether the coordinator hands out tokens. */
   isOpen = false;
