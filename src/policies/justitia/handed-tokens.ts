@@ -22,6 +22,8 @@ import { StartQueue } from './start-queue.ts';
 const MAX_BYTES = Number.MAX_SAFE_INTEGER;
 /** Parts of SafeUtil are rounded to this, because the queue is fastest with few different weights. */
 const PART_STEP = 2 ** -20;
+/** A member that spends its tokens late, because it waits for a CPU, makes up for this many. */
+const MAX_LAG_TOKENS = 4;
 
 /** The columns that a member writes: tokens that it has spent since it joined, and whether it waits for another one. */
 const REPORTS: readonly Column[] = [
@@ -58,12 +60,14 @@ class Holdings {
   spent = new Float64Array(0);
   /** Unspent bytes that were given to others because the member was silent; it may still spend them. */
   lent = new Float64Array(0);
+  /** 1: it has waited, or held a token, since it last had nothing to send. */
+  backlogged = new Float64Array(0);
   /** The last pass in which it was a member. */
   passes = new Float64Array(0);
 
   fit(count: number): void {
     if (this.starts.length >= count) return;
-    for (const name of ['starts', 'weights', 'handed', 'spent', 'lent', 'passes'] as const) {
+    for (const name of ['starts', 'weights', 'handed', 'spent', 'lent', 'backlogged', 'passes'] as const) {
       const grown = new Float64Array(2 * count);
       grown.set(this[name]);
       this[name] = grown;
@@ -73,7 +77,8 @@ class Holdings {
   /** Forgets a member. Returns the bytes that it held. */
   forget(member: number): number {
     const held = this.handed[member] - this.spent[member] - this.lent[member];
-    [this.starts[member], this.handed[member], this.spent[member], this.lent[member]] = [0, 0, 0, 0];
+    [this.starts[member], this.backlogged[member]] = [0, 0];
+    [this.handed[member], this.spent[member], this.lent[member]] = [0, 0, 0];
     return held;
   }
 }
@@ -148,11 +153,21 @@ class HandedTokens implements Decider<HandingRules> {
     this.handsOut.set(member, isPaced ? 1 : 0);
     this.settle(member, Math.min(this.spentBytes.of(member), handed), isSilent);
     const isHungry = isPaced && !isSilent && this.hungryWeight.of(member) > 0;
-    if (isHungry && this.isPending.of(member) > 0 && this.mayHold(member)) {
-      const part = rateGbps / this.safeUtilGbps.of(member);
-      this.wait(member, Math.max(Math.round(part / PART_STEP), 1) * PART_STEP);
-    } else this.stopWaiting(member);
+    if (!isHungry || this.isPending.of(member) === 0) this.rest(member);
+    else if (this.mayHold(member)) this.wait(member, this.partOf(member, rateGbps));
+    else this.stopWaiting(member);
     return isHungry ? rateGbps : 0;
+  }
+
+  /** A member has nothing to send. What it does not use meanwhile is lost. */
+  private rest(member: number): void {
+    this.stopWaiting(member);
+    this.holdings.backlogged[member] = 0;
+  }
+
+  private partOf(member: number, rateGbps: number): number {
+    const part = rateGbps / this.safeUtilGbps.of(member);
+    return Math.max(Math.round(part / PART_STEP), 1) * PART_STEP;
   }
 
   /** Takes note of what a member has spent. What a silent member holds goes to the others. */
@@ -193,8 +208,10 @@ class HandedTokens implements Decider<HandingRules> {
     const { waiting, holdings } = this;
     if (holdings.weights[member] === weight) return;
     holdings.weights[member] = weight;
-    // What a member did not use while it was idle is lost.
-    waiting.due[0] = Math.max(this.virtual[0], holdings.starts[member]);
+    const lag = holdings.backlogged[member] === 1 ? MAX_LAG_TOKENS / weight : 0;
+    holdings.backlogged[member] = 1;
+    holdings.starts[member] = Math.max(this.virtual[0] - lag, holdings.starts[member]);
+    waiting.due[0] = holdings.starts[member];
     waiting.put(member, weight);
   }
 

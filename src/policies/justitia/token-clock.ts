@@ -2,9 +2,8 @@
 import { Bucket } from '../../shim/limits/bucket.ts';
 import { Purse } from './purse.ts';
 
-/** Handed tokens are looked for this many times in the time of a token, but not more often than LEAST_POLL_NS. */
-const POLLS_PER_TOKEN = 16;
-const LEAST_POLL_NS = 1000;
+/** How often handed tokens are looked for: about as often as an event loop turns, or a worker polls. */
+const LOOK_NS = 1000;
 
 /** Gives out tokens at a rate that changes, or those of a purse while it is open. */
 export class TokenClock {
@@ -77,18 +76,13 @@ export class TokenClock {
       if (purse.take(this.tokenBytes, nowNs)) return true;
       // The last rate stays in force without the coordinator.
       if (!purse.isStale(this.tokenNs, nowNs)) {
-        this.lookLater(nowNs);
+        this.lookNs = nowNs + LOOK_NS;
         return false;
       }
     }
     if (bucket.tokens < this.tokenBytes * (1 - 1e-9)) return false;
     bucket.take(this.tokenBytes);
     return true;
-  }
-
-  private lookLater(nowNs: number): void {
-    const pollNs = Math.max(LEAST_POLL_NS, this.tokenNs / POLLS_PER_TOKEN);
-    this.lookNs = nowNs + Math.min(this.periodNs, pollNs);
   }
 
   /** Nothing waits for a token. */
