@@ -26,13 +26,23 @@ export class DaemonProcess {
   private readonly folder: string;
   private readonly child: ChildProcess;
 
-  private constructor(folder: string) {
+  private constructor(folder: string, more: readonly string[]) {
     this.folder = folder;
     this.socket = join(folder, 'daemon.sock');
     const config = join(folder, 'daemon.yaml');
     const devices = { [DEVICE]: { linkGbps: 100 }, null0: { linkGbps: LINK_GBPS } };
     writeFileSync(config, stringify({ devices, trust: clientUids().filter((uid) => uid !== undefined) }));
-    const words = [COMMAND, 'daemon', '--config', config, '--device', DEVICE, '--socket', this.socket];
+    const words = [
+      COMMAND,
+      'daemon',
+      '--config',
+      config,
+      '--device',
+      DEVICE,
+      '--socket',
+      this.socket,
+      ...more,
+    ];
     this.child = spawn(process.execPath, words, {
       stdio: ['ignore', 'ignore', 'pipe'],
       // The environment of docs/isoverbs.service, without anything from this benchmark's.
@@ -40,10 +50,11 @@ export class DaemonProcess {
     });
   }
 
-  static async start(): Promise<DaemonProcess> {
+  /** @param more further words of the command */
+  static async start(more: readonly string[] = []): Promise<DaemonProcess> {
     const folder = mkdtempSync(join(tmpdir(), 'isoverbs-bench-daemon-'));
     chmodSync(folder, 0o755);
-    const daemon = new DaemonProcess(folder);
+    const daemon = new DaemonProcess(folder, more);
     await new Promise<void>((resolve, reject) => {
       let output = '';
       daemon.child.stderr?.on('data', (text) => {
