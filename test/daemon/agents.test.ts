@@ -10,7 +10,8 @@ import type { Agent, AgentActions, AgentKind, AgentLine } from '../../src/coordi
 import type { MemberPage } from '../../src/coordinator/member-table.ts';
 import { DaemonAgents } from '../../src/daemon/agents.ts';
 import { DaemonClient } from '../../src/daemon/client/client.ts';
-import { Host, type Ruling } from '../../src/daemon/host.ts';
+import type { Ruling } from '../../src/daemon/devices.ts';
+import { Host } from '../../src/daemon/host.ts';
 import { encodeWords, frame, VERSION } from '../../src/daemon/protocol.ts';
 import { identify } from '../../src/daemon/rules.ts';
 import { Server } from '../../src/daemon/server.ts';
