@@ -53,15 +53,19 @@ export const RATE_GRANTS: readonly Column[] = [
   // Latencies that a window must have before there is an estimate.
   column('refLeast', 'messages', 2 ** 30),
   column('seed', 'number', 2 ** 32),
-  column('countsLatencyOnce', '0 or 1', 1),
+  column('countsLatencyOnce', '0 or 1', 1, 1),
+  column('sharesByContext', '0 or 1', 1, 1),
+  column('maxPeerWeight', 'weight', MAX_WEIGHT, MAX_WEIGHT),
+  // Of a member, written by the agent: the part of its share that its receivers allow. Of the device: the part of its
+  // rate that they allow (1: all).
+  column('receiverPart', 'part of maxGbps, or of the share', 1, 1),
   // Of the device only, written by the agent, as is the GID of the worst receiver: the number of latencies measured; the
-  // estimate in ns; the part of the device's rate that the receivers allow (1: all); the weight of READs of other hosts;
-  // 1 if latency applications talk to this host, or to a host to which it sends; and how often it measures.
+  // estimate in ns; the weight of other hosts' READs from this one; the weight of latency applications of other hosts
+  // that talk to this host, or to a host to which it sends (1 if they count as one); and how often it measures.
   column('probes', 'messages', Number.MAX_SAFE_INTEGER),
   column('estimateNs', 'ns', Number.MAX_VALUE),
-  column('receiverPart', 'part of maxGbps', 1, 1),
   column('readWeight', 'weight', MAX_WEIGHT),
-  column('hasRemoteLatency', '0 or 1', 1),
+  column('remoteLatency', 'weight', MAX_WEIGHT),
   column('probesPerS', 'messages/s', 1e9),
 ];
 

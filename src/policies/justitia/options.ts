@@ -52,6 +52,12 @@ export const justitiaOptions = z.strictObject({
     .enum(['one', 'weight'])
     .default('one')
     .describe('how latency applications count: together as one, or each by its weight'),
+  maxPeerWeight: z.coerce
+    .number()
+    .positive()
+    .max(1e9)
+    .default(64)
+    .describe('the weight with which another host counts at most, if the own applications do not weigh more'),
   splitQp: z
     .enum(['auto', 'always', 'never'])
     .default('auto')

@@ -1,7 +1,18 @@
-/** What the agent of justitia keeps of another host. */
+/** What the agent of justitia knows of another host, and of what its own members do there. */
 import { gidToWords } from '../../verbs/gid.ts';
 import type { TailEstimator } from '../kit/tail-estimator.ts';
 import { DEMAND, SHARES, type Update } from './updates.ts';
+
+/** What a member does at one peer. */
+export interface Flow {
+  readonly words: Float64Array;
+  readonly gid: string;
+  readonly fromGid: string;
+  peer: number;
+  sends: number;
+  reads: number;
+  hasLatency: boolean;
+}
 
 /** Another host. */
 export interface Peer {
@@ -22,7 +33,7 @@ export interface Peer {
   // Sums over the flows to this peer.
   sends: number;
   reads: number;
-  hasLatency: boolean;
+  latency: number;
 }
 
 /** An update that has not been sent. */
@@ -30,7 +41,7 @@ export const noUpdate = (kind: number): Update => ({
   kind,
   number: 0,
   confirmed: 0,
-  hasLatency: false,
+  latency: 0,
   first: 0,
   second: 0,
 });
@@ -51,5 +62,5 @@ export const newPeer = (gid: string): Peer => ({
   lastNs: 0,
   sends: 0,
   reads: 0,
-  hasLatency: false,
+  latency: 0,
 });

@@ -17,6 +17,7 @@ import { chunkFor } from '../kit/chunks.ts';
 import { wireBytes, wireFactsOf } from '../kit/wire.ts';
 import { RATE_GRANTS, RATE_REPORTS, UNPACED_GBPS, WORST_GID_COLUMNS } from './columns.ts';
 import { type DeviceState, ratesText, tailText, worstPeerOf } from './device-state.ts';
+import { MemberWeights } from './member-weights.ts';
 import { type JustitiaOptions, justitiaOptions } from './options.ts';
 
 /** The rules of one device. */
@@ -31,7 +32,10 @@ export interface RateRules {
   /** The measured rates of chunk sizes, if the chunk size follows SafeUtil; otherwise null. */
   readonly chunks: NicFacts['chunks'];
   readonly sharesByTenant: boolean;
+  /** Whether a context has its tenant's weight once, whatever the number of its flows and groups. */
+  readonly sharesByContext: boolean;
   readonly countsLatencyOnce: boolean;
+  readonly maxPeerWeight: number;
   /** The highest rate of the device; 0: unknown. */
   readonly maxGbps: number;
   /** The message rates of one queue pair and of the device, per microsecond; 0: unknown. */
@@ -78,7 +82,9 @@ export function rateRulesOf(options: JustitiaOptions, nic: NicFacts | null): Rat
     bulkChunkBytes,
     chunks: chunks === 'dictionary' ? (nic?.chunks ?? null) : null,
     sharesByTenant: options.granularity === 'tenant',
+    sharesByContext: options.granularity === 'tenant' || options.granularity === 'application',
     countsLatencyOnce: options.latencyCounts === 'one',
+    maxPeerWeight: options.maxPeerWeight,
     maxGbps,
     qpMmps,
     maxMmps:
@@ -103,19 +109,18 @@ class Demand {
   /** By member: the weight of its share; 0 if it has nothing to send. */
   of = new Float64Array(0);
   private readonly members: MembersView;
-  private readonly hungry: ReportColumn;
   private readonly bulk: ReportColumn;
-  readonly latencyOf: ReportColumn;
+  readonly weights: MemberWeights;
 
   constructor(members: MembersView) {
     this.members = members;
-    this.hungry = members.report('hungryWeight');
     this.bulk = members.report('sendsBulk');
-    this.latencyOf = members.report('latencyWeight');
+    this.weights = new MemberWeights(members);
   }
 
-  sum({ sharesByTenant, countsLatencyOnce }: RateRules, nowNs: number): void {
+  sum({ sharesByTenant, sharesByContext, countsLatencyOnce }: RateRules, nowNs: number): void {
     const { tenants } = this.members;
+    this.weights.isByContext = sharesByContext;
     tenants.group();
     if (this.of.length < tenants.memberLimit) this.of = new Float64Array(2 * tenants.memberLimit);
     [this.weight, this.latency, this.sendsBulk] = [0, 0, false];
@@ -135,11 +140,11 @@ class Demand {
       const member = tenants.memberAt(at);
       this.of[member] = 0;
       if (this.members.isSilent(member, nowNs)) continue;
-      const weight = this.hungry.of(member);
+      const weight = this.weights.hungryOf(member);
       this.of[member] = weight;
       sum += weight;
       most = Math.max(most, weight);
-      const own = this.latencyOf.of(member);
+      const own = this.weights.latencyOf(member);
       latency = asOne ? Math.max(latency, own) : latency + own;
       if (weight > 0 && this.bulk.of(member) > 0) this.sendsBulk = true;
     }
@@ -162,6 +167,8 @@ class Rates implements Decider<RateRules> {
   private readonly rateGbps: GrantColumn;
   private readonly tokenBytes: GrantColumn;
   private readonly messageBytes: GrantColumn;
+  /** By member, written by the agent: the part of its share that its receivers allow. */
+  private readonly partOf: GrantColumn;
   private readonly device = new Map<DeviceColumn, GrantColumn>();
   private safeUtilGbps = 0;
   private steppedNs = Number.NaN;
@@ -195,6 +202,7 @@ class Rates implements Decider<RateRules> {
     this.rateGbps = members.grant('rateGbps');
     this.tokenBytes = members.grant('tokenBytes');
     this.messageBytes = members.grant('messageBytes');
+    this.partOf = members.grant('receiverPart');
     for (const { name } of RATE_GRANTS) this.device.set(name, members.grant(name));
     this.worstGid = WORST_GID_COLUMNS.map((name) => members.grant(name));
   }
@@ -215,7 +223,8 @@ class Rates implements Decider<RateRules> {
     const isQuiet = demand.weight === 0 && demand.latencyWeight === 0 && this.read('readWeight') === 0;
     if (isQuiet && this.wasQuiet) return;
     this.wasQuiet = isQuiet;
-    const latency = this.read('hasRemoteLatency') > 0 ? Math.max(1, demand.latency) : demand.latency;
+    // Applications at the two ends of a connection are not counted twice.
+    const latency = Math.max(this.read('remoteLatency'), demand.latency);
     const mostGbps = rules.maxGbps || this.members.linkGbps;
     const maxGbps = latency > 0 ? MAX_PART * mostGbps : mostGbps;
     const all = demand.weight + this.read('readWeight');
@@ -239,13 +248,17 @@ class Rates implements Decider<RateRules> {
   }
 
   /** Writes the rules that the agent needs. */
-  private publish({ isPaper, targetNs, refPeriodNs, refCount, seed, countsLatencyOnce }: RateRules): void {
+  private publish(rules: RateRules): void {
+    const { isPaper, targetNs, refPeriodNs, refCount, seed } = rules;
+    const { countsLatencyOnce, sharesByContext, maxPeerWeight } = rules;
     this.write('targetNs', targetNs);
     this.write('refPeriodNs', refPeriodNs);
     this.write('refCount', refCount);
     this.write('refLeast', isPaper ? 1 : Math.min(LEAST_SAMPLES, refCount));
     this.write('seed', seed);
     this.write('countsLatencyOnce', countsLatencyOnce ? 1 : 0);
+    this.write('sharesByContext', sharesByContext ? 1 : 0);
+    this.write('maxPeerWeight', maxPeerWeight);
   }
 
   /** Moves SafeUtil once in each RefPeriod. @param rMinGbps NaN without latency applications */
@@ -329,6 +342,8 @@ class Rates implements Decider<RateRules> {
   ): void {
     const { demand, members, safeUtilGbps } = this;
     const { tenants } = members;
+    const held = rules.isPaper ? null : this.heldBack();
+    const heldAll = held === null ? all : held.weight + this.read('readWeight');
     const tokenBytes = this.chunkOf(rules, hasLatency);
     // Without bandwidth applications, only the message rate of the device is shared.
     const mmps = demand.sendsBulk ? rules.qpMmps : rules.maxMmps;
@@ -343,7 +358,8 @@ class Rates implements Decider<RateRules> {
       const member = tenants.memberAt(at);
       const weight = demand.of[member];
       // A member with nothing to send is granted what it would get, but takes nothing from the others.
-      const part = weight > 0 ? weight / all : 1 / (all + 1);
+      const own = held === null ? weight : weight * (this.partOf.of(member) / held.mostPart);
+      const part = weight > 0 ? own / heldAll : 1 / (all + 1);
       const rateGbps = isFree ? UNPACED_GBPS : part * safeUtilGbps;
       // A new SafeUtil alone is not announced: it changes all the time, and members read it when they need it.
       const isNews = part !== this.parts[member] || (this.rateGbps.of(member) === UNPACED_GBPS) !== isFree;
@@ -360,6 +376,24 @@ class Rates implements Decider<RateRules> {
 
   private nameWorst(member: number): void {
     for (let i = 0; i < this.worst.length; i++) this.worstGid[i].set(member, this.worst[i]);
+  }
+
+  /**
+   * The total weight of the members if those count less whose receivers allow less than those of others, which need not
+   * give up their shares for them. Null: there are no such members.
+   */
+  private heldBack(): { readonly weight: number; readonly mostPart: number } | null {
+    const { demand, partOf } = this;
+    const { tenants } = this.members;
+    let [weight, mostPart, leastPart] = [0, 0, 1];
+    for (let at = 0; at < tenants.firstOf(tenants.length); at++) {
+      const member = tenants.memberAt(at);
+      if (demand.of[member] === 0) continue;
+      weight += demand.of[member] * partOf.of(member);
+      mostPart = Math.max(mostPart, partOf.of(member));
+      leastPart = Math.min(leastPart, partOf.of(member));
+    }
+    return mostPart > leastPart ? { weight: weight / mostPart, mostPart } : null;
   }
 
   /** The state of the device as members see it. */
@@ -386,7 +420,7 @@ class Rates implements Decider<RateRules> {
     for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++) {
       const member = tenants.memberAt(at);
       if (this.demand.of[member] > 0) rateGbps += this.rateGbps.of(member);
-      latency += this.demand.latencyOf.of(member);
+      latency += this.demand.weights.latencyOf(member);
     }
     if (rateGbps === 0 && latency === 0) return {};
     const { state } = this;

@@ -4,18 +4,21 @@
  * its members send to a receiver, and what a receiver allows (sections 4.3.2 and 4.4 of the paper).
  */
 import type { Agent, AgentActions, AgentKind } from '../../coordinator/agent.ts';
-import type { GrantColumn, MembersView, ReportColumn } from '../../coordinator/ruler.ts';
+import type { GrantColumn, MembersView } from '../../coordinator/ruler.ts';
 import { tenantId } from '../../coordinator/tenants.ts';
 import { gidFromWords } from '../../verbs/gid.ts';
 import { TailEstimator } from '../kit/tail-estimator.ts';
 import { MAX_WEIGHT, WORST_GID_COLUMNS } from './columns.ts';
-import { isActive, newPeer, noUpdate, type Peer } from './peer.ts';
+import { MemberWeights } from './member-weights.ts';
+import { type Flow, isActive, newPeer, noUpdate, type Peer } from './peer.ts';
 import { ProbeRate } from './probe-rate.ts';
 import { REFERENCE_BYTES, rates } from './rates.ts';
+import { LEAST_SHARE, receiverPart } from './receiver-parts.ts';
 import {
   DEMAND,
   numberAfter,
   readUpdate,
+  roundLatency,
   SHARES,
   UPDATE_WORDS,
   type Update,
@@ -48,25 +51,15 @@ export const FLOW_WORDS = 11;
 /** The most peers of one member that the agent keeps. */
 const MAX_FLOWS = 1024;
 
-/** What a member does at one peer. */
-interface Flow {
-  readonly words: Float64Array;
-  readonly gid: string;
-  readonly fromGid: string;
-  peer: number;
-  sends: number;
-  reads: number;
-  hasLatency: boolean;
-}
-
 /** The agent of justitia: its reference flows, and the updates of receivers. */
 export class ReferenceFlows implements Agent {
   private readonly flows = new Map<number, Map<string, Flow>>();
   private readonly peers: (Peer | undefined)[] = [];
   private members!: MembersView;
-  private hungry!: ReportColumn;
-  private latency!: ReportColumn;
+  private weights!: MemberWeights;
   private readonly columns = new Map<string, GrantColumn>();
+  /** The weight with which a peer counts at most. */
+  private mostWeight = Number.POSITIVE_INFINITY;
   private readonly update = noUpdate(0);
   private readonly words = new Float64Array(UPDATE_WORDS);
   private retryNs = RETRY_NS;
@@ -81,8 +74,7 @@ export class ReferenceFlows implements Agent {
 
   onStart(out: AgentActions): void {
     this.members = out.members(rates);
-    this.hungry = this.members.report('hungryWeight');
-    this.latency = this.members.report('latencyWeight');
+    this.weights = new MemberWeights(this.members);
     for (const { name } of rates.grants) this.columns.set(name, this.members.grant(name));
   }
 
@@ -149,20 +141,26 @@ export class ReferenceFlows implements Agent {
 
   /** Adds up what members do, and reports changes to the peers and to the ruler. */
   private sum(out: AgentActions): void {
-    for (const peer of this.peers) if (peer) [peer.sends, peer.reads, peer.hasLatency] = [0, 0, false];
-    for (const flows of this.flows.values()) {
+    const { weights } = this;
+    weights.isByContext = this.read('sharesByContext') === 1;
+    let own = 0;
+    for (const member of this.flows.keys()) own += weights.hungryOf(member);
+    this.mostWeight = Math.max(own, this.read('maxPeerWeight'));
+    for (const peer of this.peers) if (peer) [peer.sends, peer.reads, peer.latency] = [0, 0, 0];
+    for (const [member, flows] of this.flows) {
       for (const { peer: number, sends, reads, hasLatency } of flows.values()) {
         const peer = this.peers[number];
         if (peer === undefined) continue;
-        peer.sends += sends;
-        peer.reads += reads;
-        peer.hasLatency ||= hasLatency;
+        peer.sends += weights.held(member, sends);
+        peer.reads += weights.held(member, reads);
+        // The member's page may be read later than its words.
+        if (hasLatency) peer.latency = this.addLatency(peer.latency, weights.latencyOf(member) || 1);
       }
     }
     this.peers.forEach((peer, number) => {
       if (peer === undefined) return;
       const { sent } = peer;
-      if (this.renew(sent, peer.hasLatency, peer.sends, peer.reads)) this.send(number, peer, DEMAND, out);
+      if (this.renew(sent, peer.latency, peer.sends, peer.reads)) this.send(number, peer, DEMAND, out);
       this.keepFlow(number, peer, out);
     });
     this.allow(out);
@@ -170,61 +168,93 @@ export class ReferenceFlows implements Agent {
   }
 
   /** Sets the content of an update. Returns whether it has changed. */
-  private renew(update: Update, hasLatency: boolean, first: number, second: number): boolean {
-    const [one, other] = [Math.fround(first), Math.fround(second)];
-    if (update.hasLatency === hasLatency && update.first === one && update.second === other) return false;
-    [update.hasLatency, update.first, update.second] = [hasLatency, one, other];
+  private renew(update: Update, weight: number, first: number, second: number): boolean {
+    const [latency, one, other] = [roundLatency(weight), Math.fround(first), Math.fround(second)];
+    if (update.latency === latency && update.first === one && update.second === other) return false;
+    [update.latency, update.first, update.second] = [latency, one, other];
     update.number = numberAfter(update.number);
     return true;
   }
 
+  /** The weight of some latency applications, and of others of this weight. */
+  private addLatency(sum: number, weight: number): number {
+    if (this.read('countsLatencyOnce') === 1) return Math.max(sum, weight > 0 ? 1 : 0);
+    return sum + weight;
+  }
+
+  /**
+   * The weight with which a peer counts that claims one. A peer could claim any, so it gets no more than `maxPeerWeight`,
+   * or than all members of this host together.
+   */
+  private counted(claimed: number): number {
+    return Math.min(claimed, this.mostWeight);
+  }
+
   /** Grants each unit of weight a share, and sends it to the peers that send to this host or READ from it. */
   private allow(out: AgentActions): void {
-    let [received, reads, hasLatency] = [0, 0, false];
+    let [received, reads, remote] = [0, 0, 0];
     for (const peer of this.peers) {
       if (peer === undefined) continue;
-      received += peer.heard.first;
-      reads += peer.heard.second;
-      hasLatency ||= peer.heard.hasLatency;
+      received += this.counted(peer.heard.first);
+      reads += this.counted(peer.heard.second);
+      remote = this.addLatency(remote, this.counted(peer.heard.latency));
     }
     const local = this.localDemand();
-    const incoming = received + (hasLatency ? 1 : 0);
-    const outgoing = local.sends + reads + (hasLatency || local.hasLatency ? 1 : 0);
+    const latency = Math.max(remote, local.latency);
+    const incoming = Math.max(1, received + remote);
+    const outgoing = Math.max(1, local.sends + reads + latency);
     this.peers.forEach((peer, number) => {
       // A new number for a peer that the shares do not concern would leave that peer's own update unconfirmed.
       if (peer === undefined || !isActive(peer)) return;
-      const [one, other] = [1 / Math.max(1, incoming), 1 / Math.max(1, outgoing)];
-      if (this.renew(peer.allowed, hasLatency || local.hasLatency, one, other))
-        this.send(number, peer, SHARES, out);
+      const { first, second } = peer.heard;
+      // For a peer that claims more than it counts, a unit of its weight is worth less.
+      const one = first > 0 ? this.counted(first) / first / incoming : 1 / incoming;
+      const other = second > 0 ? this.counted(second) / second / outgoing : 1 / outgoing;
+      if (this.renew(peer.allowed, latency > 0 ? 1 : 0, one, other)) this.send(number, peer, SHARES, out);
     });
   }
 
-  /** The total weight with which this device's members send, and whether latency applications are among them. */
-  private localDemand(): { sends: number; hasLatency: boolean } {
-    let [sends, hasLatency] = [0, false];
+  /** The total weight with which this device's members send, and the weight of the latency applications among them. */
+  private localDemand(): { sends: number; latency: number } {
+    const { weights } = this;
+    let [sends, latency] = [0, 0];
     for (const [member, flows] of this.flows) {
       let most = 0;
-      for (const flow of flows.values()) most = Math.max(most, flow.sends);
+      for (const flow of flows.values()) most = Math.max(most, weights.held(member, flow.sends));
       sends += most;
-      hasLatency ||= this.latency.of(member) > 0;
+      latency = this.addLatency(latency, weights.latencyOf(member));
     }
-    return { sends, hasLatency };
+    return { sends, latency };
   }
 
   /** Lets the ruler decide if the peers' reports have changed. */
   private decide(out: AgentActions): void {
-    let [readWeight, hasRemoteLatency] = [0, 0];
+    let [readWeight, remoteLatency, isBeside] = [0, 0, 0];
     for (const peer of this.peers) {
       if (peer === undefined) continue;
-      readWeight += peer.heard.second;
-      if (peer.heard.hasLatency || (peer.allows.hasLatency && peer.sends > 0)) hasRemoteLatency = 1;
+      readWeight += this.counted(peer.heard.second);
+      remoteLatency = this.addLatency(remoteLatency, this.counted(peer.heard.latency));
+      if (peer.allows.latency > 0 && peer.sends > 0) isBeside = 1;
     }
-    const hasNews = [
-      this.write('readWeight', readWeight),
-      this.write('hasRemoteLatency', hasRemoteLatency),
-      this.write('receiverPart', this.receiverPart(readWeight, hasRemoteLatency)),
-    ];
-    if (hasNews.includes(true)) this.decideNow(out, true);
+    remoteLatency = Math.max(remoteLatency, isBeside);
+    let hasNews = this.write('readWeight', readWeight);
+    if (this.write('remoteLatency', remoteLatency)) hasNews = true;
+    const column = this.columns.get('receiverPart')!;
+    const part = receiverPart(this.allowances(readWeight, remoteLatency), (member, itsPart) => {
+      if (column.set(member, itsPart)) hasNews = true;
+    });
+    if (this.write('receiverPart', part)) hasNews = true;
+    if (hasNews) this.decideNow(out, true);
+  }
+
+  private allowances(readWeight: number, remoteLatency: number) {
+    const { members, weights, flows, peers } = this;
+    return {
+      ...{ members, weights, readWeight, remoteLatency },
+      countsLatencyOnce: this.read('countsLatencyOnce') === 1,
+      flowsOf: (member: number) => flows.get(member)?.values() ?? [],
+      allowedBy: (peer: number) => peers[peer]?.allows.first ?? 0,
+    };
   }
 
   private decideNow(out: AgentActions, isNews: boolean): void {
@@ -246,38 +276,10 @@ export class ReferenceFlows implements Agent {
     peer.late = 0;
   }
 
-  /**
-   * The part of the device's rate that all receivers together allow: each member's weight times what its receiver
-   * allows for a unit of weight. A receiver that has not answered counts as allowing what this host's own rule allows.
-   */
-  private receiverPart(readWeight: number, hasRemoteLatency: number): number {
-    const { tenants } = this.members;
-    tenants.group();
-    let [weight, latency] = [readWeight, hasRemoteLatency];
-    for (let at = 0; at < tenants.firstOf(tenants.length); at++) {
-      weight += this.hungry.of(tenants.memberAt(at));
-      if (this.latency.of(tenants.memberAt(at)) > 0) latency = 1;
-    }
-    if (weight === 0) return 1;
-    const byLocal = 1 / (weight + latency);
-    let part = readWeight * byLocal;
-    for (let at = 0; at < tenants.firstOf(tenants.length); at++) {
-      const member = tenants.memberAt(at);
-      const hungry = this.hungry.of(member);
-      let sent = 0;
-      for (const { peer: number, sends } of this.flows.get(member)?.values() ?? []) {
-        const allows = this.peers[number]?.allows;
-        if (sends === 0) continue;
-        sent += sends * (allows !== undefined && allows.number > 0 ? allows.first : byLocal);
-      }
-      part += sent > 0 ? sent : hungry * byLocal;
-    }
-    return Math.min(1, part);
-  }
-
   /** Begins or ends the reference flow to a peer. */
   private keepFlow(number: number, peer: Peer, out: AgentActions): void {
-    const isNeeded = peer.hasLatency || peer.heard.hasLatency || (peer.allows.hasLatency && peer.sends > 0);
+    const isBeside = peer.allows.latency > 0 && peer.sends > 0;
+    const isNeeded = peer.latency > 0 || peer.heard.latency > 0 || isBeside;
     // Probes of a peer that is down would look like a path that is too slow.
     const isWanted = isNeeded && peer.isUp;
     if (isWanted === (peer.tail !== null)) return;
@@ -382,8 +384,8 @@ export class ReferenceFlows implements Agent {
     const before = own.number;
     Object.assign(known, update);
     if (update.kind === SHARES) {
-      known.first = Math.min(1, known.first);
-      known.second = Math.min(1, known.second);
+      known.first = Math.min(1, Math.max(LEAST_SHARE, known.first));
+      known.second = Math.min(1, Math.max(LEAST_SHARE, known.second));
       this.tellAllReads(number, peer, out);
     }
     this.keepFlow(number, peer, out);

@@ -16,6 +16,8 @@ export const SHARES = 2;
 
 /** Message numbers wrap. */
 const NUMBERS = 2 ** 20;
+/** The number and the confirmed number together. */
+const NUMBER_PAIRS = NUMBERS ** 2;
 
 /** A message, with two values whose meaning depends on the kind. */
 export interface Update {
@@ -23,8 +25,11 @@ export interface Update {
   number: number;
   /** The number of the last message of the other kind that arrived; 0: none. */
   confirmed: number;
-  /** Whether latency applications talk to the peer (DEMAND), or run at this host or talk to it (SHARES). */
-  hasLatency: boolean;
+  /**
+   * The weight of the latency applications that talk to the peer (DEMAND); 1 if they count as one. Of SHARES: 1 if some
+   * run at this host or talk to it. It is a number that `roundLatency` returns.
+   */
+  latency: number;
   /**
    * DEMAND: the weight that sends to the peer, and the weight that READs from it. SHARES: the part of MaxRate that a
    * unit of each weight may use.
@@ -33,6 +38,30 @@ export interface Update {
   second: number;
 }
 
+// What is left of the first word takes the weight of the latency applications as a short floating-point number. It need
+// not be as accurate as other weights: all hosts use the value that was sent.
+const MANTISSA = 16;
+/** The exponent of the smallest weight that is written. */
+const LEAST_EXPONENT = -21;
+
+/** The ten bits of a weight above 0. A weight of 1 is written as 0, which older agents write for any weight. */
+function encodeWeight(weight: number): number {
+  const exponent = Math.min(Math.max(Math.floor(Math.log2(weight)), LEAST_EXPONENT), 30);
+  const steps = Math.min(Math.max(Math.round((weight / 2 ** exponent - 1) * MANTISSA), 0), MANTISSA);
+  const code = (exponent - LEAST_EXPONENT) * MANTISSA + steps;
+  return code ^ ONE;
+}
+
+const decodeWeight = (bits10: number): number => {
+  const code = bits10 ^ ONE;
+  const weight = (1 + (code % MANTISSA) / MANTISSA) * 2 ** (Math.floor(code / MANTISSA) + LEAST_EXPONENT);
+  return Math.min(MAX_WEIGHT, weight);
+};
+const ONE = -LEAST_EXPONENT * MANTISSA;
+
+/** The weight of latency applications that arrives, within 3.2 % of the one that is sent; whole numbers up to 32 do. */
+export const roundLatency = (weight: number): number => (weight > 0 ? decodeWeight(encodeWeight(weight)) : 0);
+
 const bits = new DataView(new ArrayBuffer(8));
 
 /** The number that follows `number`. Skips 0, which stands for none. */
@@ -40,8 +69,9 @@ export const numberAfter = (number: number): number => (number % (NUMBERS - 1)) 
 
 /** Writes an update into `words`. */
 export function writeUpdate(words: Float64Array, update: Update): void {
-  const { kind, number, confirmed, hasLatency, first, second } = update;
-  words[0] = kind + (hasLatency ? 4 : 0) + 8 * (number + NUMBERS * confirmed);
+  const { kind, number, confirmed, latency, first, second } = update;
+  const weight = latency > 0 ? encodeWeight(latency) : 0;
+  words[0] = kind + (latency > 0 ? 4 : 0) + 8 * (number + NUMBERS * confirmed + NUMBER_PAIRS * weight);
   // Two numbers of 32 bits are never a NaN of 64 bits unless the first is one.
   bits.setFloat32(0, first);
   bits.setFloat32(4, second);
@@ -57,11 +87,14 @@ export function readUpdate(words: Float64Array, into: Update): boolean {
   bits.setFloat64(0, words[1]);
   const rest = Math.floor(head / 8);
   into.kind = head % 4;
-  into.hasLatency = Math.floor(head / 4) % 2 === 1;
+  const hasLatency = Math.floor(head / 4) % 2 === 1;
+  const weight = Math.floor(rest / NUMBER_PAIRS);
+  if (!hasLatency && weight !== 0) return false;
+  into.latency = hasLatency ? decodeWeight(weight) : 0;
   into.number = rest % NUMBERS;
-  into.confirmed = Math.floor(rest / NUMBERS);
+  into.confirmed = Math.floor(rest / NUMBERS) % NUMBERS;
   into.first = Math.min(MAX_WEIGHT, bits.getFloat32(0));
   into.second = Math.min(MAX_WEIGHT, bits.getFloat32(4));
   const isKnown = into.kind === DEMAND || into.kind === SHARES;
-  return isKnown && into.number > 0 && into.confirmed < NUMBERS && into.first >= 0 && into.second >= 0;
+  return isKnown && into.number > 0 && into.first >= 0 && into.second >= 0;
 }

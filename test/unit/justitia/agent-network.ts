@@ -109,8 +109,8 @@ export class Host {
   }
 
   /** Adds a latency application that talks to a host. */
-  latency(to: number): MemberPage {
-    const page = this.join({ latencyWeight: 1 });
+  latency(to: number, weight = 1): MemberPage {
+    const page = this.join({ latencyWeight: weight });
     this.tell(page, to, { latency: true });
     return page;
   }

@@ -67,6 +67,7 @@ class User {
   constructor(device: Device, weight: number, tenant: string) {
     this.device = device;
     this.page = device.coordinator.join(tenant)!;
+    this.page.columns(M.TENANT).reports[M.WEIGHT] = weight;
     this.page.columns(rates).reports[HUNGRY_WEIGHT] = weight;
     this.page.columns(rates).reports[SENDS_BULK] = 1;
     this.isPending = true;

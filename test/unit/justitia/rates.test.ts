@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { Coordinator } from '../../../src/coordinator/coordinator.ts';
 import type { MemberPage } from '../../../src/coordinator/member-table.ts';
+import { TENANT, WEIGHT } from '../../../src/coordinator/member-table.ts';
 import { columnIndex } from '../../../src/coordinator/ruler.ts';
 import {
   RATE_GRANTS,
@@ -23,10 +24,10 @@ const STEP_GBPS = 0.008;
 
 type Options = Partial<JustitiaOptions>;
 
-/** A device's coordinator with the rules of these options. */
-function device(options: Options = {}, more: Partial<RateRules> = {}) {
+/** A device's coordinator with the rules of these options. @param isRemote whether members are in other processes */
+function device(options: Options = {}, more: Partial<RateRules> = {}, isRemote = false) {
   const rules = { ...rateRulesOf(justitiaOptions.parse({ maxGbps: LINK_GBPS, ...options }), null), ...more };
-  const coordinator = new Coordinator();
+  const coordinator = isRemote ? new Coordinator(undefined, 'by owner') : new Coordinator();
   const view = coordinator.membersOf(rates);
   let nowNs = 0;
   let probes = 0;
@@ -139,7 +140,7 @@ describe('R_min', () => {
   test('latency applications and READs of other hosts count', () => {
     const { join, decide, agent } = device();
     const b = join(B());
-    agent('hasRemoteLatency', 1);
+    agent('remoteLatency', 1);
     agent('readWeight', 2);
     decide();
     expect(granted(b, 'rMinGbps')).toBeCloseTo((3 / 4) * MAX_GBPS, 9);
@@ -180,6 +181,48 @@ describe('R_min', () => {
     }
     expect(ratesOf(pages.slice(0, 2)).reduce((sum, rate) => sum + rate)).toBeLessThanOrEqual(MAX_GBPS);
   });
+});
+
+describe('members in other processes', () => {
+  const isOwner = true;
+  const weigh = (page: MemberPage, weight: number) => {
+    page.columns(TENANT).reports[WEIGHT] = weight;
+  };
+
+  test.each(['application', 'tenant'] as const)(
+    'with granularity %s, a member counts for no more than the weight of its tenant',
+    (granularity) => {
+      const { join, decide } = device({ granularity }, {}, isOwner);
+      const [liar, honest] = [join({ ...B(1e9), ...L(1e9) }, 'a'), join(B(2), 'b')];
+      weigh(honest, 2);
+      decide();
+      expect(ratesOf([liar, honest]).map((rate) => rate / MAX_GBPS)).toEqual([
+        expect.closeTo(1 / 4, 9),
+        expect.closeTo(2 / 4, 9),
+      ]);
+      weigh(liar, 3);
+      decide();
+      expect(ratesOf([liar, honest])[0] / MAX_GBPS).toBeCloseTo(3 / 6, 9);
+    },
+  );
+
+  test('with latencyCounts=weight, a latency application counts for no more than the weight of its tenant', () => {
+    const { join, decide } = device({ latencyCounts: 'weight' }, {}, isOwner);
+    const b = join(B());
+    weigh(join(L(1e9)), 3);
+    decide();
+    expect(granted(b, 'rMinGbps')).toBeCloseTo(MAX_GBPS / 4, 9);
+  });
+
+  test.each(['flow', 'group'] as const)(
+    'with granularity %s, a member has as many shares as it says',
+    (granularity) => {
+      const { join, decide } = device({ granularity }, {}, isOwner);
+      const pages = [join(B(3)), join(B(1))];
+      decide();
+      expect(ratesOf(pages)).toEqual([75, 25]);
+    },
+  );
 });
 
 describe('the price of a message', () => {

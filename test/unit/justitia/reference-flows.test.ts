@@ -13,7 +13,7 @@ const near = (value: number) => expect.closeTo(value, 6);
 /** The words of an update. */
 function wordsOf(kind: number, number: number, first: number, second = 0, hasLatency = true): Float64Array {
   const words = new Float64Array(2);
-  writeUpdate(words, { kind, number, confirmed: 0, hasLatency, first, second });
+  writeUpdate(words, { kind, number, confirmed: 0, latency: hasLatency ? 1 : 0, first, second });
   return words;
 }
 
@@ -25,7 +25,7 @@ describe('updates', () => {
     senders[0].latency(0);
     network.advance(10 * DELAY_NS);
     for (const host of senders) expect(host.shown('rMinGbps')).toBeCloseTo(MAX_GBPS / 5, 3);
-    expect(receiver.shown('hasRemoteLatency')).toBe(1);
+    expect(receiver.shown('remoteLatency')).toBe(1);
     expect(network.sent).toBeLessThan(80);
   });
 
@@ -126,7 +126,7 @@ describe('updates', () => {
           const total = (key: 'sends' | 'reads') => all.reduce((sum, one) => sum + one[key], 0);
           const latency = all.some((one) => one.latency) ? 1 : 0;
           expect(network.hosts[0].shown('readWeight')).toBe(total('reads'));
-          expect(network.hosts[0].shown('hasRemoteLatency')).toBe(latency);
+          expect(network.hosts[0].shown('remoteLatency')).toBe(latency);
           for (const [number, { sends, reads }] of last) {
             if (sends === 0 || reads > 0) continue;
             const part = Math.min(1, sends / Math.max(1, total('sends') + latency));
@@ -150,11 +150,52 @@ describe('what receivers allow', () => {
     network.advance(10 * DELAY_NS);
     // x: four senders and a latency application; y: a weight of two alone.
     expect(a.shown('receiverPart')).toBeCloseTo(Math.min(1, 1 / 5 + 2 / 2), 6);
-    expect([x.shown('hasRemoteLatency'), y.shown('hasRemoteLatency')]).toEqual([1, 0]);
+    expect([x.shown('remoteLatency'), y.shown('remoteLatency')]).toEqual([1, 0]);
     for (let i = 0; i < 7; i++) b.bulk(1);
     network.advance(10 * DELAY_NS);
     expect(a.shown('receiverPart')).toBeCloseTo(1 / 5 + 2 / 9, 6);
     expect(a.shown('rMinGbps')).toBeCloseTo((1 / 5 + 2 / 9) * MAX_GBPS, 3);
+  });
+
+  test('with latencyCounts=weight, receivers count the weights of local and remote latency applications', () => {
+    for (const [latencyCounts, L] of [
+      ['one', 1],
+      ['weight', 3.5],
+    ] as const) {
+      const network = new Network(3, { latencyCounts });
+      const [receiver, a, b] = network.hosts;
+      a.bulk(0);
+      b.bulk(0);
+      const page = a.latency(0, 0.5);
+      b.latency(0, 3);
+      network.advance(10 * DELAY_NS);
+      expect([a, b].map((host) => host.shown('receiverPart'))).toEqual(Array(2).fill(near(1 / (2 + L))));
+      expect(receiver.shown('remoteLatency')).toBe(L);
+      // A READ leaves through the responder, which has latency applications, too.
+      receiver.latency(1, 5);
+      const reader = b.join({ hungryWeight: 1 });
+      b.tell(reader, 0, { reads: 1 });
+      network.advance(10 * DELAY_NS);
+      const most = latencyCounts === 'one' ? 1 : 5;
+      expect(b.told.at(-1)!.words[4]).toBeCloseTo(MAX_GBPS / (1 + most), 3);
+      a.report(page, { latencyWeight: 8 });
+      network.advance(10 * DELAY_NS);
+      expect(receiver.shown('remoteLatency')).toBe(latencyCounts === 'one' ? 1 : 11);
+    }
+  });
+
+  test('the shares of members whose receivers allow less go down, and those of others stay', () => {
+    const network = new Network(4);
+    const [, , a] = network.hosts;
+    const [crowded, other] = [a.bulk(0), a.bulk(1)];
+    a.latency(1);
+    for (let i = 0; i < 8; i++) network.hosts[3].bulk(0);
+    network.hosts[3].latency(0);
+    network.advance(10 * DELAY_NS);
+    const granted = (page: typeof other) => a.coordinator.membersOf(rates).grant('rateGbps').of(page.row);
+    expect(granted(other)).toBeGreaterThanOrEqual(MAX_GBPS / 3);
+    expect(granted(crowded)).toBeGreaterThanOrEqual(MAX_GBPS / 10);
+    expect(granted(crowded)).toBeLessThan(MAX_GBPS / 7);
   });
 
   test('a member that leaves returns its share to the others', () => {
@@ -184,13 +225,13 @@ describe('what receivers allow', () => {
     receiver.setPeer(2, 'down');
     network.advance(10 * DELAY_NS);
     // Of a, the receiver still knows.
-    expect(receiver.shown('hasRemoteLatency')).toBe(1);
+    expect(receiver.shown('remoteLatency')).toBe(1);
     receiver.setPeer(1, 'down');
-    expect(receiver.shown('hasRemoteLatency')).toBe(0);
+    expect(receiver.shown('remoteLatency')).toBe(0);
     a.setPeer(0, 'up');
     receiver.setPeer(1, 'up');
     network.advance(10 * DELAY_NS);
-    expect([a.shown('rMinGbps'), receiver.shown('hasRemoteLatency')]).toEqual([near(MAX_GBPS / 2), 1]);
+    expect([a.shown('rMinGbps'), receiver.shown('remoteLatency')]).toEqual([near(MAX_GBPS / 2), 1]);
   });
 });
 
@@ -373,6 +414,64 @@ describe('a peer that lies', () => {
     }
     for (const column of ['rMinGbps', 'receiverPart', 'readWeight'])
       expect(Number.isFinite(a.shown(column))).toBe(true);
+  });
+
+  test('a receiver that allows next to nothing holds back only what is sent to it', () => {
+    const network = new Network(3);
+    const [a] = network.hosts;
+    const liars = Array.from({ length: 8 }, () => a.bulk(1));
+    const other = a.bulk(2);
+    a.latency(2);
+    network.advance(MS);
+    const granted = (page: typeof other) => a.coordinator.membersOf(rates).grant('rateGbps').of(page.row);
+    expect(granted(other)).toBeCloseTo(MAX_GBPS / 10, 3);
+    for (const share of [1e-9, 0]) {
+      a.receive(1, wordsOf(SHARES, share === 0 ? 10 : 9, share, share));
+      expect(granted(other)).toBeGreaterThanOrEqual(0.98 * (MAX_GBPS / 10));
+      for (const page of liars) expect(granted(page)).toBeGreaterThan(0);
+    }
+    a.receive(1, wordsOf(SHARES, 11, 1, 1));
+    expect(granted(other)).toBeCloseTo(MAX_GBPS / 10, 3);
+    // A share of 0 would stand for no limit on READs.
+    const reader = a.join({ hungryWeight: 1 });
+    a.tell(reader, 1, { reads: 1 });
+    a.receive(1, wordsOf(SHARES, 12, 0, 0));
+    expect(a.told.at(-1)!.words[4]).toBeGreaterThan(0);
+    expect(a.told.at(-1)!.words[4]).toBeLessThan(0.001);
+  });
+
+  test.each([
+    [{}, 64],
+    [{ maxPeerWeight: 4 }, 4],
+  ])('with %j, a peer that claims any weight counts as %d', (options, most) => {
+    const network = new Network(3, options);
+    const [a, , sender] = network.hosts;
+    const page = a.bulk(1);
+    sender.bulk(0);
+    network.advance(MS);
+    network.copiesOf = ({ from }) => (from === 1 ? 0 : 1);
+    a.receive(1, wordsOf(DEMAND, 9, 1e9, 1e9));
+    network.advance(MS);
+    expect(a.shown('readWeight')).toBe(most);
+    const granted = a.coordinator.membersOf(rates).grant('rateGbps').of(page.row);
+    expect(granted).toBeCloseTo(MAX_GBPS / (most + 2), 3);
+    expect(sender.shown('receiverPart')).toBeCloseTo(1 / (most + 2), 6);
+  });
+
+  test('a peer counts for more than maxPeerWeight where the own members do', () => {
+    const network = new Network(2);
+    const [a, reader] = network.hosts;
+    const own = a.bulk(1, 300);
+    const page = reader.join({ hungryWeight: 200 });
+    reader.tell(page, 0, { reads: 200 });
+    network.advance(MS);
+    expect(a.shown('readWeight')).toBe(200);
+    expect(reader.told.at(-1)!.words[4]).toBeCloseTo(LINK_GBPS / 500, 6);
+    a.report(own, { hungryWeight: 100 });
+    network.advance(MS);
+    expect(a.shown('readWeight')).toBe(100);
+    // Together, its readers get no more than what they count for.
+    expect(200 * reader.told.at(-1)!.words[4]).toBeCloseTo((LINK_GBPS * 100) / 400, 3);
   });
 
   test('shares are read as 1 at most, and small ones count', () => {

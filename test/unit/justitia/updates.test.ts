@@ -5,6 +5,7 @@ import {
   DEMAND,
   numberAfter,
   readUpdate,
+  roundLatency,
   SHARES,
   UPDATE_WORDS,
   type Update,
@@ -12,13 +13,13 @@ import {
 } from '../../../src/policies/justitia/updates.ts';
 
 const NUMBERS = 2 ** 20;
-const none = (): Update => ({ kind: 0, number: 0, confirmed: 0, hasLatency: false, first: 0, second: 0 });
+const none = (): Update => ({ kind: 0, number: 0, confirmed: 0, latency: 0, first: 0, second: 0 });
 const value = fc.float({ min: 0, max: 1e9, noNaN: true }).map((one) => one + 0);
 const update: fc.Arbitrary<Update> = fc.record({
   kind: fc.constantFrom(DEMAND, SHARES),
   number: fc.integer({ min: 1, max: NUMBERS - 1 }),
   confirmed: fc.nat(NUMBERS - 1),
-  hasLatency: fc.boolean(),
+  latency: fc.double({ min: 0, max: 1e9, noNaN: true }).map(roundLatency),
   first: value,
   second: value,
 });
@@ -60,6 +61,7 @@ test('whatever arrives is rejected, or has values within their ranges', () => {
       const { kind, number, confirmed, first, second } = found;
       expect([DEMAND, SHARES]).toContain(kind);
       expect(number > 0 && number < NUMBERS && confirmed >= 0 && confirmed < NUMBERS).toBe(true);
+      expect(found.latency >= 0 && found.latency <= 1e9).toBe(true);
       expect(first >= 0 && first <= 1e9 && second >= 0 && second <= 1e9).toBe(true);
     }),
     { numRuns: 5000 },
@@ -101,6 +103,23 @@ test('values above all bounds are read as the largest weight', () => {
   for (const first of [2e9, 1e38, Number.POSITIVE_INFINITY]) {
     expect(read(wordsOf({ first, second: first }))).toMatchObject({ first: 1e9, second: 1e9 });
   }
+});
+
+test('the weight of latency applications is rounded once: whole numbers up to 32 arrive as sent, others within 3.2 %', () => {
+  for (let weight = 1; weight <= 32; weight++) expect(roundLatency(weight)).toBe(weight);
+  expect([roundLatency(0), roundLatency(0.5), roundLatency(1e-6)]).toEqual([0, 0.5, expect.closeTo(1e-6, 7)]);
+  fc.assert(
+    fc.property(fc.double({ min: 1e-6, max: 1e9, noNaN: true }), (weight) => {
+      const rounded = roundLatency(weight);
+      expect(Math.abs(rounded - weight)).toBeLessThanOrEqual(weight * 0.032);
+      expect(roundLatency(rounded)).toBe(rounded);
+    }),
+  );
+});
+
+test('an update without a weight, as older agents write it, stands for a weight of 1', () => {
+  expect(read(wordsOf({}, DEMAND + 4 + 8))).toMatchObject({ latency: 1 });
+  expect(wordsOf({ latency: 1 })[0]).toBe(DEMAND + 4 + 8);
 });
 
 test('numbers wrap, and never are 0', () => {
