@@ -164,8 +164,9 @@ export class AgentHost {
       intervalNs: 0,
       tell: (words: ArrayLike<number>) => {
         requireWords(words);
-        if (lines.get(member)?.end !== end || this.link.isDown) return;
-        this.raise(one, () => agent.onTold?.(member, Float64Array.from(words), out));
+        if (lines.get(member)?.end === end && !this.link.isDown)
+          this.raise(one, () => agent.onTold?.(member, Float64Array.from(words), out));
+        return true;
       },
     };
     lines.set(member, { end, events });

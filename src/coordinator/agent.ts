@@ -46,13 +46,14 @@ export interface Agent {
  * daemon.
  */
 export interface AgentLine {
-  /** The shortest average interval between messages, in nanoseconds; 0: no limit. Excess messages are lost. */
+  /** The shortest average interval between messages, in nanoseconds; 0: no limit. Excess messages are lost (`tell`). */
   readonly intervalNs: number;
   /**
-   * Sends the agent up to MAX_MESSAGE_WORDS words. Words sent while the line is down are lost.
+   * Sends the agent up to MAX_MESSAGE_WORDS words. Words sent while the line is down are lost. Returns false if they are
+   * lost because there were too many messages: send what still matters after `intervalNs` or more.
    * @throws InvalidArgumentError for more words
    */
-  tell(words: ArrayLike<number>): void;
+  tell(words: ArrayLike<number>): boolean;
 }
 
 /** The events of a line. */

@@ -209,13 +209,15 @@ test('a device without room for agents is logged, and clients go on', async () =
   expect(lines.filter((line) => line.includes('no agents on'))).toHaveLength(1);
 });
 
-test('a client that tells without pause loses words, not its connection', async () => {
+test('a client that tells without pause loses words, which it learns, but not its connection', async () => {
   const { socket, made } = daemon();
   const one = context(socket);
   await until(() => expect(one.ups).toHaveLength(1));
-  for (let i = 0; i < 20_000; i++) one.ups[0].tell([i]);
-  await until(() => expect(made[0]?.told.length).toBeGreaterThan(500));
-  expect(made[0].told.length).toBeLessThan(2000);
+  let sent = 0;
+  for (let i = 0; i < 20_000; i++) if (one.ups[0].tell([i])) sent++;
+  expect(sent).toBeGreaterThan(500);
+  expect(sent).toBeLessThan(2000);
+  await until(() => expect(made[0]?.told).toHaveLength(sent));
   expect(one.client.isConnected).toBe(true);
 });
 

@@ -66,7 +66,9 @@ export class Process implements DaemonLink {
   poll(): void {}
 
   lineAdded(): void {}
-  tell(): void {}
+  tell(): boolean {
+    return true;
+  }
 
   lacksRuler(ruler: string): void {
     throw new Error(`no ruler ${ruler}`);

@@ -308,7 +308,7 @@ test('without a daemon members have the standalone rate; when it goes they keep 
     poll() {},
     lacksRuler() {},
     lineAdded() {},
-    tell() {},
+    tell: () => true,
   };
   const coordinator = new RemoteCoordinator('sim0', link, { shares: { rateGbps: 7 } });
   const page = coordinator.join('a') as M.MemberPage;

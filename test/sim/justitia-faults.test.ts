@@ -1,5 +1,7 @@
 // Queue pairs that fail under justitia, SENDs that are too long, and what programs next to others see.
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import type { AgentLine } from '../../src/coordinator/agent.ts';
+import { CoordinatorRegistry, registryFor } from '../../src/coordinator/registry.ts';
 import { createPolicy, shimCounters } from '../../src/policies/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';
@@ -179,4 +181,47 @@ test('configurePolicy() changes chunks and backlogs of a running policy', async 
   expect(Math.round(await piecesPerMessage())).toBe(8);
   provider.configurePolicy!('justitia', { bulkChunkBytes: 16_384, backlogBytes: 1 });
   expect(Math.round(await piecesPerMessage())).toBe(4);
+});
+
+test('words that the line to the agent drops are sent again, also when the application ends meanwhile', async () => {
+  const { fabric, flow, run } = ground({});
+  const { line } = CoordinatorRegistry.prototype;
+  let [isFull, dropped, toldAgain] = [true, 0, 0];
+  const limited = vi.spyOn(CoordinatorRegistry.prototype, 'line').mockImplementation(function (
+    this: CoordinatorRegistry,
+    context,
+    kind,
+    events,
+  ) {
+    const onUp = (given: AgentLine) =>
+      events.onUp?.({
+        intervalNs: 1e6,
+        tell: (words) => {
+          if (!isFull) toldAgain++;
+          else dropped++;
+          return !isFull && given.tell(words);
+        },
+      });
+    return line.call(this, context, kind, { ...events, onUp });
+  });
+  const b = flow(BYTES, { traffic: V.ISO_TRAFFIC_BANDWIDTH });
+  const d = flow(16, { traffic: V.ISO_TRAFFIC_LATENCY });
+  await run([b, d], 2e6);
+  expect(dropped).toBeGreaterThan(0);
+  const messages = () => registryFor(fabric.provider).agentMessages;
+  expect(messages()).toBe(0);
+  isFull = false;
+  await run([b, d], 5e6);
+  expect(messages()).toBeGreaterThan(0);
+  // Nothing is told more than once.
+  expect(toldAgain).toBeLessThanOrEqual(4);
+  isFull = true;
+  b.isStopped = true;
+  d.isStopped = true;
+  await run([b, d], 5e6);
+  const sent = messages();
+  isFull = false;
+  await run([], 10e6);
+  expect(messages()).toBeGreaterThan(sent);
+  limited.mockRestore();
 });

@@ -144,12 +144,14 @@ export class DaemonClient implements DaemonLink {
   }
 
   /** Drops words beyond the budget, because the daemon disconnects a client that sends too much. */
-  tell(member: RemoteMember, agent: string, words: ArrayLike<number>): void {
+  tell(member: RemoteMember, agent: string, words: ArrayLike<number>): boolean {
     const { connection } = this;
     const { seatNumber: slot } = member;
-    const isUp = connection?.welcome.agents.includes(agent) && slot >= 0 && this.pendingJoins[slot] === 0;
-    if (!isUp || !this.tells.tryTake(performance.now() * 1e6)) return;
-    connection?.send({ type: 'tell', slot, agent, words: encodeWords(words) });
+    if (connection === null || slot < 0 || this.pendingJoins[slot] !== 0) return true;
+    if (!connection.welcome.agents.includes(agent)) return true;
+    if (!this.tells.tryTake(performance.now() * 1e6)) return false;
+    connection.send({ type: 'tell', slot, agent, words: encodeWords(words) });
+    return true;
   }
 
   private told({ slot, agent, words }: Answer & { type: 'told' }): void {

@@ -200,7 +200,8 @@ export interface DaemonLink {
   /** A member has a new line. */
   lineAdded(member: RemoteMember, line: RemoteLine): void;
   /** Tells the agent something, if the member has a seat in a daemon that runs the agent. */
-  tell(member: RemoteMember, agent: string, words: ArrayLike<number>): void;
+  /** Returns false if the words are lost because there were too many messages. */
+  tell(member: RemoteMember, agent: string, words: ArrayLike<number>): boolean;
   /** Called while the program runs: handles what the daemon has sent even if the event loop is blocked. */
   poll(): void;
 }
@@ -245,9 +246,9 @@ export class RemoteCoordinator implements DeviceCoordinator {
     if (member === undefined) return;
     const tell = (words: ArrayLike<number>) => {
       requireWords(words);
-      if (member.lines.get(agent) === line) this.link.tell(member, agent, words);
+      return member.lines.get(agent) !== line || this.link.tell(member, agent, words);
     };
-    const line = { agent, events, tell, intervalNs: 1e9 / TELLS.perS };
+    const line: RemoteLine = { agent, events, tell, intervalNs: 1e9 / TELLS.perS };
     member.lines.set(agent, line);
     this.link.lineAdded(member, line);
   }

@@ -122,8 +122,10 @@ export class Demands {
   }
 
   /** Reports to the agent what a member does at each peer, if that has changed. */
-  private reportPeers({ qps, line, told, columns }: Member): void {
+  private reportPeers(member: Member): void {
+    const { qps, line, told, columns } = member;
     if (line === null) return;
+    member.owesWords = false;
     const now = new Map<string, Float64Array>();
     for (const gid of told.keys()) now.set(gid, told.get(gid)!.slice().fill(0, SENDS));
     for (const qp of qps) {
@@ -150,14 +152,18 @@ export class Demands {
     for (const [gid, words] of now) {
       const before = told.get(gid);
       if (before !== undefined && words.every((word, i) => word === before[i])) continue;
-      if (words[SENDS] + words[READS] + words[HAS_LATENCY] > 0) told.set(gid, words);
+      if (!line.tell(words)) member.owesWords = true;
+      else if (words[SENDS] + words[READS] + words[HAS_LATENCY] > 0) told.set(gid, words);
       else told.delete(gid);
-      line.tell(words);
     }
   }
 
   /** Repeats all reports to an agent that does not know the member. */
-  reportAgain({ line, told }: Member): void {
-    for (const words of told.values()) line?.tell(words);
+  reportAgain(member: Member): void {
+    for (const [gid, words] of member.told) {
+      if (member.line?.tell(words) !== false) continue;
+      member.told.delete(gid);
+      member.owesWords = true;
+    }
   }
 }

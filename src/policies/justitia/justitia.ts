@@ -108,7 +108,18 @@ export class Justitia implements Policy {
     const pacer = this.pacers.find(({ device }) => device === context.device) ?? this.addPacer(context);
     const columns = page.columns(rates);
     const tokens = page.columns(handedTokens);
-    const member: Member = { context, page, columns, tokens, pacer, qps: [], line: null, told: new Map() };
+    const told = new Map();
+    const member: Member = {
+      context,
+      page,
+      columns,
+      tokens,
+      pacer,
+      qps: [],
+      line: null,
+      told,
+      owesWords: false,
+    };
     this.members[context.index] = member;
     pacer.members.push(member);
     registry.decide(context, rates, out.nowNs(context));
@@ -222,6 +233,7 @@ export class Justitia implements Policy {
       onUp: (line) => {
         member.line = line;
         this.demands.reportAgain(member);
+        if (member.owesWords) this.registry.notify(context);
       },
       onTold: (words) => {
         const gid = words.length === 5 ? gidFromWords(words, 0) : null;
@@ -237,12 +249,19 @@ export class Justitia implements Policy {
   /** Reports what a member has to send, and lets the ruler decide if that has changed. */
   private report(member: Member, out: Actions): void {
     const { context, pacer } = member;
-    if (!this.demands.report(member)) return;
+    const isNews = this.demands.report(member);
+    this.keepTelling(member, out);
+    if (!isNews) return;
     const nowNs = out.nowNs(context);
     this.registry.decide(context, rates, nowNs);
     pacer.refresh(nowNs);
     // By a timer, because nothing may be issued within a post.
     if (this.registry.hasChanges(context)) out.timer(context, nowNs, pacer.tokenOf(ANNOUNCE));
+  }
+
+  /** What the line has dropped is reported again with a later sample. */
+  private keepTelling(member: Member, out: Actions): void {
+    if (member.owesWords && member.pacer.sampledBy === null) this.planSample(member, LATENCY_SAMPLE_NS, out);
   }
 
   /**
@@ -378,6 +397,7 @@ export class Justitia implements Policy {
     pacer.refresh(out.nowNs(context));
     pacer.puller.onTimer(out);
     this.enlistParked(out);
+    this.keepTelling(member, out);
   }
 
   onTimer(token: number, out: Actions): void {
@@ -402,17 +422,17 @@ export class Justitia implements Policy {
   }
 
   private sample(pacer: Pacer, out: Actions): void {
-    let [active, latency]: (Member | null)[] = [null, null];
+    let [active, other]: (Member | null)[] = [null, null];
     for (const member of this.openMembers(pacer)) {
       const isOther = this.sampleKinds(member, out);
       if (this.demands.sample(member, out)) active = member;
-      if (member.columns.reports[LATENCY_WEIGHT] > 0) latency = member;
       this.report(member, out);
+      if (member.columns.reports[LATENCY_WEIGHT] > 0 || member.owesWords) other = member;
       if (isOther) for (const qp of member.qps) if (out.backlog(qp) > 0) this.feed(qp, out);
     }
     this.registry.announce(pacer.device);
     this.warnOnce(pacer);
-    const next = active ?? latency;
+    const next = active ?? other;
     pacer.sampledBy = null;
     // Latency applications alone are sampled less often.
     if (next !== null) this.planSample(next, active === null ? LATENCY_SAMPLE_NS : SAMPLE_NS, out);

@@ -32,6 +32,8 @@ export interface Member {
   line: AgentLine | null;
   /** What was last reported to the agent, by GID of the peer. */
   readonly told: Map<string, Float64Array>;
+  /** Whether the line has dropped some of it, so that it must be reported again. */
+  owesWords: boolean;
 }
 
 /**
