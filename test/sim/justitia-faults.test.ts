@@ -225,3 +225,25 @@ test('words that the line to the agent drops are sent again, also when the appli
   expect(messages()).toBeGreaterThan(sent);
   limited.mockRestore();
 });
+
+test('a change of classify acts on queue pairs that exist, whether they send or not', async () => {
+  const { provider, flow, run } = ground({});
+  const kinds = () =>
+    provider.policyStates!().flatMap(({ device, kind }) => (device === 'sim0' ? [kind] : []));
+  const [small, large] = [flow(16), flow(BYTES)];
+  await run([small, large], 1e6);
+  expect(kinds()).toEqual(['D', 'B']);
+  provider.configurePolicy!('justitia', { classify: false });
+  expect(kinds()).toEqual(['B', 'B']);
+  await run([small, large], 20e6);
+  expect(kinds()).toEqual(['B', 'B']);
+  const { done } = small;
+  small.isStopped = true;
+  provider.configurePolicy!('justitia', { classify: true });
+  await run([small, large], 1e6);
+  small.isStopped = false;
+  await run([small, large], 1e6);
+  expect(kinds()).toEqual(['D', 'B']);
+  expect(small.done).toBeGreaterThan(done);
+  expect([small.failed, large.failed]).toEqual([[], []]);
+});

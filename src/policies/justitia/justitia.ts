@@ -31,7 +31,7 @@ import { ANNOUNCE, type Member, Pacer, PULL, READS, SAMPLE, TIMER_KINDS } from '
 import { rateRulesFor, rates } from './rates.ts';
 import { ReadLimits } from './read-limits.ts';
 import { referenceFlows } from './reference-flows.ts';
-import { SplitQps } from './split.ts';
+import { SplitQps, splitQpOf } from './split.ts';
 
 /** Plain requests of latency applications with fewer bytes bypass `onload`. */
 const PLAIN_BYTES = 2 ** 21;
@@ -144,7 +144,17 @@ export class Justitia implements Policy {
       this.registry.announce(pacer.device);
       pacer.refresh(out.nowNs(first.context));
       pacer.puller.onTimer(out);
+      for (const member of pacer.members) this.reviewKinds(member, out);
     }
+  }
+
+  /** `classify` may have changed. */
+  private reviewKinds(member: Member, out: Actions): void {
+    const changed = member.qps.filter((qp) => this.kinds.review(qp));
+    if (changed.length === 0) return;
+    for (const qp of changed) out.passPlain(qp, 0);
+    this.report(member, out);
+    for (const qp of changed) this.feed(qp, out);
   }
 
   /** The members of a pacer whose contexts are open. Forgets the others. */
@@ -479,9 +489,4 @@ export class Justitia implements Policy {
 /** Whether a request has more than the two SGEs in its slot, so that only the shim's copy knows its size. */
 function isLongList(words: Uint32Array, at: number): boolean {
   return words[at + L.WR_OP] >>> 16 > 2;
-}
-
-/** In the paper, chunks go over split queue pairs whatever the length of the message. */
-function splitQpOf({ paper, splitQp }: JustitiaOptions): JustitiaOptions['splitQp'] {
-  return paper === true && splitQp === 'auto' ? 'always' : splitQp;
 }

@@ -57,13 +57,26 @@ export class Kinds {
     this.kinds = fitColumn(this.kinds, index);
     this.isOpen = fitColumn(this.isOpen, index);
     this.behaviour = fitColumn(this.behaviour, index);
-    const { classify, paper } = this.options();
     const isDeclared = labels.traffic !== UNKNOWN;
-    this.isOpen[index] = !isDeclared && classify === true && paper !== true ? 1 : 0;
+    this.isOpen[index] = !isDeclared && this.classifies ? 1 : 0;
     if (this.isOpen[index] === 0) this.kinds[index] = isDeclared ? labels.traffic : BANDWIDTH;
     else this.kinds[index] = UNKNOWN;
     this.classifier.join(qp);
     [this.sampledNs[index], this.excessNs[index]] = [0, 0];
+  }
+
+  /** Whether the classifier decides on queue pairs that declare nothing. */
+  private get classifies(): boolean {
+    const { classify, paper } = this.options();
+    return classify === true && paper !== true;
+  }
+
+  /** The options have changed. Returns whether the kind of this queue pair must be found again. */
+  review(qp: QpView): boolean {
+    const isOpen = qp.labels.traffic === UNKNOWN && this.classifies;
+    if ((this.isOpen[qp.index] === 1) === isOpen) return false;
+    this.set(qp);
+    return true;
   }
 
   /** A queue pair of unknown kind posts `count` requests, the largest of which has `bytes`. */

@@ -80,3 +80,8 @@ export class SplitQps {
     return out.inflight(qp) > 0 || twin.room < DEPTH ? BLOCKED : step(qp, out, chunkBytes);
   }
 }
+
+/** The paper sends chunks over split queue pairs, whatever the length of the message. */
+export function splitQpOf({ paper, splitQp }: JustitiaOptions): JustitiaOptions['splitQp'] {
+  return paper === true && splitQp === 'auto' ? 'always' : splitQp;
+}
