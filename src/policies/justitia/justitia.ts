@@ -94,7 +94,7 @@ export class Justitia implements Policy {
         this.pacerOf[entity] = this.members[qp.context.index].pacer;
         this.pacerOf[entity].order.reset(entity);
       },
-      mayForget: (entity) => this.pacerOf[entity].order.isEven(entity),
+      mayForget: (entity, nowNs) => this.pacerOf[entity].order.isEven(entity, nowNs),
     });
   }
 
@@ -186,6 +186,7 @@ export class Justitia implements Policy {
   private joinEntity(qp: QpView, out: Actions): void {
     const entity = this.entities.join(qp, out.nowNs(qp.context));
     this.weights[entity] = weightOf(qp, this.options.granularity);
+    this.pacerOf[entity].order.stay(entity);
   }
 
   private remove({ index }: { readonly index: number }, out: Actions): void {
@@ -194,7 +195,7 @@ export class Justitia implements Policy {
     const member = this.members[qp.context.index];
     member.pacer.puller.onQp(qp, 'destroyed', out);
     this.readLimits.forget(index);
-    this.entities.leave({ index });
+    this.entities.leave({ index }, out.nowNs(member.context));
     member.qps.splice(member.qps.indexOf(qp), 1);
     this.demands.active[index] = 0;
     if (this.registry.has(member.context)) this.report(member, out);
@@ -215,7 +216,7 @@ export class Justitia implements Policy {
     const member = this.members[qp.context.index];
     const isHeld = out.backlog(qp) > 0;
     member.pacer.puller.onQp(qp, 'destroyed', out);
-    this.entities.leave({ index });
+    this.entities.leave({ index }, out.nowNs(qp.context));
     this.joinEntity(qp, out);
     member.pacer.puller.onQp(qp, 'created', out);
     this.kinds.set(qp);

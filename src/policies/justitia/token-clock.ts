@@ -17,6 +17,8 @@ export class TokenClock {
   private readonly refresh: (nowNs: number) => void;
   private readonly periodNs: number;
   private refreshedNs = Number.NaN;
+  /** Bytes that tokens have stood for per nanosecond, as of the last `set`. */
+  bytesPerNs = 0;
   private readonly purse: Purse;
   /** Time of a token at the rate. */
   private tokenNs = 0;
@@ -56,6 +58,7 @@ export class TokenClock {
     bucket.fill(nowNs);
     this.isFree = bytesPerNs === Number.POSITIVE_INFINITY;
     this.messageBytes = messageBytes;
+    this.bytesPerNs = bytesPerNs;
     bucket.setRate(this.isFree ? 0 : bytesPerNs);
     this.tokenBytes = tokenBytes;
     bucket.setBurst(Math.max(tokenBytes, backlogBytes));

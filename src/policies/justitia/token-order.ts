@@ -10,6 +10,9 @@ import { NONE, RunQueue } from '../kit/run-queue.ts';
 import { StartQueue } from './start-queue.ts';
 import type { TokenClock } from './token-clock.ts';
 
+/** The part of the rate at which the debt of an entity without queue pairs counts as repaid. */
+const REPAID_PART = 1 / 16;
+
 /** The entities of all devices, and their weights. */
 export interface Sharers {
   readonly entities: Entities;
@@ -42,6 +45,8 @@ export class TokenOrder implements Order {
   // By entity: bytes of its tokens that are left (negative: a debt), and where its next token starts.
   private budget: Float64Array = new Float64Array(16);
   private starts: Float64Array = new Float64Array(16);
+  /** By entity: when it was first found to have no queue pairs; NaN: it has some. */
+  private leftNs: Float64Array = new Float64Array(16);
   /** [0] The start of the last token, in tokens for a unit of weight. */
   private readonly virtual = new Float64Array(1);
   /** The entity of the queue pair that `next` returned. */
@@ -56,12 +61,26 @@ export class TokenOrder implements Order {
   reset(entity: number): void {
     this.budget = fitColumn(this.budget, entity);
     this.starts = fitColumn(this.starts, entity);
-    [this.budget[entity], this.starts[entity]] = [0, 0];
+    this.leftNs = fitColumn(this.leftNs, entity);
+    [this.budget[entity], this.starts[entity], this.leftNs[entity]] = [0, 0, Number.NaN];
   }
 
-  /** Whether an entity owes no more than the rest of its last chunk. */
-  isEven(entity: number): boolean {
-    return this.budget[entity] >= -this.clock.tokenBytes;
+  /** An entity has queue pairs, so that its debt does not expire. */
+  stay(entity: number): void {
+    this.leftNs[entity] = Number.NaN;
+  }
+
+  /**
+   * Whether an entity without queue pairs owes no more than the rest of its last chunk. It cannot send to repay a larger
+   * debt, so the debt expires when a small part of the device's rate would have repaid it.
+   */
+  isEven(entity: number, nowNs: number): boolean {
+    const { budget, leftNs, clock } = this;
+    if (clock.isFree) return true;
+    // A clock that jumps back begins anew.
+    if (!(leftNs[entity] <= nowNs)) leftNs[entity] = nowNs;
+    const repaid = REPAID_PART * clock.bytesPerNs * (nowNs - leftNs[entity]);
+    return budget[entity] + repaid >= -clock.tokenBytes;
   }
 
   /** Bytes that an entity may send at once; 0 while any of its queue pairs waits. */

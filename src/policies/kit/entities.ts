@@ -18,6 +18,9 @@ export const byContext = ({ context }: { readonly context: ContextView }): strin
 export const byTenant = ({ context }: { readonly context: ContextView }): string =>
   context.tenant === '' ? byContext({ context }) : `${context.device} ${context.tenant}`;
 
+/** The most entities without queue pairs that are kept. More would make each new entity slower. */
+const MAX_KEPT = 1024;
+
 /** How entities are made and forgotten. */
 export interface EntityRules {
   /** The key of the entity that a queue pair belongs to. It names the device, because entities do not span devices. */
@@ -26,7 +29,8 @@ export interface EntityRules {
   readonly onNew?: (entity: number, qp: QpView) => void;
   /**
    * Whether an entity that has lost its last queue pair may be forgotten, for instance because it owes nothing; default:
-   * yes. It is asked at once, and again each time a new entity of the same device comes into being.
+   * yes. It is asked at once, and again each time a new entity of the same device comes into being. Beyond 1,024 such
+   * entities, those kept for the longest time are forgotten anyway.
    */
   readonly mayForget?: (entity: number, nowNs: number) => boolean;
 }
@@ -45,6 +49,7 @@ export class Entities {
   private readonly members = new RunQueue();
   /** Entities without queue pairs that may not be forgotten yet, and indices that are free. */
   private readonly kept = new RunQueue();
+  private keptCount = 0;
   private readonly free: number[] = [];
 
   constructor(rules: EntityRules) {
@@ -89,7 +94,7 @@ export class Entities {
     this.entityOf = fitColumn(this.entityOf, qp.index);
     this.entityOf[qp.index] = entity + 1;
     this.members.push(qp.index, entity);
-    this.kept.remove(entity);
+    this.unkeep(entity);
     this.counts[entity]++;
     if (known === undefined) this.rules.onNew?.(entity, qp);
     return entity;
@@ -121,12 +126,22 @@ export class Entities {
 
   /** Forgets an entity without queue pairs, or keeps it until it may be forgotten. */
   private forget(entity: number, nowNs: number): void {
-    if (this.rules.mayForget?.(entity, nowNs) === false) {
+    if (this.rules.mayForget?.(entity, nowNs) !== false) this.drop(entity);
+    else if (!this.kept.has(entity)) {
       this.kept.push(entity);
-      return;
+      if (++this.keptCount > MAX_KEPT) this.drop(this.kept.first());
     }
-    this.kept.remove(entity);
+  }
+
+  private drop(entity: number): void {
+    this.unkeep(entity);
     this.byKey.delete(this.keys[entity]);
     this.free.push(entity);
+  }
+
+  private unkeep(entity: number): void {
+    if (!this.kept.has(entity)) return;
+    this.kept.remove(entity);
+    this.keptCount--;
   }
 }

@@ -244,9 +244,30 @@ describe('the order of tokens', () => {
     const ground = orderOf([1, 1]);
     ground.joinAll();
     const first = ground.serve(() => 12 * TOKEN);
-    expect(ground.order.isEven(ground.entityOf[first])).toBe(false);
+    expect(ground.order.isEven(ground.entityOf[first], 0)).toBe(false);
     const served = Array.from({ length: 9 }, () => ground.serve());
     expect(new Set(served)).toEqual(new Set([1 - first]));
+  });
+
+  test('the debt of an entity without queue pairs expires, but not that of one with queue pairs', () => {
+    const { order, entityOf } = orderOf([1]);
+    const [entity] = entityOf;
+    order.spend(entity, 11 * TOKEN);
+    // Ten tokens at a sixteenth of a byte per nanosecond.
+    const expiryNs = 160 * TOKEN;
+    expect([0, expiryNs - 1, expiryNs].map((ns) => order.isEven(entity, 1e6 + ns))).toEqual([
+      false,
+      false,
+      true,
+    ]);
+    order.stay(entity);
+    expect([1e9, 1e9 + expiryNs - 1, 1e9 + expiryNs].map((ns) => order.isEven(entity, ns))).toEqual([
+      false,
+      false,
+      true,
+    ]);
+    // A clock that jumps back.
+    expect([0, expiryNs].map((ns) => order.isEven(entity, ns))).toEqual([false, true]);
   });
 
   test('an idle entity loses what it did not use, and its share goes to the others at once', () => {
@@ -321,9 +342,9 @@ describe('the order of tokens', () => {
     expect(order.available(entity)).toBe(TOKEN - 1000);
     order.spend(entity, TOKEN);
     // The rest of a chunk is no debt that outlives an entity.
-    expect([order.available(entity), order.isEven(entity)]).toEqual([-1000, true]);
+    expect([order.available(entity), order.isEven(entity, 0)]).toEqual([-1000, true]);
     order.spend(entity, TOKEN);
-    expect(order.isEven(entity)).toBe(false);
+    expect(order.isEven(entity, 0)).toBe(false);
     order.reset(entity);
     expect(order.available(entity)).toBe(0);
   });

@@ -72,6 +72,17 @@ test('an entity that owes something is kept until a new one of its device comes 
   expect(entities.join(qpOf(4, 'a'), 20)).not.toBe(a);
 });
 
+test('of the entities that may never be forgotten, at most 1,024 are kept', () => {
+  const entities = new Entities({ keyOf: byTenant, mayForget: () => false });
+  for (let i = 0; i < 5000; i++) {
+    entities.join(qpOf(0, `tenant ${i}`));
+    entities.leave({ index: 0 });
+  }
+  expect(entities.limit).toBeLessThanOrEqual(1025);
+  expect(entities.find('sim0 tenant 4999')).not.toBe(NONE);
+  expect(entities.find('sim0 tenant 3975')).toBe(NONE);
+});
+
 test('keys tell devices, contexts and queue pairs apart', () => {
   expect(byTenant(qpOf(0, 'a', 1))).toBe(byTenant(qpOf(1, 'a', 2)));
   expect(byTenant(qpOf(0, '', 1))).not.toBe(byTenant(qpOf(1, '', 2)));
