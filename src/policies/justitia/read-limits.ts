@@ -9,7 +9,9 @@ import { NONE, RunQueue } from '../kit/run-queue.ts';
 
 interface Limit {
   readonly context: ContextView;
-  readonly bucket: Bucket;
+  bucket: Bucket;
+  /** The time of the last attempt. */
+  triedNs: number;
   /** The rate that the responder allows for a unit of weight, in bytes per nanosecond; 0: no limit. */
   perWeight: number;
 }
@@ -35,7 +37,7 @@ export class ReadLimits {
       if (gbps === 0) return;
       index = this.limits.length;
       this.byKey.set(key, index);
-      this.limits.push({ context, bucket: new Bucket({ burst: burstBytes }), perWeight: 0 });
+      this.limits.push({ context, bucket: new Bucket({ burst: burstBytes }), triedNs: 0, perWeight: 0 });
     }
     this.limits[index].perWeight = gbps / 8;
   }
@@ -58,6 +60,12 @@ export class ReadLimits {
   admits(qp: QpView, weight: number, nowNs: number): boolean {
     const limit = this.limits[this.limitOf[qp.index] - 1];
     if (limit === undefined || limit.perWeight === 0) return true;
+    // After a clock has jumped back, the bucket would get no tokens until the clock has caught up.
+    if (nowNs < limit.triedNs) {
+      const { burst, tokens } = limit.bucket;
+      limit.bucket = new Bucket({ burst, tokens, nowNs });
+    }
+    limit.triedNs = nowNs;
     limit.bucket.fill(nowNs);
     limit.bucket.setRate(limit.perWeight * weight);
     if (limit.bucket.tokens > 0) return true;

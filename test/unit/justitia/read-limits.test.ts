@@ -78,3 +78,30 @@ test('a limit that the responder takes back no longer holds', () => {
   limits.allow(context, GID, 0, CHUNK);
   expect(limits.admits(qp, 1, 0)).toBe(true);
 });
+
+test.each([-1e9, -1e6, 1e6, 1e12])(
+  'a clock that jumps by %d ns brings at most a bucket, and no standstill',
+  (jumpNs) => {
+    const [limits, context] = [new ReadLimits(), contextOf(0)];
+    limits.allow(context, GID, 8, CHUNK);
+    const qp = qpOf(0, context);
+    limits.assign(qp);
+    /** READs for this long. Returns the bytes. */
+    const read = (fromNs: number, ns: number) => {
+      let bytes = 0;
+      for (let nowNs = fromNs; nowNs < fromNs + ns; ) {
+        if (limits.admits(qp, 1, nowNs)) {
+          limits.charge(qp, CHUNK);
+          bytes += CHUNK;
+        } else nowNs = limits.readyNs(qp);
+        limits.unpark();
+      }
+      return bytes;
+    };
+    const startNs = 2e9;
+    read(startNs, 1e6);
+    const bytes = read(startNs + 1e6 + jumpNs, 1e6);
+    expect(bytes).toBeGreaterThanOrEqual(1e6 - 2 * CHUNK);
+    expect(bytes).toBeLessThanOrEqual(1e6 + 3 * CHUNK);
+  },
+);
