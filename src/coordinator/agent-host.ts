@@ -47,6 +47,8 @@ interface Running {
   readonly out: AgentActions;
   /** By member. */
   readonly lines: Map<number, Line>;
+  /** Peers that it watches. */
+  readonly watched: Set<number>;
 }
 
 /** A member's line to an agent. */
@@ -83,6 +85,10 @@ export class AgentHost {
       peer: (peer, change) => {
         for (const one of this.running) this.raise(one, () => one.agent.onPeer?.(peer, change, one.out));
         this.keepGreeting();
+      },
+      silent: (peer, isSilent) => {
+        for (const one of this.running)
+          if (one.watched.has(peer)) this.raise(one, () => one.agent.onSilent?.(peer, isSilent, one.out));
       },
       probe: (peer, latencyNs) => {
         const by = this.probing[peer];
@@ -149,7 +155,7 @@ export class AgentHost {
     const agent = kind.create();
     const index = this.running.length;
     const out = this.actions(kind, index);
-    const one: Running = { kind, agent, id: tenantId(kind.name), out, lines: new Map() };
+    const one: Running = { kind, agent, id: tenantId(kind.name), out, lines: new Map(), watched: new Set() };
     this.running.push(one);
     this.raise(one, () => agent.onStart?.(out));
     return agent;
@@ -225,6 +231,15 @@ export class AgentHost {
       send: (peer, words) => {
         link.send(peer, id, words);
         if (!link.isDown) this.sent++;
+      },
+      watch: (peer, isWatched) => {
+        const { watched } = this.running[index];
+        if (isWatched) watched.add(peer);
+        else watched.delete(peer);
+        link.watch(
+          peer,
+          this.running.some((one) => one.watched.has(peer)),
+        );
       },
       probe: (peer, bytes) => {
         const by = this.running[index];

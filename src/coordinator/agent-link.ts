@@ -19,6 +19,7 @@ import {
   MESSAGE,
 } from './agent-carrier.ts';
 import { AgentDatagrams, DATAGRAM_COMPLETIONS } from './agent-datagrams.ts';
+import { PeerPulses } from './peer-pulses.ts';
 import { PROBE_BYTES, ProbePath } from './probe-path.ts';
 
 /** Peers beyond this number are not probed, because anyone on the network can ask for a connection. */
@@ -67,6 +68,7 @@ interface Peer {
 export interface LinkEvents {
   message(peer: number, agent: number, words: Float64Array): void;
   peer(peer: number, change: 'up' | 'down'): void;
+  silent(peer: number, isSilent: boolean): void;
   /** NaN: lost. */
   probe(peer: number, latencyNs: number): void;
 }
@@ -96,6 +98,14 @@ export class AgentLink {
   /** What releases the objects of the device, in the order of their creation. */
   private readonly releases: (() => void)[] = [];
   private paths = 0;
+  private readonly pulses = new PeerPulses(HELLO_NS, {
+    ask: (peer) => {
+      if (this.peers[peer].isUp) this.frame(peer, HELLO, 0, ANSWER);
+    },
+    silent: (peer, isSilent) => {
+      if (this.peers[peer].isUp) this.events.silent(peer, isSilent);
+    },
+  });
   private readonly completions: WcBatch;
 
   /**
@@ -229,6 +239,13 @@ export class AgentLink {
     return this.requirePeer(peer).gid;
   }
 
+  /** Begins or ends to watch a peer. Others than those that a carrier watches are down when they are silent. */
+  watch(peer: number, isWatched: boolean): void {
+    if (!this.requirePeer(peer).isWatched) return;
+    if (isWatched) this.pulses.watch(peer, this.nowNs);
+    else this.pulses.unwatch(peer);
+  }
+
   /** @throws InvalidArgumentError for an unknown peer, or a size that no probe has */
   probe(peer: number, bytes: number): void {
     const one = this.requirePeer(peer);
@@ -319,6 +336,7 @@ export class AgentLink {
   private heard(peer: number, isKnown: boolean): void {
     const one = this.peers[peer];
     one.heardNs = this.nowNs;
+    this.pulses.heard(peer, one.heardNs);
     if (one.isUp) return;
     one.isUp = true;
     // A peer that was down has missed greetings; a new one was greeted just now.
@@ -375,6 +393,7 @@ export class AgentLink {
       if (one.path?.isProbing && nowNs - one.path.beganNs > PROBE_TIMEOUT_NS) this.dropPath(peer, true);
       if (one.isUp && !one.isWatched && nowNs - one.heardNs > SILENT_NS) this.lost(peer);
     }
+    if (!this.isClosed) this.pulses.check(nowNs);
   }
 
   private lost(peer: number): void {

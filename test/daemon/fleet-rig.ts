@@ -44,6 +44,10 @@ export class Noting implements Agent {
     this.peers.push(`${peer} ${change}`);
   }
 
+  onSilent(peer: number, isSilent: boolean): void {
+    this.peers.push(`${peer} ${isSilent ? 'silent' : 'heard'}`);
+  }
+
   onProbe(_peer: number, latencyNs: number): void {
     this.probes.push(latencyNs);
   }

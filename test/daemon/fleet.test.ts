@@ -31,6 +31,14 @@ function daemon(
   return new FleetMember(fleet, `sim${host}`, gidOf(host), provider, name);
 }
 
+/** A simulated provider whose time passes as elsewhere. */
+const inRealTime = (provider: Provider): Provider => ({
+  ...provider,
+  createAlarm: undefined,
+  nowNs: () => performance.now() * 1e6,
+  sleep: (_context, ns) => delay(ns / 1e6, undefined, { ref: false }),
+});
+
 describe.skipIf(natsReason !== '')('a fleet', () => {
   test('agents of two daemons find each other and exchange messages in both directions', async () => {
     const { url } = await started();
@@ -117,6 +125,40 @@ describe.skipIf(natsReason !== '')('a fleet', () => {
     await until(() => expect(a.agent.peers).toEqual(['0 up', '0 down']));
     expect(performance.now() - killedMs).toBeLessThan(DOWN_MS + SLACK_MS);
     expect(a.counts.hosts).toBe(0);
+  });
+
+  test('a daemon that is killed or stopped is silent within 100 ms for agents that watch it', async () => {
+    const { url } = await started();
+    const provider = inRealTime(createFabric({ hosts: 3 }).provider);
+    const [a, b] = [0, 2].map((host) => daemon(url, host, provider, readAgents.name));
+    const other = isoverbs([
+      ...['daemon', '--socket', join(folder(), 's'), '--device', 'sim1', '--agent', 'sim1'],
+      ...['--fleet', url],
+    ]);
+    const peer = await a.peerAt(gidOf(1));
+    await until(() => expect(a.agent.peers).toEqual(['0 up']));
+    a.agent.out.watch(peer, true);
+    // Others hear nothing of it.
+    await b.peerAt(gidOf(1));
+    await until(() => expect(b.agent.peers).toEqual(['0 up']));
+    await delay(500);
+    expect(a.agent.peers).toEqual(['0 up']);
+    for (const signal of ['SIGSTOP', 'SIGKILL'] as const) {
+      a.agent.peers.length = 0;
+      other.child.kill(signal);
+      const atMs = performance.now();
+      await until(() => expect(a.agent.peers).toEqual(['0 silent']));
+      // What a busy machine adds.
+      expect(performance.now() - atMs).toBeLessThan(100 + 150);
+      if (signal === 'SIGKILL') break;
+      other.child.kill('SIGCONT');
+      await until(() => expect(a.agent.peers).toEqual(['0 silent', '0 heard']));
+    }
+    const down = [
+      ['0 silent', '0 down'],
+      ['0 up', '0 down'],
+    ];
+    await until(() => expect([a.agent.peers, b.agent.peers]).toEqual(down));
   });
 
   test('a server that stops and starts again interrupts the agents, and is logged once', async () => {

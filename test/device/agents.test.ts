@@ -22,6 +22,7 @@ function noted() {
   const events: LinkEvents = {
     message: (_peer, _agent, words) => messages.push([...words]),
     peer: (peer, change) => peers.push(`${peer} ${change}`),
+    silent: () => {},
     probe: (_peer, latencyNs) => probes.push(latencyNs),
   };
   const link = new AgentLink(provider, name, events);

@@ -19,6 +19,10 @@ export interface Peer {
   /** Its GID (gidToWords). */
   readonly gidWords: readonly number[];
   isUp: boolean;
+  /** Whether it has given no sign of life for some time: its updates do not count until it is heard again. */
+  isSilent: boolean;
+  /** Whether its silence matters. */
+  isWatched: boolean;
   /** The demand of this host at the peer, as last sent, and that of the peer at this host, as last received. */
   sent: Update;
   heard: Update;
@@ -46,13 +50,23 @@ export const noUpdate = (kind: number): Update => ({
   second: 0,
 });
 
+const NOTHING_HEARD: Readonly<Update> = noUpdate(DEMAND);
+const NOTHING_ALLOWED: Readonly<Update> = noUpdate(SHARES);
+
+/** What a peer does here, and what it allows, as far as that still counts. */
+export const heardOf = ({ isSilent, heard }: Peer): Readonly<Update> => (isSilent ? NOTHING_HEARD : heard);
+export const allowsOf = ({ isSilent, allows }: Peer): Readonly<Update> =>
+  isSilent ? NOTHING_ALLOWED : allows;
+
 /** Whether a peer sends here, or READs from here. */
-export const isActive = ({ heard }: Peer) => heard.first > 0 || heard.second > 0;
+export const isActive = (peer: Peer): boolean => heardOf(peer).first > 0 || heardOf(peer).second > 0;
 
 /** A host of which nothing is known but its GID. */
 export const newPeer = (gid: string): Peer => ({
   gidWords: gidToWords(gid),
   isUp: false,
+  isSilent: false,
+  isWatched: false,
   sent: noUpdate(DEMAND),
   heard: noUpdate(DEMAND),
   allowed: noUpdate(SHARES),

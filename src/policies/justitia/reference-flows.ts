@@ -10,7 +10,7 @@ import { gidFromWords } from '../../verbs/gid.ts';
 import { TailEstimator } from '../kit/tail-estimator.ts';
 import { MAX_WEIGHT, WORST_GID_COLUMNS } from './columns.ts';
 import { MemberWeights } from './member-weights.ts';
-import { type Flow, isActive, newPeer, noUpdate, type Peer } from './peer.ts';
+import { allowsOf, type Flow, heardOf, isActive, newPeer, noUpdate, type Peer } from './peer.ts';
 import { ProbeRate } from './probe-rate.ts';
 import { REFERENCE_BYTES, rates } from './rates.ts';
 import { LEAST_SHARE, receiverPart } from './receiver-parts.ts';
@@ -162,6 +162,7 @@ export class ReferenceFlows implements Agent {
       const { sent } = peer;
       if (this.renew(sent, peer.latency, peer.sends, peer.reads)) this.send(number, peer, DEMAND, out);
       this.keepFlow(number, peer, out);
+      this.keepWatch(number, peer, out);
     });
     this.allow(out);
     this.decide(out);
@@ -195,9 +196,10 @@ export class ReferenceFlows implements Agent {
     let [received, reads, remote] = [0, 0, 0];
     for (const peer of this.peers) {
       if (peer === undefined) continue;
-      received += this.counted(peer.heard.first);
-      reads += this.counted(peer.heard.second);
-      remote = this.addLatency(remote, this.counted(peer.heard.latency));
+      const heard = heardOf(peer);
+      received += this.counted(heard.first);
+      reads += this.counted(heard.second);
+      remote = this.addLatency(remote, this.counted(heard.latency));
     }
     const local = this.localDemand();
     const latency = Math.max(remote, local.latency);
@@ -206,7 +208,7 @@ export class ReferenceFlows implements Agent {
     this.peers.forEach((peer, number) => {
       // A new number for a peer that the shares do not concern would leave that peer's own update unconfirmed.
       if (peer === undefined || !isActive(peer)) return;
-      const { first, second } = peer.heard;
+      const { first, second } = heardOf(peer);
       // For a peer that claims more than it counts, a unit of its weight is worth less.
       const one = first > 0 ? this.counted(first) / first / incoming : 1 / incoming;
       const other = second > 0 ? this.counted(second) / second / outgoing : 1 / outgoing;
@@ -232,9 +234,10 @@ export class ReferenceFlows implements Agent {
     let [readWeight, remoteLatency, isBeside] = [0, 0, 0];
     for (const peer of this.peers) {
       if (peer === undefined) continue;
-      readWeight += this.counted(peer.heard.second);
-      remoteLatency = this.addLatency(remoteLatency, this.counted(peer.heard.latency));
-      if (peer.allows.latency > 0 && peer.sends > 0) isBeside = 1;
+      const heard = heardOf(peer);
+      readWeight += this.counted(heard.second);
+      remoteLatency = this.addLatency(remoteLatency, this.counted(heard.latency));
+      if (allowsOf(peer).latency > 0 && peer.sends > 0) isBeside = 1;
     }
     remoteLatency = Math.max(remoteLatency, isBeside);
     let hasNews = this.write('readWeight', readWeight);
@@ -253,7 +256,10 @@ export class ReferenceFlows implements Agent {
       ...{ members, weights, readWeight, remoteLatency },
       countsLatencyOnce: this.read('countsLatencyOnce') === 1,
       flowsOf: (member: number) => flows.get(member)?.values() ?? [],
-      allowedBy: (peer: number) => peers[peer]?.allows.first ?? 0,
+      allowedBy: (number: number) => {
+        const peer = peers[number];
+        return peer === undefined ? 0 : allowsOf(peer).first;
+      },
     };
   }
 
@@ -278,8 +284,8 @@ export class ReferenceFlows implements Agent {
 
   /** Begins or ends the reference flow to a peer. */
   private keepFlow(number: number, peer: Peer, out: AgentActions): void {
-    const isBeside = peer.allows.latency > 0 && peer.sends > 0;
-    const isNeeded = peer.latency > 0 || peer.heard.latency > 0 || isBeside;
+    const isBeside = allowsOf(peer).latency > 0 && peer.sends > 0;
+    const isNeeded = !peer.isSilent && (peer.latency > 0 || peer.heard.latency > 0 || isBeside);
     // Probes of a peer that is down would look like a path that is too slow.
     const isWanted = isNeeded && peer.isUp;
     if (isWanted === (peer.tail !== null)) return;
@@ -295,6 +301,24 @@ export class ReferenceFlows implements Agent {
     peer.tail = null;
     if (!this.peers.some((one) => one?.tail)) this.rate.clear();
     this.estimate();
+  }
+
+  /** Watches a peer while what it has said counts. */
+  private keepWatch(number: number, peer: Peer, out: AgentActions): void {
+    const { heard, sends, reads, latency } = peer;
+    const matters = heard.first + heard.second + heard.latency + sends + reads + latency > 0;
+    if (matters === peer.isWatched) return;
+    peer.isWatched = matters;
+    if (!matters) peer.isSilent = false;
+    out.watch(number, matters);
+  }
+
+  onSilent(number: number, isSilent: boolean, out: AgentActions): void {
+    const peer = this.peerOf(number, out);
+    if (peer.isSilent === isSilent) return;
+    peer.isSilent = isSilent;
+    this.sum(out);
+    this.tellAllReads(number, peer, out);
   }
 
   private planProbe(number: number, out: AgentActions): void {
@@ -353,6 +377,7 @@ export class ReferenceFlows implements Agent {
   onPeer(number: number, change: 'up' | 'down', out: AgentActions): void {
     const peer = this.peerOf(number, out);
     peer.isUp = change === 'up';
+    peer.isSilent = false;
     if (!peer.isUp) {
       // When the peer comes back, it may be a new agent. Until then, this host relies on its own rule.
       Object.assign(peer.heard, noUpdate(DEMAND));
@@ -361,11 +386,14 @@ export class ReferenceFlows implements Agent {
       this.tellAllReads(number, peer, out);
       this.retrySoon(out);
     } else {
+      const wasAllowed = peer.allowed.number > 0;
       [peer.sent.number, peer.allowed.number] = [
         numberAfter(peer.sent.number),
         numberAfter(peer.allowed.number),
       ];
       this.send(number, peer, DEMAND, out);
+      // The peer may not have noticed that it was down here. It repeats its demand if it finds it unconfirmed.
+      if (wasAllowed) this.send(number, peer, SHARES, out);
     }
     this.sum(out);
   }
@@ -447,7 +475,8 @@ export class ReferenceFlows implements Agent {
   }
 
   /** Sends a member the rate in Gbit/s at which a unit of its weight may READ from a peer; 0 if it is unknown. */
-  private tellReads(member: number, { words }: Flow, { allows }: Peer, out: AgentActions): void {
+  private tellReads(member: number, { words }: Flow, peer: Peer, out: AgentActions): void {
+    const allows = allowsOf(peer);
     // The peer's link is assumed to be as fast as this device's.
     out.tell(member, [...words, allows.number > 0 ? allows.second * this.read('maxGbps') : 0]);
   }

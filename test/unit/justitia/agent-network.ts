@@ -38,6 +38,7 @@ export class Host {
   sent = 0;
   readonly out: AgentActions;
   readonly up = new Set<number>();
+  readonly watched = new Set<number>();
   private readonly network: Network;
   private readonly rules;
   private hasStarted = false;
@@ -63,6 +64,10 @@ export class Host {
       send: (peer, words) => {
         this.sent++;
         network.send(number, peer, Float64Array.from(words));
+      },
+      watch: (peer, isWatched) => {
+        if (isWatched) this.watched.add(peer);
+        else this.watched.delete(peer);
       },
       probe: (peer) => this.probes.push({ peer, atNs: network.nowNs }),
       timer: (atNs, token) => this.timers.set(token, atNs),

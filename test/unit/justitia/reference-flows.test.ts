@@ -235,6 +235,58 @@ describe('what receivers allow', () => {
   });
 });
 
+describe('a peer that is silent', () => {
+  test('is watched while it matters, and until it is heard again, only local rules count', () => {
+    const network = new Network(3);
+    const [receiver, a, b] = network.hosts;
+    const page = a.bulk(0);
+    b.latency(0);
+    const reader = a.join({ hungryWeight: 1 });
+    a.tell(reader, 0, { reads: 1 });
+    receiver.bulk(2);
+    network.advance(10 * DELAY_NS);
+    expect([...a.watched, ...receiver.watched].sort()).toEqual([0, 1, 2]);
+    const shown = () => [a.shown('receiverPart'), a.shown('remoteLatency'), a.told.at(-1)!.words[4]];
+    const before = shown();
+    a.agent.onSilent(0, true, a.out);
+    expect(shown()).toEqual([1, 0, 0]);
+    a.agent.onSilent(0, false, a.out);
+    expect(shown()).toEqual(before);
+    const readWeight = () => [receiver.shown('readWeight'), receiver.shown('remoteLatency')];
+    expect(readWeight()).toEqual([1, 1]);
+    for (const [peer, left] of [
+      [1, 0],
+      [2, 0],
+    ] as const) {
+      receiver.agent.onSilent(peer, true, receiver.out);
+      expect(receiver.shown('readWeight')).toBe(left);
+    }
+    expect(readWeight()).toEqual([0, 0]);
+    for (const peer of [1, 2]) receiver.agent.onSilent(peer, false, receiver.out);
+    expect(readWeight()).toEqual([1, 1]);
+    a.tell(page, 0, {});
+    a.tell(reader, 0, {});
+    network.advance(10 * DELAY_NS);
+    expect(a.watched.size).toBe(0);
+  });
+
+  test('a peer that was down at one end only says again what it does', () => {
+    const network = new Network(3);
+    const [receiver, a, b] = network.hosts;
+    a.bulk(0);
+    b.bulk(0);
+    a.latency(0);
+    network.advance(10 * DELAY_NS);
+    receiver.setPeer(1, 'down');
+    network.advance(10 * DELAY_NS);
+    expect(b.shown('receiverPart')).toBe(1);
+    receiver.setPeer(1, 'up');
+    network.advance(10 * DELAY_NS);
+    expect([b.shown('receiverPart'), receiver.shown('remoteLatency')]).toEqual([near(1 / 3), 1]);
+    expect(a.shown('receiverPart')).toBeCloseTo(1 / 3, 6);
+  });
+});
+
 describe('READs', () => {
   test('the responder counts the reader, and tells it what a unit of weight may READ', () => {
     const network = new Network(2);
