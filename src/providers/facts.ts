@@ -1,6 +1,6 @@
 /**
- * Facts files: what `isoverbs calibrate` measured about a device. An interceptor directly around the device adds these
- * facts to those that the device reports about its NIC.
+ * Facts files contain what `isoverbs calibrate` measured about a device. The innermost interceptor adds these facts to
+ * those that the device reports about its NIC.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -21,7 +21,7 @@ const chunks = z
     error: 'must be in ascending order of chunkBytes',
   });
 
-/** The device that was measured, and the date. */
+/** The device that was measured, and the date of the measurement. */
 const identity = {
   format: z.literal(FACTS_FORMAT),
   date: z.iso.datetime(),
@@ -78,12 +78,12 @@ const measuredOf = ({ maxGbps, maxMmps, qpMmps, chunks, tailNs }: FactsFile): Me
   tailNs,
 });
 
-/** The present values of what the facts of a device depend on. */
+/** The current values of what the facts of a device depend on. */
 type Present = Pick<FactsFile, 'device' | 'firmware' | 'mtuBytes' | 'linkGbps'>;
 
 /**
- * Differences between the measured device and the present one, such as `firmware 16.35, now 16.36`. All devices of a
- * fabric are the same simulated NIC, so their names do not count.
+ * Differences between the measured device and the current one, such as `firmware 16.35, now 16.36`. The names of
+ * simulated devices are not compared, because all devices of a fabric are alike.
  */
 export function differences(file: FactsFile, present: Present): string[] {
   const areSimulated = [file.device, present.device].every((name) => /^sim\d+$/.test(name));
@@ -99,9 +99,9 @@ export function differences(file: FactsFile, present: Present): string[] {
 }
 
 /**
- * Adds the facts of a file to those that devices report (`describeNic`). A device that reports nothing gets none. A
- * warning with the code ISO_STALE_FACTS, once for each device, reports a file that was measured on another device,
- * firmware, MTU or link.
+ * Adds the facts of a file to those that devices report (`describeNic`). A device that reports nothing about its NIC
+ * gets no facts. If the file was measured on another device, firmware, MTU or link, the interceptor emits a warning
+ * with the code ISO_STALE_FACTS, once for each device.
  * @throws ConfigError for a file that cannot be used
  */
 export function factsInterceptor(path: string): Interceptor {
@@ -154,8 +154,8 @@ function describing(next: Provider, measured: MeasuredFacts, check: (present: Pr
 const byPath = new Map<string, Interceptor>();
 
 /**
- * The interceptor for the file that ISOVERBS_FACTS names or, without the variable, for `configured`; [] without either.
- * Each file is read once in a process.
+ * The interceptor for the file that ISOVERBS_FACTS names or, if the variable is not set, for the file `configured`; []
+ * if there is neither. Each file is read once per process.
  * @throws ConfigError for a file that cannot be used
  */
 export function factsOfProcess(configured?: string): readonly Interceptor[] {

@@ -1,30 +1,33 @@
-/** Measures the facts of a device that no verb reports, with WRITEs to its peers (docs/configuration.md, *Facts*). */
+/** Uses WRITEs to peers to measure the facts of a device that no verb reports (docs/configuration.md, *Facts*). */
 import type { Context } from '../../objects/index.ts';
 import { TailEstimator } from '../../policies/kit/tail-estimator.ts';
 import { egressBytes, wireFactsOf } from '../../policies/kit/wire.ts';
 import { type ChunkRate, IBV_WR_RDMA_WRITE, type MeasuredFacts } from '../../verbs/index.ts';
 import { Flows, type FlowsOptions, type Load } from './flows.ts';
 
-/** Sizes in the chunk dictionary. */
+/** The chunk sizes in the dictionary. */
 export const CHUNK_BYTES: readonly number[] = [1, 2, 3, 4, 5, 8, 10, 16, 32, 64].map((kib) => kib * 1024);
-/** Chunks that the dictionary's queue pair has in flight. */
+/** Chunks that the queue pair has in flight while a chunk size is measured. */
 const CHUNKS_IN_FLIGHT = 4;
 
 const LONG = { bytes: 2 ** 20, lists: 4 };
 const LONG_QPS = 4;
 
-/** Lists of messages that are posted together. */
+/** Short messages: WRITEs per list, which are posted together, and lists in flight. */
 const SHORT = { bytes: 16, list: 16, lists: 8 };
 const SHORT_DEPTH = SHORT.list * SHORT.lists;
 const SHORT_QPS = 8;
 
-/** As Justitia's reference flows: 10 bytes every 20 us. */
+/** Like Justitia's reference flows: 10 bytes every 20 us. */
 const PROBE_BYTES = 10;
 const PROBE_EVERY_NS = 20_000;
 
 const RUNS = 3;
 
-/** How much each run measures: messages, or lists of short messages, of each queue pair. */
+/**
+ * How much each run measures: messages per queue pair, lists of short messages per queue pair, chunks of each size, and
+ * probes of each peer.
+ */
 export interface Effort {
   readonly longMessages: number;
   readonly shortLists: number;
@@ -32,21 +35,22 @@ export interface Effort {
   readonly probes: number;
 }
 
-/** Takes a few seconds on a simulated device or soft-RoCE. */
+/** The default effort, which takes a few seconds on a simulated device or soft-RoCE. */
 export const EFFORT: Effort = { longMessages: 16, shortLists: 80, chunks: 150, probes: 2000 };
 
 /**
- * Measures a device with WRITEs to its peers: rates with the first peer, latencies with each. A rate is that of the best
- * of three runs, because other load on the machine only lowers it. Each run begins with messages that do not count, half
- * as many as those that do.
+ * Measures a device with WRITEs to its peers: rates to the first peer, and latencies to each peer. Each rate is the
+ * best of three runs, because other load on the machine can only lower it. Each run of a rate begins with unmeasured
+ * messages, half as many as the measured ones.
  *
- * - `maxGbps`: the highest of all rates: of WRITEs of 1 MiB, four of each of one or four queue pairs in flight, and of
+ * - `maxGbps`: the highest rate, either of WRITEs of 1 MiB on one or four queue pairs, four in flight on each, or in
  *   `chunks`.
- * - `maxMmps`, `qpMmps`: WRITEs of 16 bytes in lists of 16, eight lists in flight; eight queue pairs, and one.
- * - `chunks`: one queue pair sends chunks of a size one after another, four of them in flight.
- * - `tailNs`: the p99 of single WRITEs of 10 bytes every 20 us, for every GID of each peer.
+ * - `maxMmps`, `qpMmps`: the rates of WRITEs of 16 bytes on eight queue pairs, and on one, in lists of 16, with eight
+ *   lists in flight on each.
+ * - `chunks`: for each size, the rate of one queue pair that sends chunks of this size, with four in flight.
+ * - `tailNs`: the p99 latency of single WRITEs of 10 bytes, sent every 20 us, by each GID of each peer.
  *
- * Rates in Gbit/s are those on the wire, with the headers that the device reports, or those of RoCEv2.
+ * Rates in Gbit/s are those on the wire, including the headers that the device reports, or otherwise those of RoCEv2.
  * @throws CompletionError, ConnectionError, NoResourcesError
  */
 export function calibrate(from: Context, peers: readonly Context[], effort: Effort = EFFORT): MeasuredFacts {
@@ -82,7 +86,7 @@ function bestNs(flows: Flows, load: Load): number {
   return Math.min(...Array.from({ length: RUNS }, () => flows.nsPerMessage(load)));
 }
 
-/** The idle tail to a peer, under each of its GIDs. */
+/** The tail latency to an idle peer, by each of the peer's GIDs. */
 function tailsOf(from: Context, peer: Context, probes: number): [gid: string, ns: number][] {
   const options = { qps: 1, maxBytes: PROBE_BYTES, depth: 1 };
   const tailNs = withFlows(from, peer, options, (flows) => {
@@ -103,5 +107,5 @@ function withFlows<T>(from: Context, to: Context, options: FlowsOptions, measure
   }
 }
 
-/** Rounds to four digits, which is more than runs on a real device agree on. */
+/** Rounds to four digits; on a real device, runs agree on fewer. */
 const rounded = (rate: number) => Number(rate.toPrecision(4));

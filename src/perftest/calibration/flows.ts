@@ -1,6 +1,6 @@
 /**
  * WRITEs from one device to another, posted and polled by one loop: how many complete per second, and how long a single
- * one takes. Nothing else runs meanwhile, so that polling does not compete with the measurement.
+ * WRITE takes. Nothing else runs in the process meanwhile, so that nothing competes with the measurement.
  */
 import type { CompletionQueue, Context, MemoryRegion, QueuePair } from '../../objects/index.ts';
 import {
@@ -13,9 +13,9 @@ import {
   wcStatusName,
 } from '../../verbs/index.ts';
 
-/** Requests polled at a time. */
+/** The most completions per poll. */
 const POLLED = 64;
-/** Time without a completion after which a measurement fails, on the device's clock. */
+/** Time without a completion, on the device's clock, after which a measurement fails. */
 const PATIENCE_NS = 10e9;
 
 /** The load of a measurement of a rate. */
@@ -25,7 +25,7 @@ export interface Load {
   readonly list?: number;
   /** Lists of each queue pair that are in flight; at most those of the Flows. */
   readonly lists: number;
-  /** Lists of each queue pair that are measured, after half as many that are not; more than `lists`. */
+  /** Lists of each queue pair that are measured, after half as many unmeasured ones; more than `lists`. */
   readonly measured: number;
 }
 
@@ -74,7 +74,8 @@ export class Flows {
     const batches = qps.map((_, index) => this.batchOf(index, bytes, list));
     const before = Math.ceil(measured / 2) * qps.length;
     const until = before + measured * qps.length;
-    // The load lasts beyond the end of the measurement: completions come in bunches, of which both ends must be one.
+    // The load outlasts the measurement, so that the measurement begins and ends with a bunch of completions under
+    // load.
     const perQp = Math.ceil(measured / 2) + measured + lists;
     const left = qps.map(() => perQp - lists);
     for (const [index, batch] of batches.entries()) {
@@ -98,7 +99,8 @@ export class Flows {
   }
 
   /**
-   * The latencies of single WRITEs of the first queue pair, from the post to the completion, at intervals.
+   * The latencies of single WRITEs on the first queue pair, from post to completion, in nanoseconds. A WRITE is posted
+   * every `everyNs`, or as soon as the previous one has completed if that takes longer.
    * @throws CompletionError, ConnectionError
    */
   latenciesNs(bytes: number, { samples, everyNs }: { samples: number; everyNs: number }): Float64Array {
@@ -129,7 +131,7 @@ export class Flows {
     return resource;
   }
 
-  /** WRITEs with the number of the queue pair as wr_id; the last one is signaled. */
+  /** A list of WRITEs with the index of the queue pair as wr_id; only the last one is signaled. */
   private batchOf(index: number, bytes: number, list: number): SendBatch {
     const { from, local, remote } = this;
     const batch = from.sendBatch({ capacity: list });
@@ -140,7 +142,7 @@ export class Flows {
     return batch;
   }
 
-  /** Polls until something completes; returns the number of completions, all of them successful. */
+  /** Polls until something completes. Returns the number of completions, all of them successful. */
   private completions(): number {
     const { cq, wcs, from } = this;
     let n = cq.poll(wcs);
