@@ -1,13 +1,13 @@
 /**
- * Says what a queue pair is by what it sends: large messages (bandwidth), many small ones at a time (throughput), or few
- * (latency). What follows from it is the policy's. The rules are those of PeRF (USENIX ATC 2024, section 3.3): mean
- * message size and longest queue within a window, which slides by one part.
+ * Classifies queue pairs by what they send: large messages (bandwidth), many small ones at a time (throughput), or few
+ * small ones at a time (latency). What follows from the class is up to the policy. The rules are those of PeRF (USENIX
+ * ATC 2024, section 3.3): the mean message size and the longest queue within a window, which slides by one part at a
+ * time.
  *
- * TrafficWindows observes queue pairs and returns a verdict, Hysteresis delays changes, and Classifier is both for each
- * queue pair. A policy that classifies contexts or tenants uses the highest class of their queue pairs.
+ * TrafficWindows observes queue pairs and returns a verdict, Hysteresis delays changes, and Classifier combines both
+ * for each queue pair. A policy that classifies contexts or tenants uses the highest class of their queue pairs.
  *
- * The windows read the counts of the shim, so the policy must set `statistics`. Nothing is allocated per request or
- * sample.
+ * The windows read the shim's counts, so the policy must set `statistics`. Nothing is allocated per request or sample.
  */
 import { BYTES, SEEN } from '../../shim/counters.ts';
 import type { QpView } from '../../shim/policy.ts';
@@ -17,7 +17,7 @@ import { ConfigError } from '../../verbs/errors.ts';
 
 /** The class of a queue pair that sends nothing. The other classes are ISO_TRAFFIC_*, in ascending order. */
 export const IDLE = 0;
-/** Minimum mean message size of the class bandwidth. */
+/** Minimum mean message size of the class bandwidth, in bytes. */
 export const LARGE_BYTES = 1024;
 /** Outstanding requests above which small messages are of the class throughput. */
 const LONG_QUEUE = 5;
@@ -33,9 +33,9 @@ export const LARGE = 2;
 
 /** How queue pairs are classified. */
 export interface ClassifierOptions {
-  /** Past traffic that decides the class, in nanoseconds; at least 8. */
+  /** Length of the window of past traffic that determines the class, in nanoseconds; at least 8. */
   readonly windowNs: number;
-  /** Minimum mean message size of the class bandwidth; default 1024. */
+  /** Minimum mean message size of the class bandwidth, in bytes; default 1024. */
   readonly largeBytes?: number;
   /** Outstanding requests above which small messages are of the class throughput; default 5. */
   readonly longQueue?: number;
@@ -70,7 +70,7 @@ export class TrafficWindows {
   configure({ windowNs, largeBytes = LARGE_BYTES, longQueue = LONG_QUEUE }: ClassifierOptions): void {
     if (!(windowNs >= PARTS))
       throw new ConfigError(
-        `windowNs must be at least ${PARTS}, not ${windowNs}: it is the length of a classifier's window in nanoseconds`,
+        `windowNs must be at least ${PARTS}, got ${windowNs}: it is the length of a classifier's window in nanoseconds`,
       );
     this.partNs = windowNs / PARTS;
     this.largeBytes = largeBytes;
@@ -98,7 +98,7 @@ export class TrafficWindows {
     return this.classFor(bytes, count);
   }
 
-  /** The number of the part of windows at this time, since time 0. */
+  /** The number of the window part that contains this time, counted from time 0. */
   partAt(nowNs: number): number {
     return Math.floor(nowNs / this.partNs);
   }
@@ -106,7 +106,7 @@ export class TrafficWindows {
   /**
    * Samples a queue pair. Returns the class that the window indicates; IDLE if nothing was sent within it and nothing is
    * outstanding.
-   * @param part of now (`partAt`)
+   * @param part the number of the current part (`partAt`)
    * @param outstanding requests that the application has posted and not yet polled
    */
   sample(qp: QpView, part: number, outstanding: number): number {
@@ -130,8 +130,8 @@ export class TrafficWindows {
   }
 
   /**
-   * Mean message size within the window, as of the last sample, in bytes. For a queue pair that only waits, it is the
-   * least of its kind.
+   * Mean message size within the window, as of the last sample, in bytes. For a queue pair that sent nothing within the
+   * window, it is the smallest size of its kind.
    */
   meanOf({ index }: Indexed): number {
     const messages = this.messagesOf(index);
@@ -139,7 +139,7 @@ export class TrafficWindows {
     return (this.bytesAt[index * STRIDE + PARTS] - this.bytesAt[this.oldestOf(index)]) / messages;
   }
 
-  /** Most outstanding requests at a sample within the window. */
+  /** The most outstanding requests at any sample within the window. */
   longestQueueOf({ index }: Indexed): number {
     let longest = 0;
     for (let p = 0; p < PARTS; p++) longest = Math.max(longest, this.longestQueueAt[index * STRIDE + p]);
@@ -156,7 +156,7 @@ export class TrafficWindows {
     return counts[SEEN] - this.messagesAt[index * STRIDE + PARTS];
   }
 
-  /** Begins the parts that are due, which include what was sent since the last sample. */
+  /** Begins the parts that are due. What was sent since the last sample counts as sent in them. */
   private advance(index: number, part: number): void {
     const last = index * STRIDE + PARTS;
     for (let p = Math.max(this.parts[index] + 1, part - PARTS + 1); p <= part; p++) {
@@ -185,20 +185,20 @@ export class TrafficWindows {
 
 /** Delays the changes of a class until a verdict has lasted longer than a part. */
 export class Hysteresis {
-  /** A verdict that differs from the class, and the part where this began; IDLE: none. */
+  /** A verdict that differs from the class, and the part in which it first differed; IDLE: none. */
   private candidate = IDLE;
   private candidatePart = 0;
 
-  /** Forgets for how long the verdict has differed. */
+  /** Forgets how long the verdict has differed. */
   reset(): void {
     this.candidate = IDLE;
   }
 
   /**
-   * The class from now on. A change to or from IDLE counts at once.
+   * Returns the class from now on. A change to or from IDLE takes effect at once.
    * @param known the class so far
    * @param part the number of the part now (`TrafficWindows.partAt`)
-   * @param isProvisional whether every change counts at once
+   * @param isProvisional whether every change takes effect at once
    */
   settle(known: number, verdict: number, part: number, isProvisional: boolean): number {
     if (verdict === known || verdict === IDLE || known === IDLE || isProvisional) {
@@ -222,7 +222,7 @@ export class Classifier {
   readonly windows: TrafficWindows;
   // By queue pair.
   private classes: Uint8Array = new Uint8Array(64);
-  /** 1 if the first requests have decided the class, which the next sample may change at once. */
+  /** 1 if the first requests have determined the class, which the next sample may change at once. */
   private provisional: Uint8Array = new Uint8Array(64);
   private readonly changes: Hysteresis[] = [];
 
@@ -258,9 +258,10 @@ export class Classifier {
   }
 
   /**
-   * Requests are posted. Those of an idle queue pair decide its class, until the next sample. Returns the class.
-   * @param bytes of the largest one
-   * @param count of requests
+   * Requests are posted. The first requests of an idle queue pair determine its class until the next sample. Returns
+   * the class.
+   * @param bytes size of the largest request
+   * @param count number of requests
    */
   first(qp: Indexed, bytes: number, count: number): number {
     const { index } = qp;
@@ -271,8 +272,8 @@ export class Classifier {
   }
 
   /**
-   * Samples a queue pair. Returns its class; IDLE if nothing was sent within the window and nothing is outstanding. Call
-   * it at least once per part of a window (an eighth) until then.
+   * Samples a queue pair. Returns its class; IDLE if nothing was sent within the window and nothing is outstanding.
+   * Until it returns IDLE, call it at least once per part of the window (an eighth).
    * @param outstanding requests that the application has posted and not yet polled
    */
   sample(qp: QpView, nowNs: number, outstanding: number): number {

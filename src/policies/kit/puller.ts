@@ -1,10 +1,10 @@
 /**
- * Serves queue pairs in the order of a policy, under a limit on what the device has been given. A NIC serves its queue
- * pairs round robin, so the order of a policy survives only while the device's own backlog is short: a window of about
- * one round trip of the link and two pieces.
+ * Serves queue pairs in the order of a policy, and limits what is in flight. A NIC serves its queue pairs round robin,
+ * so the order of a policy has an effect only while the device's own backlog is short: a window of about one round trip
+ * of the link and two pieces.
  *
- * One puller serves one device. The policy calls `onQp`, `enlist` (from `feed`), `onCompleted` and `onTimer`, and gives it
- * an Order. Nothing is allocated per request, and everything is O(1) but for what the Order does.
+ * One puller serves one device. The policy calls `onQp`, `enlist` (from `feed`), `onCompleted` and `onTimer`, and gives
+ * it an Order. Nothing is allocated per request, and everything except the Order takes O(1).
  */
 import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
@@ -19,55 +19,56 @@ export interface Order {
   join(qp: number): void;
   /** A queue pair that had joined has nothing to send, or cannot send now. It may join again. */
   leave(qp: number): void;
-  /** The queue pair to serve next, out of those that have joined; NONE: none of them before `wakeNs`. */
+  /** The queue pair to serve next, out of those that have joined; NONE: none of them may be served before `wakeNs`. */
   next(nowNs: number): number;
   /**
-   * The queue pair that `next` has returned was served this much, in bytes on the wire in the direction that the request
-   * loads more.
+   * The queue pair that `next` returned was served this many bytes on the wire, in the direction that the request loads
+   * more.
    */
   charge(qp: number, wireBytes: number): void;
-  /** After `next` returned NONE: when to ask again; Infinity: when a queue pair joins. */
+  /** When to call `next` again after it returned NONE; Infinity: not before a queue pair joins. */
   readonly wakeNs: number;
 }
 
-/** What a puller is made of. */
+/** What a puller works with. */
 export interface PullerOptions {
   readonly order: Order;
   readonly wire: WireFacts;
-  /** Serving stops while this much is in flight on the link out of the device, in bytes on the wire; above 0. */
+  /** Serving stops while this many bytes on the wire are in flight on the link out of the device; above 0. */
   readonly windowBytes: number;
   /** Longer messages are cut into pieces of this size. */
   readonly pieceBytes: number;
-  /** Message bytes that one queue pair may have in flight when it READs; default: `windowBytes`. */
+  /** Bytes of READs that one queue pair may have in flight; default: `windowBytes`. */
   readonly readAheadBytes?: number;
   /** The token of the puller's timer. */
   readonly token: number;
   /**
-   * Issues a request or a piece of at most `maxBytes`, as `step` does, which is the default. What it issues elsewhere than
-   * on the queue pair does not count towards the window.
+   * Issues a request, or a piece of at most `maxBytes`, as `step` does (the default). What it issues on other queue
+   * pairs does not count towards the window.
    */
   readonly issue?: typeof step;
 }
 
 /**
- * By default, a queue pair with no completion for this long, while the window is full, waits for its peer (RNR, rd_atomic) or for its
- * application to poll. Others are not held up: what it has in flight does not count until it completes.
+ * Default of `stallNs`. A queue pair without a completion for this long, while the window is full, waits for its peer
+ * (RNR, rd_atomic) or for its application to poll. So that it does not hold up others, what it has in flight does not
+ * count until it completes.
  */
 export const STALL_NS = 100_000;
 
 /** Words of a queue pair's state, as a power of two. */
 const STATE_BITS = 2;
-/** Bytes on the wire in flight, and the message bytes and slots that they belong to. */
+/** Bytes on the wire in flight, and the sum of the message bytes and slots that they belong to. */
 const LOAD = 0;
 const INFLIGHT = 1;
-/** The last time that something of it was issued to an idle device, or completed. */
+/** When the queue pair last completed something, or was last issued something while it had nothing in flight. */
 const PROGRESS = 2;
-/** 1: what it has in flight does not count. */
+/** 1 if what the queue pair has in flight does not count. */
 const STALLED = 3;
 
 /** Serves the queue pairs of one device. */
 export class Puller {
-  /** May be changed; it applies from the next piece on. */
+  /** These may be changed; a change applies from the next piece on. */
   windowBytes: number;
   pieceBytes: number;
   /** Time without a completion after which a queue pair is left out of the window. Longer windows take longer to send. */
@@ -78,9 +79,9 @@ export class Puller {
   private readonly enlisted = new RunQueue();
   /** Queue pairs with something in flight that counts, the one without progress for the longest time first. */
   private readonly flying = new RunQueue();
-  /** Words by queue pair: LOAD, INFLIGHT, PROGRESS and STALLED. One array takes fewer loads than four. */
+  /** By queue pair: LOAD, INFLIGHT, PROGRESS and STALLED. One array takes fewer loads than four. */
   private states: Float64Array = new Float64Array(64 << STATE_BITS);
-  /** [0] Bytes on the wire in flight, those of stalled queue pairs excepted. */
+  /** [0] Bytes on the wire in flight, except those of stalled queue pairs. */
   private readonly used = new Float64Array(1);
   private readonly order: Order;
   private readonly issue: typeof step;
@@ -98,7 +99,7 @@ export class Puller {
     this.pieceBytes = options.pieceBytes;
   }
 
-  /** Bytes on the wire that are in flight as far as is known, and count towards the window. */
+  /** Bytes on the wire that are in flight, as far as is known, and that count towards the window. */
   get usedBytes(): number {
     return this.used[0];
   }
@@ -118,7 +119,7 @@ export class Puller {
       this.setLoad(index, 0);
       this.qps[index] = undefined;
     } else {
-      // After a RESET, nothing of it is in flight, and no completion says so.
+      // After a RESET, nothing of the queue pair is in flight, and no completion reports this.
       this.settle(qp, out);
     }
     this.pull(out);
@@ -140,7 +141,7 @@ export class Puller {
   onCompleted(qp: QpView, out: Actions): void {
     if (this.qps[qp.index] === undefined) return;
     this.states[(qp.index << STATE_BITS) + PROGRESS] = out.nowNs(qp.context);
-    // It goes to the end of those that make progress.
+    // The queue pair moves to the end, because it has just made progress.
     this.flying.moveToEnd(qp.index);
     this.settle(qp, out);
     if (out.backlog(qp) > 0) this.join(qp.index);
@@ -199,7 +200,7 @@ export class Puller {
       this.setLoad(index, states[at + LOAD] + this.egressBytes);
     }
     if (out.backlog(qp) > 0) return true;
-    // Otherwise nothing might tell that these bytes have gone: the shim has completions reported only while it holds more.
+    // Otherwise, no completion might report these bytes: the shim requests completions only while it holds more.
     out.signalNow(qp);
     return false;
   }
@@ -213,7 +214,7 @@ export class Puller {
     this.egressBytes = egressBytes(wire, opcode, bytes);
   }
 
-  /** Whether enough READs are in flight. A device that has no room for more (rd_atomic) would hold up what follows. */
+  /** Whether enough READs are in flight. More than the device allows (rd_atomic) would hold up what follows. */
   private awaitsReads(qp: QpView, out: Actions): boolean {
     const flying = out.inflightBytes(qp);
     if (flying === 0) return false;
@@ -250,7 +251,7 @@ export class Puller {
     this.setLoad(index, before > 0 ? states[at + LOAD] * Math.min(1, left / before) : 0);
   }
 
-  /** Sets what a queue pair has in flight, which ends its stall. */
+  /** Sets what a queue pair has in flight, and ends its stall. */
   private setLoad(index: number, bytes: number): void {
     const { states } = this;
     const at = index << STATE_BITS;
@@ -262,7 +263,7 @@ export class Puller {
     else this.land(index);
   }
 
-  /** Nothing of the queue pair is in flight that counts. */
+  /** The queue pair no longer has anything in flight that counts. */
   private land(index: number): void {
     this.flying.remove(index);
     // Sums of doubles drift.

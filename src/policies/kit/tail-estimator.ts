@@ -1,13 +1,13 @@
 /**
- * A percentile of the last samples of a latency: exact, O(1) per sample, and nothing allocated once the window has seen
- * its range of values. Justitia's paper estimates its p99 in the same window (section 4.2); a histogram of 1-ns buckets
- * replaces its sorted list. A pointer stays at the bucket of the percentile: one sample moves it to a neighbour at most,
- * which bitmaps of occupied buckets find.
+ * A percentile of the last samples of a latency. It is exact and takes O(1) per sample, and nothing is allocated once
+ * the window has seen its range of values. Justitia's paper estimates its p99 in such a window (section 4.3.2); here, a
+ * histogram of 1-ns buckets holds the window's values in order. A pointer stays at the bucket of the percentile. One
+ * sample moves it at most to the next occupied bucket, which bitmaps find.
  */
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { ABSENT, addTo, atOrAfter, atOrBefore, deleteFrom, SET_SIZE, SET_WORDS } from './bitmap.ts';
 
-/** Buckets of a page. */
+/** Buckets per page. */
 const PAGE = SET_SIZE;
 const PAGE_BITS = 12;
 const SLOT_MASK = PAGE - 1;
@@ -15,14 +15,14 @@ const SLOT_MASK = PAGE - 1;
 const PAGE_WORDS = PAGE + SET_WORDS;
 const FIRST_PAGES = 4;
 
-/** The largest value in nanoseconds (16.8 ms). Larger values and lost samples count as this one. */
+/** The largest value, in nanoseconds (16.8 ms). Larger values and lost samples count as this value. */
 export const TAIL_LIMIT_NS = PAGE * SET_SIZE - 1;
 
 const MAX_WINDOW = 2 ** 24;
 
-/** What an estimator estimates. */
+/** The percentile and the window of an estimator. */
 export interface TailEstimatorOptions {
-  /** Samples of the window: 1 to 2^24, of 4 bytes each. */
+  /** Samples in the window: 1 to 2^24. Each takes 4 bytes. */
   readonly windowSamples: number;
   /** Above 0, at most 100; default 99. */
   readonly percentile?: number;
@@ -31,14 +31,14 @@ export interface TailEstimatorOptions {
 /** The percentile of the last samples, by nearest rank. */
 export class TailEstimator {
   private readonly percentile: number;
-  /** The samples of the window. The oldest one is at `next` once the window is full. */
+  /** The samples in the window. Once the window is full, the oldest sample is at `next`. */
   private readonly ring: Int32Array;
   private next = 0;
   private samples = 0;
-  /** Offset of each page in `store`; ABSENT without samples in it. */
+  /** Offset of each page in `store`; ABSENT if the page has no samples. */
   private readonly pageAt = new Int32Array(SET_SIZE).fill(ABSENT);
   private readonly usedPages = new Int32Array(SET_WORDS);
-  /** All pages in one column: several objects would take twice the time. */
+  /** All pages in one array: with an array for each page, a sample would take twice the time. */
   private store = new Int32Array(FIRST_PAGES * PAGE_WORDS);
   private storedPages = 0;
   /** Offsets of empty pages. */
@@ -53,13 +53,11 @@ export class TailEstimator {
   constructor({ windowSamples, percentile = 99 }: TailEstimatorOptions) {
     if (!Number.isInteger(windowSamples) || windowSamples < 1 || windowSamples > MAX_WINDOW) {
       throw new InvalidArgumentError(
-        `windowSamples: an integer from 1 to ${MAX_WINDOW} expected, got ${shown(windowSamples)}`,
+        `windowSamples must be an integer from 1 to ${MAX_WINDOW}, got ${shown(windowSamples)}`,
       );
     }
     if (!(percentile > 0 && percentile <= 100)) {
-      throw new InvalidArgumentError(
-        `percentile: a number above 0, at most 100, expected, got ${shown(percentile)}`,
-      );
+      throw new InvalidArgumentError(`percentile must be above 0 and at most 100, got ${shown(percentile)}`);
     }
     this.percentile = percentile;
     this.ring = new Int32Array(windowSamples);
@@ -71,8 +69,8 @@ export class TailEstimator {
   }
 
   /**
-   * Adds a sample, rounded to 1 ns; the window forgets its oldest one if it is full. NaN and Infinity stand for a lost
-   * sample, which counts as TAIL_LIMIT_NS. So do larger values. Negative values count as 0.
+   * Adds a sample, rounded to 1 ns. A full window first forgets its oldest sample. NaN and Infinity stand for a lost
+   * sample. Lost samples and values above TAIL_LIMIT_NS count as TAIL_LIMIT_NS; negative values count as 0.
    */
   add(ns: number): void {
     const { ring, next } = this;
@@ -88,7 +86,7 @@ export class TailEstimator {
 
   /** Forgets all samples. */
   clear(): void {
-    // The window is full, or its samples begin at 0.
+    // Either the window is full, or its samples begin at index 0.
     for (let i = 0; i < this.samples; i++) this.remove(this.ring[i]);
     this.next = 0;
     this.samples = 0;
@@ -101,10 +99,10 @@ export class TailEstimator {
     return this.samples === 0 ? Number.NaN : this.at;
   }
 
-  /** The path of a window that is not full yet, which V8 would otherwise count against inlining the rest of `add`. */
+  /** The part of `add` for a window that is not full yet. Separate, so that V8 still inlines the rest of `add`. */
   private grow(): void {
     this.samples++;
-    // A rounding error, as in 99.9 * 1000, must not lead to the next rank.
+    // A rounding error, as in 99.9 * 1000, must not lead to the next higher rank.
     this.rank = Math.max(1, Math.ceil((this.percentile * this.samples) / 100 - 1e-6));
   }
 
@@ -161,7 +159,7 @@ export class TailEstimator {
     return page === ABSENT ? 0 : this.store[page + (bucket & SLOT_MASK)];
   }
 
-  /** The nearest bucket with samples above one. There must be one. */
+  /** The nearest bucket above `bucket` that has samples. There must be one. */
   private following(bucket: number): number {
     const { pageAt, store, usedPages } = this;
     let index = bucket >>> PAGE_BITS;
@@ -174,7 +172,7 @@ export class TailEstimator {
     return (index << PAGE_BITS) | slot;
   }
 
-  /** The nearest bucket with samples below one. There must be one. */
+  /** The nearest bucket below `bucket` that has samples. There must be one. */
   private previous(bucket: number): number {
     const { pageAt, store, usedPages } = this;
     let index = bucket >>> PAGE_BITS;

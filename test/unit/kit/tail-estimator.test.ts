@@ -93,9 +93,9 @@ test('the default is p99, and a lost sample counts as the largest value', () => 
 });
 
 test.each([0, -1, 1.5, Number.NaN, 2 ** 25])('a window of %d samples is refused', (windowSamples) => {
-  expect(() => new TailEstimator({ windowSamples })).toThrow(/windowSamples: an integer from 1 to/);
+  expect(() => new TailEstimator({ windowSamples })).toThrow(/windowSamples must be an integer from 1 to/);
 });
 
 test.each([0, -1, 100.1, Number.NaN])('a percentile of %d is refused', (percentile) => {
-  expect(() => new TailEstimator({ windowSamples: 1, percentile })).toThrow(/percentile: a number above 0/);
+  expect(() => new TailEstimator({ windowSamples: 1, percentile })).toThrow(/percentile must be above 0/);
 });
