@@ -1,6 +1,6 @@
 /**
  * Limits READs to the rates that their responders allow, because the data leaves through the responder's device
- * (section 4.4 of the paper). Each context has a limit for each responder.
+ * (section 4.5 of the paper). Each context has a limit for each responder.
  */
 import { Bucket } from '../../shim/limits/bucket.ts';
 import type { ContextView, QpView } from '../../shim/policy.ts';

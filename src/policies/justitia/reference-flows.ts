@@ -1,7 +1,7 @@
 /**
  * The agent of justitia at one host and device. It sends a reference flow to each host with which latency applications
  * communicate, and estimates the tail of the latencies. It also exchanges updates with the agents of other hosts: what
- * its members send to a receiver, and what a receiver allows (sections 4.3.2 and 4.4 of the paper).
+ * its members send to a receiver, and what a receiver allows (sections 4.3.2 and 4.5 of the paper).
  */
 import type { Agent, AgentActions, AgentKind } from '../../coordinator/agent.ts';
 import type { GrantColumn, MembersView } from '../../coordinator/ruler.ts';

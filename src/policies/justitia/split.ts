@@ -1,5 +1,5 @@
 /**
- * How a message is cut into chunks (section 4.3.5 of the paper). Either all chunks go over its own queue pair, or all
+ * How a message is cut into chunks (section 5.1 of the paper). Either all chunks go over its own queue pair, or all
  * but the last go over a split queue pair, and the last follows on its own queue pair when the others have arrived.
  */
 import type { Actions, QpView } from '../../shim/policy.ts';

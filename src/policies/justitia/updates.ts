@@ -1,5 +1,5 @@
 /**
- * The messages of justitia's agents: 16 bytes, sent on change only (section 4.4 of the paper). A sender reports what it
+ * The messages of justitia's agents: 16 bytes, sent on change only (section 4.5 of the paper). A sender reports what it
  * sends to a receiver, and the receiver answers with what each unit of weight may send. Messages may be lost, so each
  * message has a number, and confirms the number of the last message of the other kind that arrived. An agent repeats a
  * message until it is confirmed.
