@@ -33,7 +33,7 @@ export function addCalibrate(command: Command): void {
     .option('--device <device>', 'device to measure (default: the first one)')
     .option(
       '--peer <device...>',
-      'devices of this machine to send to (default: all others; without others, itself)',
+      'devices of this machine to send to (default: all others or, if there are none, the device itself)',
     )
     .option('--provider <provider>', 'rdma-core or sim (default: rdma-core if it has a device)')
     .option('--profile <profile>', 'sim: simulated NIC (default cx6-100g)')

@@ -239,7 +239,7 @@ export function addDaemon(command: Command, level: () => string): void {
       ['isoverbs daemon --policy perf --metrics 9464', 'with metrics for Prometheus'],
       [
         'isoverbs daemon --policy perf --fleet nats://10.0.0.1:4222 --agent sim0',
-        'join a fleet of daemons, with the agents of sim0',
+        'join a fleet, and open sim0 for agents at once',
       ],
     ],
     failed: 'the socket is in use, or a device cannot be opened',
