@@ -49,7 +49,7 @@ const GAUGES: readonly (readonly [name: string, help: string, value: (row: Tenan
   ['isolated', '1 if its large messages are split and wait', (row) => (row.split ? 1 : 0)],
   [
     'reference_flows_ratio',
-    'Part of the link that the reference flows of its device take, with headers; absent if there are none',
+    "Part of the link that the reference flows of the tenant's device take, with headers; absent if there are none",
     (row) => row.referenceShare || null,
   ],
   ['max_queue_pairs', 'Limit on its queue pairs; absent if there is none', (row) => row.maxQps],
