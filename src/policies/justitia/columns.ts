@@ -83,7 +83,7 @@ export const SAFE_UTIL_GBPS = columnIndex(RATE_GRANTS, 'safeUtilGbps');
 export const R_MIN_GBPS = columnIndex(RATE_GRANTS, 'rMinGbps');
 export const TAIL_NS = columnIndex(RATE_GRANTS, 'tailNs');
 export const IS_UNMET = columnIndex(RATE_GRANTS, 'isUnmet');
-/** Of the first word; the others follow. */
+/** The index of the first word; the others follow. */
 export const WORST_GID = columnIndex(RATE_GRANTS, WORST_GID_COLUMNS[0]);
 export const REFERENCE_SHARE = columnIndex(RATE_GRANTS, 'referenceShare');
 export const WEIGHT_GBPS = columnIndex(RATE_GRANTS, 'weightGbps');

@@ -3,7 +3,7 @@ import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import type { PolicyGauge, PolicyState } from '../../verbs/provider.ts';
 import { RATE_GBPS, TOKEN_BYTES, UNPACED_GBPS } from './columns.ts';
 import { ratesText, short, stateOf, tailText } from './device-state.ts';
-import { type Kinds, LATENCY, THROUGHPUT, UNKNOWN } from './kinds.ts';
+import { type Kinds, LATENCY, UNKNOWN } from './kinds.ts';
 import type { JustitiaOptions } from './options.ts';
 import type { Member } from './pacer.ts';
 
@@ -20,7 +20,6 @@ export function describe(
   const { grants } = columns;
   const declared = qps.some(({ labels }) => labels.traffic === kind);
   const isPaced = kind !== LATENCY && grants[RATE_GBPS] < UNPACED_GBPS;
-  const unit = kind === THROUGHPUT ? 'a batch' : 'a chunk';
   const state = stateOf(grants, targetUs * 1e3);
   return [
     {
@@ -29,7 +28,7 @@ export function describe(
       kind: KINDS[kind],
       because: declared ? `declared as ${TRAFFIC_NAMES[kind]}` : 'by what it sends',
       does: isPaced
-        ? `${short(grants[RATE_GBPS])} Gbit/s on the wire, ${unit} of ${grants[TOKEN_BYTES]} bytes at a time`
+        ? `${short(grants[RATE_GBPS])} Gbit/s on the wire, in tokens of ${grants[TOKEN_BYTES]} bytes`
         : 'left alone',
       why: isPaced
         ? ratesText(state) + tailText(state)

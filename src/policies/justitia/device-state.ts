@@ -2,12 +2,12 @@
 import { gidFromWords } from '../../verbs/gid.ts';
 import { IS_UNMET, R_MIN_GBPS, REFERENCE_SHARE, SAFE_UTIL_GBPS, TAIL_NS, WORST_GID } from './columns.ts';
 
-/** What people may want to know of a device. */
+/** The state of a device, for display. */
 export interface DeviceState {
   readonly safeUtilGbps: number;
   readonly rMinGbps: number;
   readonly targetNs: number;
-  /** 0: no estimate yet. */
+  /** The last estimate; 0: none yet. */
   readonly tailNs: number;
   readonly isUnmet: boolean;
   /** The GID of the receiver with the longest tail; null: none. */
@@ -40,7 +40,10 @@ export function stateOf(grants: Float64Array, targetNs: number): DeviceState {
 export const ratesText = ({ safeUtilGbps, rMinGbps }: DeviceState): string =>
   `SafeUtil is ${short(safeUtilGbps)} Gbit/s, and R_min is ${short(rMinGbps)}`;
 
-/** What the reference flows of a device have found, and what they take: clauses, each after a semicolon. */
+/**
+ * The tail that the reference flows of a device measured, and what they take of the link. Each clause follows a
+ * semicolon.
+ */
 export function tailText({ targetNs, tailNs, isUnmet, worstPeer, referenceShare }: DeviceState): string {
   const tail = `${short(tailNs / 1e3)} us${worstPeer === null ? '' : ` to ${worstPeer}`}`;
   const clauses = [

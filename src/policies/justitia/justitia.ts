@@ -456,7 +456,7 @@ export class Justitia implements Policy {
     hasWarned = true;
     const { tailNs, worstPeer } = stateOf(grants, this.options.targetUs * 1e3);
     process.emitWarning(
-      `justitia: ${device} cannot meet a target of ${this.options.targetUs} us: at the lowest rate, the 99th percentile of the reference flow${worstPeer === null ? 's' : ` to ${worstPeer}`} is ${short(tailNs / 1e3)} us; raise targetUs`,
+      `justitia: ${device} cannot meet a target of ${this.options.targetUs} us: at the lowest rate, the p99 latency of the reference flow${worstPeer === null ? 's' : ` to ${worstPeer}`} is ${short(tailNs / 1e3)} us; raise targetUs`,
       { code: 'ISO_TARGET' },
     );
   }

@@ -1,4 +1,4 @@
-/** What the agent of justitia knows of another host, and of what its own members do there. */
+/** What the agent of justitia knows about another host, and about what its own members do there. */
 import { gidToWords } from '../../verbs/gid.ts';
 import type { TailEstimator } from '../kit/tail-estimator.ts';
 import { DEMAND, SHARES, type Update } from './updates.ts';
@@ -53,15 +53,15 @@ export const noUpdate = (kind: number): Update => ({
 const NOTHING_HEARD: Readonly<Update> = noUpdate(DEMAND);
 const NOTHING_ALLOWED: Readonly<Update> = noUpdate(SHARES);
 
-/** What a peer does here, and what it allows, as far as that still counts. */
+/** The demand of a peer at this host, and the shares that it allows, as far as they still count. */
 export const heardOf = ({ isSilent, heard }: Peer): Readonly<Update> => (isSilent ? NOTHING_HEARD : heard);
 export const allowsOf = ({ isSilent, allows }: Peer): Readonly<Update> =>
   isSilent ? NOTHING_ALLOWED : allows;
 
-/** Whether a peer sends here, or READs from here. */
+/** Whether a peer sends to this host, or READs from it. */
 export const isActive = (peer: Peer): boolean => heardOf(peer).first > 0 || heardOf(peer).second > 0;
 
-/** A host of which nothing is known but its GID. */
+/** A host about which only the GID is known. */
 export const newPeer = (gid: string): Peer => ({
   gidWords: gidToWords(gid),
   isUp: false,

@@ -5,7 +5,7 @@ export class ProbeRate {
   private sinceNs = Number.NaN;
 
   /**
-   * A message has ended.
+   * Counts a message that has ended.
    * @param spanNs the time over which the rate is measured
    */
   add(nowNs: number, spanNs: number): void {
@@ -18,7 +18,7 @@ export class ProbeRate {
     this.count = 0;
   }
 
-  /** There are no reference flows. */
+  /** Starts over, because there are no reference flows. */
   clear(): void {
     this.perS = 0;
     this.count = 0;

@@ -43,7 +43,7 @@ export interface RateRules {
   readonly maxMmps: number;
   /** Whether `tokenMessages` limits message-rate applications even if there are no others. */
   readonly limitsMessages: boolean;
-  /** What a message of a reference flow takes of the link. */
+  /** Bytes on the wire of a message of a reference flow. */
   readonly referenceWireBytes: number;
 }
 
@@ -186,7 +186,7 @@ class Rates implements Decider<RateRules> {
   /** The last estimate. */
   private tailNs = 0;
   private readonly worstGid: readonly GrantColumn[];
-  /** The words of the GID to which it belongs, and whether members have not seen them yet. */
+  /** The words of the GID to which the estimate belongs, and whether members have not seen them yet. */
   private readonly worst = new Float64Array(WORST_GID_COLUMNS.length);
   private isWorstNew = false;
   private targetNs = 0;
@@ -307,7 +307,7 @@ class Rates implements Decider<RateRules> {
     return gbps === 0 ? 0 : gbps / (this.members.linkGbps || maxGbps || Number.POSITIVE_INFINITY);
   }
 
-  /** Keeps an estimate for display, with its receiver. @param tailNs 0: none */
+  /** Keeps an estimate and its receiver for display. @param tailNs 0: no estimate */
   private noteTail(tailNs: number): void {
     const { worst, worstGid, members } = this;
     this.tailNs = tailNs;

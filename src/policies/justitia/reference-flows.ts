@@ -34,9 +34,9 @@ const JITTER = 0.25;
 const BUSY_PART = 1 / 8;
 /** The part of messages whose latency may be above the target. */
 const LATE_PART = 0.01;
-/** How often they are sent is measured over this many RefPeriods. */
+/** The rate of these messages is measured over this many RefPeriods. */
 const RATE_PERIODS = 50;
-/** The words of a GID that stands for none. */
+/** The words that stand for no GID. */
 const NO_GID = [0, 0, 0, 0];
 /** Updates are repeated at this interval, then at ever longer ones. */
 const RETRY_NS = 1e6;
