@@ -1,8 +1,8 @@
 /**
  * The ruler that hands out tokens in a daemon in busy mode (section 4.3.4 of the paper): weighted round robin over the
  * members that wait for one, implemented as start-time fair queueing. A token that a member does not use goes to
- * another one at once, and not only when the rates are decided anew. In any other mode, members make their own tokens
- * at the rate that they are granted.
+ * another member at once, instead of after the next decision on the rates. Outside of busy mode, members make their own
+ * tokens at the rate that they are granted.
  */
 import {
   type Column,
@@ -22,16 +22,16 @@ import { StartQueue } from './start-queue.ts';
 const MAX_BYTES = Number.MAX_SAFE_INTEGER;
 /** Parts of SafeUtil are rounded to this, because the queue is fastest with few different weights. */
 const PART_STEP = 2 ** -20;
-/** A member that spends its tokens late, because it waits for a CPU, makes up for this many. */
+/** A member that spends its tokens late, because it waits for a CPU, may catch up by this many tokens. */
 const MAX_LAG_TOKENS = 4;
 
-/** The columns that a member writes: tokens that it has spent since it joined, and whether it waits for another one. */
+/** The columns that a member writes: the bytes that it has spent since it joined, and whether it waits for a token. */
 const REPORTS: readonly Column[] = [
   { name: 'spentBytes', unit: 'bytes', min: 0, max: MAX_BYTES, default: 0 },
   { name: 'isPending', unit: '0 or 1', min: 0, max: 1, default: 0 },
 ];
 
-/** The columns that the ruler writes: tokens that it has handed to the member, and whether it hands out any. */
+/** The columns that the ruler writes: the bytes that it has handed to the member, and whether it hands out tokens. */
 const GRANTS: readonly Column[] = [
   { name: 'handedBytes', unit: 'bytes', min: 0, max: MAX_BYTES, default: 0 },
   { name: 'handsOut', unit: '0 or 1', min: 0, max: 1, default: 0, orphaned: 0 },
@@ -49,7 +49,7 @@ export interface HandingRules {
   readonly backlogBytes: number;
 }
 
-/** What is known of the members, by member. Only growing allocates. */
+/** What the ruler knows about the members, by member. Only growing allocates. */
 class Holdings {
   /** Where its next token starts. */
   starts = new Float64Array(0);
@@ -60,7 +60,7 @@ class Holdings {
   spent = new Float64Array(0);
   /** Unspent bytes that were given to others because the member was silent; it may still spend them. */
   lent = new Float64Array(0);
-  /** 1: it has waited, or held a token, since it last had nothing to send. */
+  /** 1 if it has waited for a token since it last had nothing to send. */
   backlogged = new Float64Array(0);
   /** The last pass in which it was a member. */
   passes = new Float64Array(0);
@@ -102,7 +102,7 @@ class HandedTokens implements Decider<HandingRules> {
   private pass = 0;
   /** One more than the highest member of the last pass. */
   private memberLimit = 0;
-  /** Bytes of a token, and those that a member may hold. */
+  /** Bytes of a token, and bytes that a member may hold. */
   private tokenBytes = 0;
   private burstBytes = 0;
 
@@ -145,7 +145,7 @@ class HandedTokens implements Decider<HandingRules> {
   private follow(member: number, isSilent: boolean): number {
     const { holdings } = this;
     const handed = this.handedBytes.of(member);
-    // Another member had this row before.
+    // This number belonged to another member before.
     if (holdings.handed[member] !== handed) this.reclaim(member);
     holdings.passes[member] = this.pass;
     const rateGbps = this.rateGbps.of(member);
@@ -159,7 +159,7 @@ class HandedTokens implements Decider<HandingRules> {
     return isHungry ? rateGbps : 0;
   }
 
-  /** A member has nothing to send. What it does not use meanwhile is lost. */
+  /** A member has nothing to send. It loses the tokens that it could have had meanwhile. */
   private rest(member: number): void {
     this.stopWaiting(member);
     this.holdings.backlogged[member] = 0;
@@ -170,11 +170,11 @@ class HandedTokens implements Decider<HandingRules> {
     return Math.max(Math.round(part / PART_STEP), 1) * PART_STEP;
   }
 
-  /** Takes note of what a member has spent. What a silent member holds goes to the others. */
+  /** Updates what a member has spent. What a silent member holds goes to the others. */
   private settle(member: number, spent: number, isSilent: boolean): void {
     const { bucket, holdings } = this;
     const { lent } = holdings;
-    // It has spent after all what was given to others.
+    // The member has spent tokens after all that were given to others.
     const paid = Math.min(lent[member], Math.max(0, spent - holdings.spent[member]));
     holdings.spent[member] = spent;
     lent[member] -= paid;
@@ -200,7 +200,7 @@ class HandedTokens implements Decider<HandingRules> {
   /** Whether a member may have one more token. */
   private mayHold(member: number): boolean {
     const held = this.holdings.handed[member] - this.holdings.spent[member];
-    // After tokens have grown, what it holds may be less than one.
+    // If tokens have grown, the member may hold less than one.
     return held < this.tokenBytes || held + this.tokenBytes <= this.burstBytes;
   }
 
@@ -221,7 +221,7 @@ class HandedTokens implements Decider<HandingRules> {
   }
 
   private fill(bytesPerNs: number, nowNs: number): void {
-    // After a clock has jumped back, the bucket would get no tokens until the clock has caught up.
+    // If the clock has jumped back, the bucket would get no tokens until the clock has caught up.
     if (nowNs < this.lastNs)
       this.bucket = new Bucket({ burst: this.burstBytes, tokens: this.bucket.tokens, nowNs });
     this.lastNs = nowNs;

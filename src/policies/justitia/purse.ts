@@ -1,12 +1,12 @@
 /**
- * The tokens that a coordinator elsewhere has handed to the members of a device in this process (handed-tokens.ts).
- * Members share them, because TokenOrder decides which entity gets the next one.
+ * The tokens that the coordinator of another process has handed to the members of a device in this process
+ * (handed-tokens.ts). The members share them, because TokenOrder decides which entity gets the next token.
  */
 import type { MemberColumns } from '../../coordinator/ruler.ts';
 import { HUNGRY_WEIGHT } from './columns.ts';
 import { HANDED_BYTES, HANDS_OUT, IS_PENDING, SPENT_BYTES } from './handed-tokens.ts';
 
-/** A coordinator that has handed out nothing for this long, and for several tokens' time, has stopped. */
+/** A coordinator that has handed out nothing for this long, and for the time of several tokens, counts as stopped. */
 const STALE_NS = 1e8;
 const STALE_TOKENS = 4;
 
@@ -22,27 +22,27 @@ export class Purse {
   isOpen = false;
   private readonly members: readonly Holder[];
   private isPending = false;
-  /** Since when the members have waited in vain; NaN: they do not. */
+  /** When the members began to wait for a token in vain; NaN: they do not wait. */
   private waitsSinceNs = Number.NaN;
 
   constructor(members: readonly Holder[]) {
     this.members = members;
   }
 
-  /** Reads the grants. @param mostBytes what a member may hold; it forfeits the rest */
+  /** Reads the grants. @param mostBytes the most bytes that a member may hold; it forfeits the rest */
   refresh(mostBytes: number): void {
     this.isOpen = false;
     for (const { columns, tokens } of this.members) {
       const { grants, reports } = tokens;
       if (grants[HANDS_OUT] !== 1) {
-        // Members that report nothing keep no daemon awake.
+        // Members that report nothing do not keep a daemon awake.
         if (reports[SPENT_BYTES] !== 0 || reports[IS_PENDING] !== 0) reports.fill(0);
         continue;
       }
       this.isOpen = true;
       const handed = grants[HANDED_BYTES];
       const held = handed - reports[SPENT_BYTES];
-      // A new daemon has handed out less than the one before.
+      // A new daemon has handed out less than the previous one.
       if (!(held >= 0)) reports[SPENT_BYTES] = handed;
       else if (held > mostBytes) reports[SPENT_BYTES] = handed - mostBytes;
       reports[IS_PENDING] = this.isPending && columns.reports[HUNGRY_WEIGHT] > 0 ? 1 : 0;
@@ -50,7 +50,7 @@ export class Purse {
     if (!this.isOpen) this.waitsSinceNs = Number.NaN;
   }
 
-  /** Takes a token. Returns false if none is there, after reporting that one is needed. */
+  /** Takes a token. If there is none, reports that one is needed, and returns false. */
   take(tokenBytes: number, nowNs: number): boolean {
     if (!this.isPending) this.setPending(true);
     for (let i = 0; i < this.members.length; i++) {

@@ -1,8 +1,10 @@
-/** When this process gives out the tokens of one device: at a rate, or as a coordinator elsewhere hands them out. */
+/**
+ * When this process gives out the tokens of one device: at a rate, or as another process's coordinator hands them out.
+ */
 import { Bucket } from '../../shim/limits/bucket.ts';
 import { Purse } from './purse.ts';
 
-/** How often handed tokens are looked for: about as often as an event loop turns, or a worker polls. */
+/** Interval at which the clock looks for handed tokens: about that of an event loop's turns, or of a worker's polls. */
 const LOOK_NS = 1000;
 
 /** Gives out tokens at a rate that changes, or those of a purse while it is open. */
@@ -22,7 +24,7 @@ export class TokenClock {
   private readonly purse: Purse;
   /** Time of a token at the rate. */
   private tokenNs = 0;
-  /** When handed tokens are looked for again; Infinity: the next token is one of the bucket. */
+  /** When the clock looks for handed tokens again; Infinity: the next token comes from the bucket. */
   private lookNs = Number.POSITIVE_INFINITY;
 
   /**
