@@ -35,6 +35,8 @@ export interface Frame {
 export interface AgentChannel {
   /** Sends a frame of at most MAX_MESSAGE_WORDS words. It may be lost. */
   send(kind: number, agent: number, words: ArrayLike<number>): void;
+  /** Nothing more is sent, and the peer's number may be given to another one. */
+  close(): void;
 }
 
 /** A way to the agents of other hosts. */

@@ -123,6 +123,10 @@ export class AgentDatagrams implements AgentCarrier {
     const channel: Channel = {
       ...{ peer, qpNum, ah, toWords: gidToWords(gid), fromWords: gidToWords(fromGid) },
       send: (kind, agent, words) => this.send(channel, kind, agent, words),
+      close: () => {
+        this.channels.splice(this.channels.indexOf(channel), 1);
+        provider.destroyAh(ah);
+      },
     };
     this.channels.push(channel);
     return channel;

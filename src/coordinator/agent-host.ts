@@ -90,6 +90,11 @@ export class AgentHost {
         for (const one of this.running)
           if (one.watched.has(peer)) this.raise(one, () => one.agent.onSilent?.(peer, isSilent, one.out));
       },
+      forget: (peer) => {
+        for (const { agent } of this.running) if (agent.forgetPeer?.(peer) !== true) return false;
+        for (const { watched } of this.running) watched.delete(peer);
+        return true;
+      },
       probe: (peer, latencyNs) => {
         const by = this.probing[peer];
         this.probing[peer] = undefined;

@@ -47,6 +47,10 @@ const ANSWER = [1];
 const SILENT_NS = 3.5 * HELLO_NS;
 /** A peer that has been down for longer is greeted only this often. */
 const REST_NS = 1e9;
+/** A peer that has been down for longer is forgotten, unless an agent needs it. */
+const FORGET_NS = 60e9;
+/** The time in which a greeting has left. */
+const SENT_NS = 100e6;
 /** A probe that takes longer is lost. */
 const PROBE_TIMEOUT_NS = 100e6;
 
@@ -62,13 +66,26 @@ interface Peer {
   greetedNs: number;
   isUp: boolean;
   path: ProbePath | null;
+  /** Whether the peer made contact, not this host. */
+  isClaimed: boolean;
+  /** When the agents were last asked whether they still need it. */
+  keptNs: number;
 }
+
+/** Stands where a peer was forgotten. */
+const FORGOTTEN: Peer = {
+  ...{ gid: '', qpNum: -1, fromGid: '', isWatched: false, isUp: false, path: null, isClaimed: false },
+  ...{ heardNs: 0, greetedNs: 0, keptNs: 0 },
+  channel: { send: () => {}, close: () => {} },
+};
 
 /** What happens on a link. */
 export interface LinkEvents {
   message(peer: number, agent: number, words: Float64Array): void;
   peer(peer: number, change: 'up' | 'down'): void;
   silent(peer: number, isSilent: boolean): void;
+  /** Whether a peer that is down is needed no more. */
+  forget(peer: number): boolean;
   /** NaN: lost. */
   probe(peer: number, latencyNs: number): void;
 }
@@ -89,6 +106,8 @@ export class AgentLink {
   readonly gids: readonly string[];
   private readonly entries: readonly GidEntry[];
   private readonly peers: Peer[] = [];
+  /** Numbers of peers that were forgotten. */
+  private readonly freeNumbers: number[] = [];
   /** Peers that this host did not look up: in all, and those that are new since the last greetings. */
   private claimed = 0;
   private newlyClaimed = 0;
@@ -183,15 +202,24 @@ export class AgentLink {
     const { peers, nowNs } = this;
     const { gid, qpNum, carrier = this.datagrams } = address;
     const known = this.find(gid, qpNum, fromGid);
-    if (known >= 0 || peers.length === MAX_PEERS || this.isClosed) return known;
+    const number = this.freeNumbers.at(-1) ?? peers.length;
+    if (known >= 0 || number === MAX_PEERS || this.isClosed) return known;
     if (carrier === null || this.indexOf(fromGid) < 0 || gid === NO_GID) return -1;
-    const channel = carrier.channel(address, fromGid, peers.length);
+    const channel = carrier.channel(address, fromGid, number);
     if (channel === null) return -1;
-    const state = { heardNs: nowNs, greetedNs: nowNs, isUp: false, path: null };
+    const state = {
+      heardNs: nowNs,
+      greetedNs: nowNs,
+      isUp: false,
+      path: null,
+      isClaimed: false,
+      keptNs: nowNs,
+    };
     const isWatched = carrier.watchesPeers;
-    peers.push({ gid, qpNum, fromGid, channel, isWatched, ...state });
-    this.frame(peers.length - 1, HELLO, 0, isWatched ? ANSWER : []);
-    return peers.length - 1;
+    this.freeNumbers.pop();
+    peers[number] = { gid, qpNum, fromGid, channel, isWatched, ...state };
+    this.frame(number, HELLO, 0, isWatched ? ANSWER : []);
+    return number;
   }
 
   private find(gid: string, qpNum: number, fromGid: string): number {
@@ -203,6 +231,7 @@ export class AgentLink {
     if (this.claimed === MAX_CLAIMED || this.newlyClaimed === CLAIMED_PER_INTERVAL) return -1;
     const peer = this.peerAt({ gid: from, qpNum, carrier }, to);
     if (peer < 0) return -1;
+    this.peers[peer].isClaimed = true;
     this.claimed++;
     this.newlyClaimed++;
     return peer;
@@ -224,7 +253,7 @@ export class AgentLink {
 
   private requirePeer(peer: number): Peer {
     const found = this.peers[peer];
-    if (found === undefined) {
+    if (found === undefined || found === FORGOTTEN) {
       throw new InvalidArgumentError(`there is no peer ${peer}: use a number that peerAt() or onPeer() gave`);
     }
     return found;
@@ -392,6 +421,7 @@ export class AgentLink {
       const one = peers[peer];
       if (one.path?.isProbing && nowNs - one.path.beganNs > PROBE_TIMEOUT_NS) this.dropPath(peer, true);
       if (one.isUp && !one.isWatched && nowNs - one.heardNs > SILENT_NS) this.lost(peer);
+      else if (!one.isUp && nowNs - Math.max(one.heardNs, one.keptNs) > FORGET_NS) this.forget(peer);
     }
     if (!this.isClosed) this.pulses.check(nowNs);
   }
@@ -399,6 +429,22 @@ export class AgentLink {
   private lost(peer: number): void {
     this.peers[peer].isUp = false;
     this.events.peer(peer, 'down');
+  }
+
+  /** Forgets a peer that is down, if no agent needs it. */
+  private forget(peer: number): void {
+    const one = this.peers[peer];
+    const { nowNs } = this;
+    // A greeting that is being sent names the channel.
+    if (one === FORGOTTEN || nowNs - one.greetedNs < SENT_NS) return;
+    one.keptNs = nowNs;
+    if (!this.events.forget(peer)) return;
+    if (one.path !== null) this.dropPath(peer, false);
+    this.pulses.unwatch(peer);
+    one.channel.close();
+    if (one.isClaimed) this.claimed--;
+    this.peers[peer] = FORGOTTEN;
+    this.freeNumbers.push(peer);
   }
 
   /** A carrier reports whether a peer that it watches is alive. It is up when it answers. */
@@ -414,7 +460,7 @@ export class AgentLink {
     while (this.nextGreeted < peers.length && this.datagrams?.mayGreet && !this.isClosed) {
       const peer = this.nextGreeted++;
       const one = peers[peer];
-      if (one.isWatched) continue;
+      if (one.isWatched || one === FORGOTTEN) continue;
       const isResting = !one.isUp && nowNs - one.heardNs > REST_NS && nowNs - one.greetedNs < REST_NS;
       if (isResting) continue;
       one.greetedNs = nowNs;

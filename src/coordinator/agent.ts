@@ -32,6 +32,11 @@ export interface Agent {
    * heard again. Only for peers that are up.
    */
   onSilent?(peer: number, isSilent: boolean, out: AgentActions): void;
+  /**
+   * A peer has been down for a minute. Returns whether the agent has no more use for it. If so, its number may be given to
+   * another peer. Absent: the agent keeps the numbers of all peers.
+   */
+  forgetPeer?(peer: number): boolean;
   /** A message of the agent of this name at a peer. Anyone on the network can send one, so nothing in it is certain. */
   onMessage?(peer: number, words: Float64Array, out: AgentActions): void;
   /** The time that a probe took until its completion; NaN: lost. */
@@ -89,7 +94,7 @@ export interface AgentActions {
   tell(member: number, words: ArrayLike<number>): void;
   /**
    * The number of the peer with a port of this GID, reached from the own port `fromGid`; -1 if no such agent is known.
-   * Numbers stay the same as long as the agent exists.
+   * Numbers stay the same until the agent forgets the peer (`forgetPeer`).
    */
   peerAt(gid: string, fromGid: string): number;
   /** The GID of a peer's port. @throws InvalidArgumentError for an unknown peer */

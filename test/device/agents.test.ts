@@ -23,6 +23,7 @@ function noted() {
     message: (_peer, _agent, words) => messages.push([...words]),
     peer: (peer, change) => peers.push(`${peer} ${change}`),
     silent: () => {},
+    forget: () => false,
     probe: (_peer, latencyNs) => probes.push(latencyNs),
   };
   const link = new AgentLink(provider, name, events);

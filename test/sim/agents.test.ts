@@ -28,6 +28,15 @@ class Noting implements Agent {
     this.peers.push(`${peer} ${change}`);
   }
 
+  /** Whether it has use for peers that have been down for a minute. */
+  keeps = true;
+  readonly asked: number[] = [];
+
+  forgetPeer(peer: number): boolean {
+    this.asked.push(peer);
+    return !this.keeps;
+  }
+
   onProbe(_peer: number, latencyNs: number): void {
     this.probes.push(latencyNs);
   }
@@ -334,6 +343,35 @@ describe('probes', () => {
 });
 
 describe('peers and timers', () => {
+  test('a peer that is down for a minute is forgotten, unless an agent needs it, and its number is used again', async () => {
+    const { fabric, registry, agents, peerOf } = hosts(4);
+    const [a] = agents;
+    const numbers = [1, 2, 3].map((host) => peerOf(0, host));
+    await fabric.advance(1e6);
+    for (const host of [1, 2]) registry.setAgentsDown(`sim${host}`, true);
+    await fabric.advance(59e9);
+    expect(a.asked).toEqual([]);
+    await fabric.advance(2e9);
+    expect(a.asked).toEqual(numbers.slice(0, 2));
+    // They are kept, for another minute at least.
+    a.out.send(numbers[0], [1]);
+    a.keeps = false;
+    await fabric.advance(61e9);
+    expect(a.asked.slice(2)).toEqual(numbers.slice(0, 2));
+    for (const number of numbers.slice(0, 2))
+      expect(() => a.out.send(number, [1])).toThrow(`there is no peer ${number}`);
+    a.out.send(numbers[2], [1]);
+    for (const host of [1, 2]) registry.setAgentsDown(`sim${host}`, false);
+    const again = [2, 1].map((host) => peerOf(0, host));
+    expect(new Set(again)).toEqual(new Set(numbers.slice(0, 2)));
+    await fabric.advance(20e6);
+    for (const [i, host] of [2, 1].entries()) {
+      a.out.send(again[i], [host]);
+      await fabric.advance(20_000);
+      expect(agents[host].messages.at(-1)?.words).toEqual([host]);
+    }
+  }, 60_000);
+
   test('a host whose agents are out of order is down until they continue', async () => {
     const { fabric, registry, agents, peerOf } = hosts(2);
     const peer = peerOf(0, 1);

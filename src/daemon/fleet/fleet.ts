@@ -143,6 +143,14 @@ export class Fleet {
     this.peers.set(key, [...peers, { receiver, peer }]);
   }
 
+  /** `receiver` has no more use for its peer at this address. */
+  unwatch({ gid, qpNum }: AgentAddress, receiver: FleetReceiver, peer: number): void {
+    const key = keyOf(gid, qpNum);
+    const others = this.peers.get(key)?.filter((one) => one.receiver !== receiver || one.peer !== peer) ?? [];
+    if (others.length > 0) this.peers.set(key, others);
+    else this.peers.delete(key);
+  }
+
   /** Sends a frame. It is lost if its receiver is gone, or if the server does not answer. */
   send(to: AgentAddress, frame: Omit<Frame, 'peer' | 'words'>, words: ArrayLike<number>): void {
     const found = this.directory.at(to.gid);
@@ -238,7 +246,10 @@ class OwnDevice implements AgentCarrier {
     const { fleet, receiver, announced } = this;
     const header = { from: fromGid, to: to.gid, qpNum: announced.qpNum };
     fleet.watch(to, receiver, peer);
-    return { send: (kind, agent, words) => fleet.send(to, { ...header, kind, agent }, words) };
+    return {
+      send: (kind, agent, words) => fleet.send(to, { ...header, kind, agent }, words),
+      close: () => fleet.unwatch(to, receiver, peer),
+    };
   }
 }
 

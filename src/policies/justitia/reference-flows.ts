@@ -398,6 +398,13 @@ export class ReferenceFlows implements Agent {
     this.sum(out);
   }
 
+  forgetPeer(number: number): boolean {
+    for (const flows of this.flows.values())
+      for (const { peer } of flows.values()) if (peer === number) return false;
+    delete this.peers[number];
+    return true;
+  }
+
   onMessage(number: number, words: Float64Array, out: AgentActions): void {
     const { update } = this;
     if (!readUpdate(words, update)) return;

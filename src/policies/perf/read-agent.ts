@@ -359,6 +359,12 @@ export class ReadAgent implements Agent {
     this.numbers.delete(member);
   }
 
+  forgetPeer(peer: number): boolean {
+    for (const own of this.readers.values()) if (own.peer === peer) return false;
+    for (const guest of this.guests.values()) if (guest.peer === peer) return false;
+    return true;
+  }
+
   onMessage(peer: number, words: Float64Array, out: AgentActions): void {
     const number = words[1];
     if (words[0] === REPORT && words.length === REPORT_WORDS) this.reported(peer, words, out);
