@@ -152,9 +152,13 @@ export class Demands {
     for (const [gid, words] of now) {
       const before = told.get(gid);
       if (before !== undefined && words.every((word, i) => word === before[i])) continue;
-      if (!line.tell(words)) member.owesWords = true;
-      else if (words[SENDS] + words[READS] + words[HAS_LATENCY] > 0) told.set(gid, words);
+      if (words[SENDS] + words[READS] + words[HAS_LATENCY] > 0) told.set(gid, words);
       else told.delete(gid);
+      // The agent may answer within the call.
+      if (line.tell(words)) continue;
+      if (before === undefined) told.delete(gid);
+      else told.set(gid, before);
+      member.owesWords = true;
     }
   }
 

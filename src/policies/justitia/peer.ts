@@ -53,8 +53,9 @@ export const noUpdate = (kind: number): Update => ({
 const NOTHING_HEARD: Readonly<Update> = noUpdate(DEMAND);
 const NOTHING_ALLOWED: Readonly<Update> = noUpdate(SHARES);
 
-/** The demand of a peer at this host, and the shares that it allows, as far as they still count. */
+/** The demand of a peer at this host, as far as it still counts. */
 export const heardOf = ({ isSilent, heard }: Peer): Readonly<Update> => (isSilent ? NOTHING_HEARD : heard);
+/** The shares that a peer allows, as far as they still count. */
 export const allowsOf = ({ isSilent, allows }: Peer): Readonly<Update> =>
   isSilent ? NOTHING_ALLOWED : allows;
 

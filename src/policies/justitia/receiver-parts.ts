@@ -2,10 +2,13 @@
 import type { MembersView } from '../../coordinator/ruler.ts';
 import type { MemberWeights } from './member-weights.ts';
 
-/** A receiver that allows less is taken to allow this much, because a share of 0 would stand for no limit. */
-export const LEAST_SHARE = 2 ** -20;
+/** No receiver has so many senders that it allows less for a unit of weight. */
+const LEAST_SHARE = 2 ** -20;
 /** The least part of its share that a member keeps, so that it is not served too late when its receivers allow more. */
 const LEAST_PART = 2 ** -10;
+
+/** A share that a peer has sent, within its bounds. 0: the peer does not limit this host. */
+export const shareOf = (share: number): number => (share > 0 ? Math.min(1, Math.max(LEAST_SHARE, share)) : 0);
 
 /** What a member does at one peer. */
 export interface Sending {

@@ -13,7 +13,7 @@ import { MemberWeights } from './member-weights.ts';
 import { allowsOf, type Flow, heardOf, isActive, newPeer, noUpdate, type Peer } from './peer.ts';
 import { ProbeRate } from './probe-rate.ts';
 import { REFERENCE_BYTES, rates } from './rates.ts';
-import { LEAST_SHARE, receiverPart } from './receiver-parts.ts';
+import { receiverPart, shareOf } from './receiver-parts.ts';
 import {
   DEMAND,
   numberAfter,
@@ -419,8 +419,8 @@ export class ReferenceFlows implements Agent {
     const before = own.number;
     Object.assign(known, update);
     if (update.kind === SHARES) {
-      known.first = Math.min(1, Math.max(LEAST_SHARE, known.first));
-      known.second = Math.min(1, Math.max(LEAST_SHARE, known.second));
+      known.first = shareOf(known.first);
+      known.second = shareOf(known.second);
       this.tellAllReads(number, peer, out);
     }
     this.keepFlow(number, peer, out);

@@ -7,6 +7,7 @@ import { RATE_REPORTS, WORST_GID_COLUMNS } from '../../../src/policies/justitia/
 import { type JustitiaOptions, justitiaOptions } from '../../../src/policies/justitia/options.ts';
 import { rateRulesOf, rates } from '../../../src/policies/justitia/rates.ts';
 import { ReferenceFlows } from '../../../src/policies/justitia/reference-flows.ts';
+import { writeUpdate } from '../../../src/policies/justitia/updates.ts';
 import { gidFromWords, gidToWords } from '../../../src/verbs/gid.ts';
 
 export const LINK_GBPS = 100;
@@ -236,4 +237,17 @@ export class Network {
     }
     return next;
   }
+}
+
+/** The words of an update. */
+export function wordsOf(
+  kind: number,
+  number: number,
+  first: number,
+  second = 0,
+  hasLatency = true,
+): Float64Array {
+  const words = new Float64Array(2);
+  writeUpdate(words, { kind, number, confirmed: 0, latency: hasLatency ? 1 : 0, first, second });
+  return words;
 }
