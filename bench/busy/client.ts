@@ -24,8 +24,8 @@ export interface Report {
   readonly atNs: number;
 }
 
-/** Messages of the program, of which the policy holds nearly all. */
-const IN_FLIGHT = 32;
+/** Bytes of the program's messages, of which the policy holds nearly all. */
+const HELD_BYTES = 4_000_000;
 /** Polls between two turns of the event loop. */
 const POLLS = 64;
 const PROBE_PAUSE_MS = 5;
@@ -37,6 +37,7 @@ process.env.ISOVERBS_LIBIBVERBS = LIBRARY;
 const [socket, tenant, weight, policyOptions] = process.argv.slice(2);
 const options = JSON.parse(policyOptions) as Record<string, number>;
 const messageBytes = options.bulkChunkBytes;
+const maxInFlight = Math.ceil(HELD_BYTES / messageBytes);
 
 const client = new DaemonClient({ socket, hello: { tenant, weight: Number(weight) }, report: () => {} });
 setRemoteCoordinators((device) => client.coordinator(device));
@@ -44,6 +45,7 @@ const bench = openNull(compose(createRdmaCoreProvider(), [createPolicy('justitia
 const { provider, qp, cq, send, wcs } = bench;
 
 let isFlooding = false;
+let isProbing = false;
 let inFlight = 0;
 let bytes = 0;
 /** The times of the last completions. */
@@ -66,6 +68,7 @@ function poll(): void {
 /** The times from a post to its completion, which the null device reports at once when it is given the request. */
 async function probe(count: number): Promise<number[]> {
   const waitsNs: number[] = [];
+  isProbing = true;
   for (let i = 0; i < count; i++) {
     await delay(PROBE_PAUSE_MS);
     const fromNs = nowNs();
@@ -76,7 +79,15 @@ async function probe(count: number): Promise<number[]> {
     }
     waitsNs.push(nowNs() - fromNs);
   }
+  isProbing = false;
   return waitsNs;
+}
+
+/** Sends what has been posted. Returns the time at which the program has become idle. */
+async function stop(): Promise<number> {
+  isFlooding = false;
+  while (inFlight > 0) await turn();
+  return logNs[(logged - 1) % LOGGED];
 }
 
 function report(): Report {
@@ -86,10 +97,9 @@ function report(): Report {
 
 process.on('message', async (order: Order) => {
   if (order.do === 'flood') isFlooding = true;
-  if (order.do === 'stop') isFlooding = false;
   const answers = {
     flood: () => nowNs(),
-    stop: () => nowNs(),
+    stop,
     report,
     log: () => [...logNs.subarray(0, Math.min(logged, LOGGED))].toSorted((a, b) => a - b),
     probe: () => probe((order as Order & { do: 'probe' }).count),
@@ -101,13 +111,13 @@ while (!client.isConnected) await delay(10);
 await delay(JOIN_MS);
 process.send?.('ready');
 for (;;) {
-  if (!isFlooding) {
+  if (!isFlooding && (inFlight === 0 || isProbing)) {
     await delay(1);
     continue;
   }
   const before = bytes;
   for (let polls = 0; polls < POLLS; polls++) {
-    while (inFlight < IN_FLIGHT) post();
+    while (isFlooding && inFlight < maxInFlight) post();
     poll();
   }
   await (bytes === before ? delay(1) : turn());
