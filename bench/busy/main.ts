@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { DaemonProcess } from '../daemon/daemon-process.ts';
 import { p50, p99, rounded } from '../timing.ts';
 import type { Order, Report } from './client.ts';
+import { busyPass } from './pass-time.ts';
 
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 5);
 /** Low enough for tokens that take about as long as a process waits for a CPU. */
@@ -29,6 +30,8 @@ const AFTER_STOP_MS = 300;
 /** Another client's share has arrived when this part of SafeUtil is reached over this many tokens. */
 const FULL_PART = 0.8;
 const FULL_TOKENS = 8;
+const PASS_MEMBERS = [2, 64, 512];
+const PASSES = 5000;
 const CLIENT = fileURLToPath(new URL('./client.js', import.meta.url));
 
 type Figures = Record<string, number>;
@@ -143,8 +146,16 @@ async function main(): Promise<void> {
       }),
     ),
   ]);
+  const passes = Object.fromEntries(
+    PASS_MEMBERS.map((members) => [
+      `a busy pass over ${members} members, CPU time in ns, and bytes allocated`,
+      Object.values(busyPass(members, PASSES)).map(rounded),
+    ]),
+  );
   const machine = { node: process.version, cpus: cpus().length, rounds: ROUNDS, maxGbps: MAX_GBPS };
-  console.log(JSON.stringify({ benchmark: 'busy', ...machine, ...Object.fromEntries(results) }, null, 2));
+  console.log(
+    JSON.stringify({ benchmark: 'busy', ...machine, ...passes, ...Object.fromEntries(results) }, null, 2),
+  );
 }
 
 await main();
