@@ -4,8 +4,8 @@
  */
 import type { Passes, PassOptions } from './pass-scheduler.ts';
 
-/** After this long, the event loop gets a turn, which takes a few microseconds. */
-const BURST_NS = 50_000;
+/** After this long, the event loop gets a turn, which takes a few microseconds. Agents measure latencies in its turns. */
+const BURST_NS = 10_000;
 
 export class BusyPasses implements Passes {
   private readonly options: PassOptions;

@@ -9,7 +9,7 @@ import type { MemberColumns } from '../coordinator/ruler.ts';
 /** Contexts that one client may have at the daemon. */
 export const SEATS_PER_CLIENT = 256;
 /**
- * The bytes of each that are reserved at creation: enough for the counters of 21 seats and the grants of 32, with the
+ * The bytes of each that are reserved at creation: enough for the counters of 16 seats and the grants of 12, with the
  * built-in policies. Few clients need more, and there may be thousands of clients.
  */
 export const RESERVED_BYTES = 4096;

@@ -35,8 +35,8 @@ export class Purse {
     for (const { columns, tokens } of this.members) {
       const { grants, reports } = tokens;
       if (grants[HANDS_OUT] !== 1) {
-        // Members that report nothing do not keep a daemon awake.
-        if (reports[SPENT_BYTES] !== 0 || reports[IS_PENDING] !== 0) reports.fill(0);
+        // It has nothing left when the coordinator hands out tokens again.
+        [reports[SPENT_BYTES], reports[IS_PENDING]] = [grants[HANDED_BYTES], 0];
         continue;
       }
       this.isOpen = true;
