@@ -123,6 +123,8 @@ export interface MemberPage {
   columns(ruler: Columned): MemberColumns;
   /** Labels that a coordinator elsewhere gives to the member. */
   readonly labels?: Partial<Labels>;
+  /** Whether a coordinator elsewhere has stopped to change the grants that are its signs of life (Column.orphaned). */
+  readonly isStalled?: boolean;
   /**
    * Gives a sign of life, and receives grants of a coordinator elsewhere. A policy calls it when it reads its grants,
    * because the event loop of a program that polls may never run.

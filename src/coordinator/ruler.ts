@@ -21,7 +21,10 @@ export interface Column {
    * default.
    */
   readonly alone?: number;
-  /** Of a grant: its value once the daemon has gone. Absent: the last value stays in force. */
+  /**
+   * Of a grant: its value once the daemon has gone. Until then, the ruler of a daemon in busy mode keeps changing it as a
+   * sign of life (MemberPage.isStalled). Absent: the last value stays in force.
+   */
   readonly orphaned?: number;
 }
 

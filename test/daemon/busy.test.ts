@@ -90,16 +90,22 @@ describe.skipIf(reason !== '')('a daemon in busy mode', () => {
   );
 
   test(
-    'serves its sockets between passes',
+    'serves its sockets between passes, and may be stopped',
     async () => {
       const socket = join(folder(), 's');
-      await daemon(socket, ['--policy', POLICY, '--busy', CPU]);
+      const busy = await daemon(socket, ['--policy', POLICY, '--busy', CPU]);
       const program = flood(socket, 'one', 1);
       await begun(socket, [program]);
       const listed = await isoverbs(['tenants', '--json', '--socket', socket]).ended;
       expect(JSON.parse(listed.stdout)).toMatchObject([{ tenant: 'one' }]);
       const set = await isoverbs(['set', 'one', 'weight=2', '--socket', socket]).ended;
       expect(set.status).toBe(0);
+
+      busy.child.kill('SIGSTOP');
+      const before = sent(program).bytes;
+      await until(() => sent(program).bytes > before + 2 ** 21);
+      busy.child.kill('SIGCONT');
+      await begun(socket, [program]);
     },
     TIMEOUT_MS,
   );

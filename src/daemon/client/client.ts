@@ -216,6 +216,7 @@ export class DaemonClient implements DaemonLink {
     const nowMs = performance.now();
     if (nowMs < this.pollDueMs || this.isPolling) return;
     this.pollDueMs = nowMs + POLL_MS;
+    for (const member of this.members) member.checkLife(nowMs);
     this.isPolling = true;
     try {
       if (this.connection !== null) this.connection.poll();
@@ -346,7 +347,9 @@ export class DaemonClient implements DaemonLink {
   private beat(): void {
     for (const { counters } of this.members) counters[HEARTBEAT]++;
     if (this.connection !== null) for (const { onBeat } of this.listeners) onBeat();
-    this.pollDueMs = performance.now() + 2 * BEAT_MS;
+    const nowMs = performance.now();
+    this.pollDueMs = nowMs + 2 * BEAT_MS;
+    for (const member of this.members) member.checkLife(nowMs);
     this.notifyListeners();
   }
 

@@ -15,6 +15,9 @@ import type { GivenLabels } from '../protocol.ts';
 /** Clock readings cost as much as this many calls (a power of two). */
 const CALLS_PER_POLL = 8;
 
+/** A daemon in busy mode that gives no sign of life for this long is stopped. */
+const STALLED_MS = 500;
+
 /** Grants, by ruler and column, until a daemon has granted something. */
 export type StandaloneGrants = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
@@ -32,9 +35,14 @@ class View implements MemberColumns {
   /** The grants as of the last notification. */
   private readonly notified: Float64Array;
   private readonly standalone: Float64Array;
+  /** The grant that is a sign of life (-1: none), its last value, and when that was new. */
+  private readonly lifeAt: number;
+  private life = Number.NaN;
+  private lifeMs = 0;
 
   constructor(ruler: Columned, standalone: StandaloneGrants) {
     this.ruler = ruler;
+    this.lifeAt = ruler.grants.findIndex(({ orphaned }) => orphaned !== undefined);
     this.reports = Float64Array.from(ruler.reports, (column) => column.default);
     this.standalone = Float64Array.from(ruler.grants, (_, i) => standaloneGrant(ruler, i, standalone));
     this.grants = this.standalone.slice();
@@ -65,6 +73,21 @@ class View implements MemberColumns {
     );
   }
 
+  /** Whether a grant that is a sign of life, and says that there is life, has the value that it had at the last call. */
+  private get isUnchanged(): boolean {
+    const { grants, lifeAt } = this;
+    const known = this.life;
+    this.life = grants[lifeAt];
+    return known === this.life && known !== this.ruler.grants[lifeAt].orphaned;
+  }
+
+  /** Looks for a sign of life. @returns whether there has been none for STALLED_MS */
+  checkLife(nowMs: number): boolean {
+    if (this.lifeAt < 0) return false;
+    if (!this.isUnchanged) this.lifeMs = nowMs;
+    return nowMs - this.lifeMs > STALLED_MS;
+  }
+
   get hasChanged(): boolean {
     const { grants } = this;
     return this.notified.some((value, i) => grants[i] !== value);
@@ -90,6 +113,7 @@ export class RemoteMember implements M.MemberPage {
   /** Labels by the daemon, which stay when it goes. */
   labels: Partial<Labels> = {};
   private hasNewLabels = false;
+  isStalled = false;
   /** Its seat in the client's pages; -1 for none. */
   seatNumber = -1;
   private readonly own: View;
@@ -141,6 +165,13 @@ export class RemoteMember implements M.MemberPage {
   private attachView(view: View): void {
     const { seat, device } = this;
     if (seat !== null && !view.attach(seat.row, seat.layout)) this.link.lacksRuler(view.ruler.name, device);
+  }
+
+  /** Looks for a sign of life of a daemon in busy mode. */
+  checkLife(nowMs: number): void {
+    let isStalled = false;
+    for (const view of this.views.values()) if (view.checkLife(nowMs)) isStalled = true;
+    this.isStalled = isStalled;
   }
 
   /** The daemon has gone. */

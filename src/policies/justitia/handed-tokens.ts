@@ -22,6 +22,8 @@ import { StartQueue } from './start-queue.ts';
 const MAX_BYTES = Number.MAX_SAFE_INTEGER;
 /** Parts of SafeUtil are rounded to this, because the queue is fastest with few different weights. */
 const PART_STEP = 2 ** -20;
+/** Time between signs of life, of which members miss several before they go on without the coordinator. */
+const SIGN_NS = 1e7;
 /** A member that spends its tokens late, because it waits for a CPU, may catch up by this many tokens. */
 const MAX_LAG_TOKENS = 4;
 
@@ -31,10 +33,13 @@ const REPORTS: readonly Column[] = [
   { name: 'isPending', unit: '0 or 1', min: 0, max: 1, default: 0 },
 ];
 
-/** The columns that the ruler writes: the bytes that it has handed to the member, and whether it hands out tokens. */
+/**
+ * The columns that the ruler writes: the bytes that it has handed to the member, and a number that changes for as long as
+ * it hands out tokens; 0: it does not.
+ */
 const GRANTS: readonly Column[] = [
   { name: 'handedBytes', unit: 'bytes', min: 0, max: MAX_BYTES, default: 0 },
-  { name: 'handsOut', unit: '0 or 1', min: 0, max: 1, default: 0, orphaned: 0 },
+  { name: 'handsOut', unit: 'sign of life; 0: no', min: 0, max: MAX_BYTES, default: 0, orphaned: 0 },
 ];
 
 /** Indices of the columns in a member's page. */
@@ -100,6 +105,9 @@ class HandedTokens implements Decider<HandingRules> {
   private bucket = new Bucket({ burst: 0 });
   private lastNs = Number.NEGATIVE_INFINITY;
   private pass = 0;
+  /** Signs of life, and when the last one was given. */
+  private signs = 0;
+  private signedNs = Number.NaN;
   /** One more than the highest member of the last pass. */
   private memberLimit = 0;
   /** Bytes of a token, and bytes that a member may hold. */
@@ -126,6 +134,7 @@ class HandedTokens implements Decider<HandingRules> {
     tenants.group();
     holdings.fit(tenants.memberLimit);
     this.pass++;
+    if (!(Math.abs(nowNs - this.signedNs) < SIGN_NS)) [this.signs, this.signedNs] = [this.signs + 1, nowNs];
     let gbps = 0;
     const count = tenants.firstOf(tenants.length);
     for (let at = 0; at < count; at++) {
@@ -150,7 +159,7 @@ class HandedTokens implements Decider<HandingRules> {
     holdings.passes[member] = this.pass;
     const rateGbps = this.rateGbps.of(member);
     const isPaced = rateGbps < UNPACED_GBPS;
-    this.handsOut.set(member, isPaced ? 1 : 0);
+    this.handsOut.set(member, isPaced ? this.signs : 0);
     this.settle(member, Math.min(this.spentBytes.of(member), handed), isSilent);
     const isHungry = isPaced && !isSilent && this.hungryWeight.of(member) > 0;
     if (!isHungry || this.isPending.of(member) === 0) this.rest(member);

@@ -6,6 +6,9 @@ import { Purse } from './purse.ts';
 
 /** Interval at which the clock looks for handed tokens: about that of an event loop's turns, or of a worker's polls. */
 const LOOK_NS = 1000;
+/** If tokens are long, looks are so far apart that an event loop sleeps in between; a member has one token in advance. */
+const SLEEP_NS = 3e6;
+const LOOKS_PER_TOKEN = 4;
 
 /** Gives out tokens at a rate that changes, or those of a purse while it is open. */
 export class TokenClock {
@@ -78,12 +81,10 @@ export class TokenClock {
     if (this.tokenBytes === 0) return false;
     if (this.isFree) return true;
     if (purse.isOpen) {
-      if (purse.take(this.tokenBytes, nowNs)) return true;
-      // The last rate stays in force without the coordinator.
-      if (!purse.isStale(this.tokenNs, nowNs)) {
-        this.lookNs = nowNs + LOOK_NS;
-        return false;
-      }
+      if (purse.take(this.tokenBytes)) return true;
+      const partNs = this.tokenNs / LOOKS_PER_TOKEN;
+      this.lookNs = nowNs + (partNs >= SLEEP_NS ? partNs : LOOK_NS);
+      return false;
     }
     if (bucket.tokens < this.tokenBytes * (1 - 1e-9)) return false;
     bucket.take(this.tokenBytes);
