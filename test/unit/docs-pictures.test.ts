@@ -1,5 +1,4 @@
-// The pictures that pages of docs show exist and are small, and those that scripts/pictures.mjs draws are up to date.
-import { execFileSync } from 'node:child_process';
+// The pictures that pages of docs show exist and are small.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -31,8 +30,4 @@ test('docs/policies/justitia.md describes the effect of each option', () => {
   const [, effects] = /\n## Effects of the options\n([\s\S]*?)\n## /.exec(page)!;
   const options = Object.keys(justitiaOptions.shape).filter((name) => !NOT_DRAWN.includes(name));
   for (const name of options) expect(effects).toContain(name);
-});
-
-test('the pictures of texts are up to date (npm run docs:pictures draws them)', () => {
-  execFileSync(process.execPath, ['scripts/pictures.mjs', '--check'], { cwd: ROOT });
 });
