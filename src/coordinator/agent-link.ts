@@ -387,7 +387,10 @@ export class AgentLink {
       return;
     }
     if (isRequest) this.frame(peer, CONNECTED, 0, one.path.description);
-    if (one.path.isWaiting) one.path.post();
+    if (!one.path.isWaiting) return;
+    // If both ends request, the peer may not be connected yet. What is sent before that is lost until the ACK timeout.
+    if (isRequest) this.frame(peer, CONNECT, 0, one.path.description);
+    else one.path.post();
   }
 
   private probed(peer: number, isGood: boolean): void {
