@@ -32,6 +32,11 @@ const JITTER = 0.25;
  * reference flow must not delay other traffic (not with `paper`).
  */
 const BUSY_PART = 1 / 8;
+/**
+ * The most RefPeriods between two messages. One message that waited for long must not silence the flow for long, and at
+ * this interval a flow does not delay other traffic.
+ */
+const MAX_GAP_PERIODS = 50;
 /** The part of messages whose latency may be above the target. */
 const LATE_PART = 0.01;
 /** The rate of these messages is measured over this many RefPeriods. */
@@ -328,7 +333,8 @@ export class ReferenceFlows implements Agent {
     this.random = random;
     const jitter = 1 + JITTER * (2 * ((random >>> 8) / 2 ** 24) - 1);
     const slowNs = this.read('refLeast') > 1 ? (this.peers[number]?.lastNs ?? 0) / BUSY_PART : 0;
-    out.timer(out.nowNs + jitter * Math.max(periodNs, slowNs), 1 + number);
+    const gapNs = Math.min(Math.max(periodNs, slowNs), MAX_GAP_PERIODS * periodNs);
+    out.timer(out.nowNs + jitter * gapNs, 1 + number);
   }
 
   onTimer(token: number, out: AgentActions): void {
