@@ -81,6 +81,12 @@ test('the state names the receiver with the longest tail, and what reference flo
   expect(gauge(result, 'referenceShare').at(-1)).toBeCloseTo(0.043, 3);
 });
 
+test("on a slow device, whose agents request each other's connections at once, both measure soon", async () => {
+  const result = await run([B, D], { duration: '20ms', more: { profile: 'rxe' } });
+  // A message that is lost before the peer is connected would be repeated after 67 ms.
+  for (const device of ['sim0', 'sim1']) expect(gauge(result, 'estimate', device).at(-1)).toBeGreaterThan(0);
+});
+
 describe('outages', () => {
   const apps = [`${B},name=a`, `${B},name=b`, D];
   const total = (result: MixResult, from: number, to = POINTS) =>

@@ -343,6 +343,21 @@ describe('reference flows', () => {
     expect(a.shown('estimateNs')).toBe(0);
   });
 
+  test('on a slow path they are sent less often, but never more than 50 periods apart', () => {
+    const gapAfter = (latencyNs: number) => {
+      const network = new Network(2);
+      const [a] = network.hosts;
+      a.setPeer(1, 'up');
+      a.latency(1);
+      a.agent.onProbe(1, latencyNs, a.out);
+      network.advance(5 * MS);
+      return a.probes[2].atNs - a.probes[1].atNs;
+    };
+    expect(gapAfter(1000) / 20_000).toBeCloseTo(1, 0);
+    expect(gapAfter(10_000) / 80_000).toBeCloseTo(1, 0);
+    expect(gapAfter(67e6) / 20_000).toBeLessThanOrEqual(50 * 1.25);
+  });
+
   test('the jitter is at most a quarter of the period, and repeats with its seed', () => {
     const times = probesOf();
     expect(times.length).toBeGreaterThan(40);
