@@ -18,10 +18,9 @@ import {
   DEMAND,
   numberAfter,
   readUpdate,
-  roundLatency,
+  renew,
   SHARES,
   UPDATE_WORDS,
-  type Update,
   writeUpdate,
 } from './updates.ts';
 
@@ -165,21 +164,12 @@ export class ReferenceFlows implements Agent {
     this.peers.forEach((peer, number) => {
       if (peer === undefined) return;
       const { sent } = peer;
-      if (this.renew(sent, peer.latency, peer.sends, peer.reads)) this.send(number, peer, DEMAND, out);
+      if (renew(sent, peer.latency, peer.sends, peer.reads)) this.send(number, peer, DEMAND, out);
       this.keepFlow(number, peer, out);
       this.keepWatch(number, peer, out);
     });
     this.allow(out);
     this.decide(out);
-  }
-
-  /** Sets the content of an update. Returns whether it has changed. */
-  private renew(update: Update, weight: number, first: number, second: number): boolean {
-    const [latency, one, other] = [roundLatency(weight), Math.fround(first), Math.fround(second)];
-    if (update.latency === latency && update.first === one && update.second === other) return false;
-    [update.latency, update.first, update.second] = [latency, one, other];
-    update.number = numberAfter(update.number);
-    return true;
   }
 
   /** The weight of some latency applications, and of others of this weight. */
@@ -217,7 +207,7 @@ export class ReferenceFlows implements Agent {
       // For a peer that claims more than it counts, a unit of its weight is worth less.
       const one = first > 0 ? this.counted(first) / first / incoming : 1 / incoming;
       const other = second > 0 ? this.counted(second) / second / outgoing : 1 / outgoing;
-      if (this.renew(peer.allowed, latency > 0 ? 1 : 0, one, other)) this.send(number, peer, SHARES, out);
+      if (renew(peer.allowed, latency > 0 ? 1 : 0, one, other)) this.send(number, peer, SHARES, out);
     });
   }
 

@@ -67,6 +67,15 @@ const bits = new DataView(new ArrayBuffer(8));
 /** The number that follows `number`. Skips 0, which stands for none. */
 export const numberAfter = (number: number): number => (number % (NUMBERS - 1)) + 1;
 
+/** Sets the content of an update, with a new number if it has changed. Returns whether it has. */
+export function renew(update: Update, weight: number, first: number, second: number): boolean {
+  const [latency, one, other] = [roundLatency(weight), Math.fround(first), Math.fround(second)];
+  if (update.latency === latency && update.first === one && update.second === other) return false;
+  [update.latency, update.first, update.second] = [latency, one, other];
+  update.number = numberAfter(update.number);
+  return true;
+}
+
 /** Writes an update into `words`. */
 export function writeUpdate(words: Float64Array, update: Update): void {
   const { kind, number, confirmed, latency, first, second } = update;
