@@ -7,8 +7,8 @@ import { Purse } from './purse.ts';
 /** Interval at which the clock looks for handed tokens: about that of an event loop's turns, or of a worker's polls. */
 const LOOK_NS = 1000;
 /** If tokens are long, looks are so far apart that an event loop sleeps in between; a member has one token in advance. */
-const SLEEP_NS = 3e6;
-const LOOKS_PER_TOKEN = 4;
+const SLEEP_NS = 2.5e6;
+const LOOKS_PER_TOKEN = 3;
 
 /** Gives out tokens at a rate that changes, or those of a purse while it is open. */
 export class TokenClock {
