@@ -26,6 +26,7 @@ export function rulingsOf(policy: string): Ruling[] {
     return rulers.map((ruler) => ({
       ruler,
       rules: parseRules(ruler, options),
+      options,
       isNamed: isNamed(name),
     }));
   });
@@ -33,7 +34,7 @@ export function rulingsOf(policy: string): Ruling[] {
   const others = modules.flatMap(({ name, options }) =>
     partsOfModule(name).rulers.map((ruler) => {
       requireBegin(name, ruler);
-      return { ruler, rules: parseRules(ruler, options), isNamed: true };
+      return { ruler, rules: parseRules(ruler, options), options, isNamed: true };
     }),
   );
   return [...builtIn, ...others];

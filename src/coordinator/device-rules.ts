@@ -4,6 +4,7 @@
  */
 import type { ContextView } from '../shim/policy.ts';
 import { ConfigError, shown } from '../verbs/errors.ts';
+import type { NicFacts } from '../verbs/nic.ts';
 import type { Ruler } from './ruler.ts';
 
 type Options = Readonly<Record<string, unknown>>;
@@ -85,9 +86,10 @@ export class DeviceRules {
   }
 }
 
-/** The rules that a ruler makes of options. @throws ConfigError */
-export function parseRules<Rules>(ruler: Ruler<Rules>, options: object): Rules {
-  const checked = ruler.rules.safeParse(options);
+/** The rules that a ruler makes of options, for a NIC if it is known. @throws ConfigError */
+export function parseRules<Rules>(ruler: Ruler<Rules>, options: object, nic: NicFacts | null = null): Rules {
+  const schema = nic === null ? ruler.rules : (ruler.rulesOn?.(nic) ?? ruler.rules);
+  const checked = schema.safeParse(options);
   if (checked.success) return checked.data;
   const [{ path, message }] = checked.error.issues;
   throw new ConfigError(`${[ruler.name, ...path].join('.')}: ${message}`);

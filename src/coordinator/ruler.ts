@@ -2,7 +2,9 @@
  * What a policy brings to the coordinator of a device: the columns that its members report and are granted, and the
  * rules that turn one into the other. The coordinator knows no ruler by name (layout.ts lays out their columns).
  */
+
 import { InvalidArgumentError } from '../verbs/errors.ts';
+import type { NicFacts } from '../verbs/nic.ts';
 import type { Tenants } from './tenants.ts';
 
 /** A number that a member shares with the coordinator. */
@@ -54,6 +56,8 @@ export interface Ruler<Rules = unknown> {
    * configuration, or from none.
    */
   readonly rules: RulesSchema<Rules>;
+  /** The same for a device whose NIC is known. Default: `rules`. */
+  rulesOn?(nic: NicFacts): RulesSchema<Rules>;
   /**
    * Whether members that share memory decide among themselves. Such a ruler decides even while the coordinator is down,
    * and grants nothing to members of other processes (`MembersView.isRemote`). Default false.

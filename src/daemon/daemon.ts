@@ -5,6 +5,7 @@ import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
 import type { AgentKind } from '../coordinator/agent.ts';
 import { ConfigError, NoDeviceError } from '../verbs/errors.ts';
+import type { NicFacts } from '../verbs/nic.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { ClientLimits } from './admission.ts';
 import { DaemonAgents, FailureLog } from './agents.ts';
@@ -34,6 +35,8 @@ export interface DaemonOptions {
   providerOf?(device: string): Provider;
   /** The link rate of a device that the configuration does not name; null if there is no such device. */
   linkGbps(device: string): number | null;
+  /** What is known of a device's NIC; null: nothing. */
+  nicOf?(device: string): NicFacts | null;
   /** Called after each pass with its duration. */
   onPass?(durationNs: number): void;
 }
@@ -141,9 +144,14 @@ export class Daemon {
     this.options = options;
     this.config = config;
     const failures = new FailureLog(log);
+    const linkGbps = (device: string) => this.config.devices[device]?.linkGbps ?? options.linkGbps(device);
     this.host = new Host({
       rulings,
-      linkGbps: (device) => this.config.devices[device]?.linkGbps ?? options.linkGbps(device),
+      linkGbps,
+      nicOf: (device) => {
+        const nic = options.nicOf?.(device) ?? null;
+        return nic && { ...nic, linkGbps: linkGbps(device) || null };
+      },
       failed: (ruler, device, error) => failures.log(`ruler '${ruler}' of ${device}`, error),
       left: (device, row) => this.agents.left(device, row),
       decided: (device) => this.agents.decided(device),

@@ -35,6 +35,8 @@ export interface Tenant {
 export interface Ruling {
   readonly ruler: Ruler;
   readonly rules: unknown;
+  /** The options of its policy, if its rules depend on the NIC of a device. */
+  readonly options?: object;
   /** Whether it belongs to the daemon's policy, so that it has the last word on a tenant. Default false. */
   readonly isNamed?: boolean;
 }
@@ -42,6 +44,8 @@ export interface Ruling {
 export interface Device {
   readonly name: string;
   readonly coordinator: Coordinator;
+  /** The rules of each ruling here. */
+  readonly rules: ReadonlyMap<Ruling, unknown>;
   /** By row of the member. */
   readonly seats: (Seat | undefined)[];
   readonly seatTable: SeatTable;

@@ -6,11 +6,13 @@
  */
 import type { AgentCoordinator } from '../coordinator/agent-host.ts';
 import { Coordinator } from '../coordinator/coordinator.ts';
+import { parseRules } from '../coordinator/device-rules.ts';
 import { type LayoutNames, layoutNames } from '../coordinator/layout.ts';
 import { limits } from '../coordinator/limits.ts';
 import * as M from '../coordinator/member-table.ts';
 import type { Description, Ruler } from '../coordinator/ruler.ts';
 import { NoDeviceError } from '../verbs/errors.ts';
+import type { NicFacts } from '../verbs/nic.ts';
 import type { Client, Device, Ruling, Seat, Tenant } from './devices.ts';
 import { type ProcessState, SILENT_NS } from './liveness.ts';
 import { type PageShape, pageShapeOf, rowAt, SEATS_PER_CLIENT } from './pages.ts';
@@ -39,6 +41,8 @@ export interface HostOptions {
   readonly rulings: readonly Ruling[];
   /** The rate of a device's link; 0 if unknown, null if there is no such device. */
   linkGbps(device: string): number | null;
+  /** What is known of a device's NIC. Absent or null: nothing. */
+  nicOf?(device: string): NicFacts | null;
   /** A ruler has thrown. Absent: the exception is the caller's. */
   failed?(ruler: string, device: string, error: Error): void;
   /** A context has left its row at a device. */
@@ -193,9 +197,11 @@ export class Host {
     for (const { ruler } of options.rulings) table.layout.add(ruler);
     table.linkGbps = linkGbps;
     const coordinator = new Coordinator(table, 'by owner');
+    const nic = options.nicOf?.(name) ?? null;
     const device: Device = {
       name,
       coordinator,
+      rules: new Map(options.rulings.map((ruling) => [ruling, rulesOn(ruling, nic)])),
       seats: [],
       seatTable: new SeatTable(table, options.inspectProcess ?? (() => null)),
       tenants: new Map(),
@@ -313,9 +319,10 @@ export class Host {
     return hasDecided;
   }
 
-  private decideBusy({ coordinator, name }: Device, { ruler, rules }: Ruling, nowNs: number): void {
+  private decideBusy({ coordinator, name, rules }: Device, ruling: Ruling, nowNs: number): void {
+    const { ruler } = ruling;
     try {
-      coordinator.decide(ruler, rules, nowNs);
+      coordinator.decide(ruler, rules.get(ruling), nowNs);
     } catch (error) {
       if (this.options.failed === undefined) throw error;
       this.options.failed(ruler.name, name, error as Error);
@@ -346,8 +353,9 @@ export class Host {
   private decide(device: Device, nowNs: number): void {
     const { coordinator, seats, seatTable } = device;
     device.isDirty = false;
-    for (const { ruler, rules } of this.rulings) {
-      this.guard(ruler, device, () => coordinator.decide(ruler, rules, nowNs));
+    for (const ruling of this.rulings) {
+      const { ruler } = ruling;
+      this.guard(ruler, device, () => coordinator.decide(ruler, device.rules.get(ruling), nowNs));
     }
     coordinator.decide(limits, null, nowNs);
     seatTable.writeAll();
@@ -465,4 +473,9 @@ export class Host {
     );
     return Object.assign({}, ...said);
   }
+}
+
+/** The rules of a ruling on a device. */
+function rulesOn({ ruler, rules, options }: Ruling, nic: NicFacts | null): unknown {
+  return options === undefined || nic === null ? rules : parseRules(ruler, options, nic);
 }

@@ -16,6 +16,7 @@ import { notifySystemd, reloading, type States, watchdogMs } from '../../daemon/
 import { getDeviceList, openDevice } from '../../open.ts';
 import type { AgentKind } from '../../policies/index.ts';
 import { ConfigError } from '../../verbs/errors.ts';
+import type { NicFacts } from '../../verbs/nic.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { version } from '../../version.ts';
 import { describe } from '../manual.ts';
@@ -34,7 +35,7 @@ interface DaemonFlags {
 }
 
 interface KnownDevice {
-  readonly linkGbps: number;
+  readonly nic: NicFacts | null;
   readonly provider: Provider;
 }
 
@@ -47,9 +48,10 @@ function knownDevices(
   for (const name of names ?? getDeviceList().map((device) => device.name)) {
     const context = openDevice(name, { policy: null });
     const { provider, handle } = context;
-    const linkGbps = provider.describeNic?.(handle)?.linkGbps ?? 0;
-    if (linkGbps === 0) unknown(name);
-    known.set(name, { linkGbps, provider });
+    // With the facts of ISOVERBS_FACTS.
+    const nic = provider.describeNic?.(handle) ?? null;
+    if (!nic?.linkGbps) unknown(name);
+    known.set(name, { nic, provider });
     context.close();
   }
   return known;
@@ -160,7 +162,8 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
     ...{ socket, config, rulings, agents, log, onPass },
     devices: [...known.keys()],
     providerOf: (device) => known.get(device)!.provider,
-    linkGbps: (device) => known.get(device)?.linkGbps ?? null,
+    linkGbps: (device) => (known.has(device) ? (known.get(device)!.nic?.linkGbps ?? 0) : null),
+    nicOf: (device) => known.get(device)?.nic ?? null,
   });
   const ending = new Promise<string>((resolve) => {
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve(name));

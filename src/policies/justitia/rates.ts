@@ -450,5 +450,6 @@ export const rates: Ruler<RateRules> = {
   reports: RATE_REPORTS,
   grants: RATE_GRANTS,
   rules: justitiaOptions.transform((options) => rateRulesOf(options, null)),
+  rulesOn: (nic) => justitiaOptions.transform((options) => rateRulesOf(options, nic)),
   begin: (members) => new Rates(members),
 };

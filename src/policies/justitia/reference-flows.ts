@@ -14,15 +14,7 @@ import { allowsOf, type Flow, heardOf, isActive, newPeer, noUpdate, type Peer } 
 import { ProbeRate } from './probe-rate.ts';
 import { REFERENCE_BYTES, rates } from './rates.ts';
 import { receiverPart, shareOf } from './receiver-parts.ts';
-import {
-  DEMAND,
-  numberAfter,
-  readUpdate,
-  renew,
-  SHARES,
-  UPDATE_WORDS,
-  writeUpdate,
-} from './updates.ts';
+import { DEMAND, numberAfter, readUpdate, renew, SHARES, UPDATE_WORDS, writeUpdate } from './updates.ts';
 
 /** The part by which the time between two messages varies, so that they do not fall into step with other traffic. */
 const JITTER = 0.25;
