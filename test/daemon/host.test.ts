@@ -13,10 +13,13 @@ import { Listing } from '../../src/daemon/listing.ts';
 import { type ProcessState, processState, SILENT_NS } from '../../src/daemon/liveness.ts';
 import { SEATS_PER_CLIENT } from '../../src/daemon/pages.ts';
 import { identify } from '../../src/daemon/rules.ts';
+import { HUNGRY_WEIGHT, SAFE_UTIL_GBPS, SENDS_BULK } from '../../src/policies/justitia/columns.ts';
+import { rates } from '../../src/policies/justitia/rates.ts';
 import { BANDWIDTH, DELAY } from '../../src/policies/perf/columns.ts';
 import { master } from '../../src/policies/perf/master.ts';
 import { grantedGbps, RATE_GBPS, shares } from '../../src/policies/token-bucket/shares.ts';
 import { DEFAULT_LABELS } from '../../src/verbs/labels.ts';
+import { UNMEASURED } from '../../src/verbs/nic.ts';
 import {
   allGrants,
   columnsOf,
@@ -398,6 +401,26 @@ test('a frame of the tenant list has room for the longest names and the largest 
     expect(host.join(client, 0, device, 0)).toBeNull();
   }
   expect(new Listing(host, () => 1).frames().length).toBeGreaterThan(1);
+});
+
+test('rules of a device follow what is known of its NIC', () => {
+  const nic = {
+    ...UNMEASURED,
+    ...{ linkGbps: 100, mtuBytes: 4096, headerBytes: 82, wqeGapNs: null, waitStepNs: null },
+    ...{ processingUnits: null, egressFifoBytes: null, latencyNs: null, handoverNs: null },
+    maxGbps: 40,
+  };
+  const nicOf = (device: string) => (device === 'sim1' ? nic : null);
+  const host = new Host({ rulings: RULINGS, linkGbps: () => 100, nicOf });
+  const safeUtilOf = (device: string) => {
+    const page = new Process(host, device).join(device);
+    const { reports, grants } = page.columns(rates);
+    [reports[HUNGRY_WEIGHT], reports[SENDS_BULK]] = [1, 1];
+    page.counters[M.HEARTBEAT]++;
+    host.fullPass(0);
+    return grants[SAFE_UTIL_GBPS];
+  };
+  expect(['sim0', 'sim1'].map(safeUtilOf)).toEqual([100, 40]);
 });
 
 test('no tenant is limited on a link of unknown rate', () => {
