@@ -114,7 +114,7 @@ export class FleetConnection {
     const { config, log } = this.options;
     log.warn(
       { servers: config.servers },
-      `the fleet's server: ${message}; agents of other hosts cannot be reached until the daemon is connected`,
+      `the fleet's server: ${message}; the daemon tries again every second, and agents of other hosts cannot be reached until it is connected; check the server and fleet.servers`,
     );
   }
 

@@ -130,7 +130,7 @@ class Demand {
       this.latency += latency;
     }
     this.latencyWeight = this.latency;
-    if (countsLatencyOnce) this.latency = Math.min(this.latency, this.latency > 0 ? 1 : 0);
+    if (countsLatencyOnce && this.latency > 0) this.latency = 1;
   }
 
   private sumTenant(tenant: number, asOne: boolean, nowNs: number): { sum: number; latency: number } {
