@@ -45,11 +45,12 @@ const WINDOW_TOKENS = 3;
 /** The most tokens in flight if the round trip is unknown. */
 const BLIND_WINDOW_TOKENS = 16;
 /**
- * Without latency applications, a whole token would delay the completions of other applications for too long. It is
- * sent in pieces of this size, with fewer of them in flight (not with `paper`).
+ * Without latency applications, a token takes longer than another application's completion should wait: it is given out
+ * and sent in pieces of this size (not with `paper`). With fewer of them in flight, the window would take the place of
+ * congestion control where many hosts send to one.
  */
 const BULK_PIECE_BYTES = 262_144;
-const BULK_WINDOW_PIECES = 2;
+const BULK_WINDOW_PIECES = 4;
 
 /** A queue pair without a completion in the time that this many windows take counts as waiting for its peer. */
 const STALL_WINDOWS = 8;
@@ -128,11 +129,13 @@ export class Pacer {
     const isFree = most === 0 || granted >= UNPACED_GBPS;
     const gbps = granted > 0 ? Math.min(granted, most) : most;
     const bytesPerNs = isFree ? Number.POSITIVE_INFINITY : gbps / 8;
-    this.clock.set(bytesPerNs, tokenBytes, messageBytes, paper ? tokenBytes : backlogBytes, nowNs);
     const pieceBytes = paper ? tokenBytes : Math.min(tokenBytes, BULK_PIECE_BYTES);
+    const burstBytes = paper ? tokenBytes : Math.max(tokenBytes, backlogBytes);
+    this.clock.set(bytesPerNs, pieceBytes, messageBytes, burstBytes, nowNs);
     this.puller.pieceBytes = pieceBytes;
     const windowBytes = this.windowFor(Math.max(pieceBytes, backlogBytes));
     this.puller.windowBytes = paper ? Number.MAX_VALUE : windowBytes;
+    this.order.lagTokens = paper || tokenBytes === 0 ? 0 : (windowBytes + this.roundTripBytes) / pieceBytes;
     this.puller.stallNs = Math.max(STALL_NS, (STALL_WINDOWS * windowBytes) / this.linkPerNs);
   }
 

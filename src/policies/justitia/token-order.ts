@@ -28,6 +28,11 @@ const SERVED = 1;
 /** The entities of one device that have something to send, in the order in which they are served. */
 export class TokenOrder implements Order {
   wakeNs = Number.POSITIVE_INFINITY;
+  /**
+   * Tokens that an entity may catch up on after it had nothing to send: those that the others get while its completions
+   * arrive. What it did not use in a longer time is lost.
+   */
+  lagTokens = 0;
   private readonly sharers: Sharers;
   private readonly clock: TokenClock;
   /** Queue pairs with something to send, a queue for each entity. */
@@ -62,7 +67,7 @@ export class TokenOrder implements Order {
     this.budget = fitColumn(this.budget, entity);
     this.starts = fitColumn(this.starts, entity);
     this.leftNs = fitColumn(this.leftNs, entity);
-    [this.budget[entity], this.starts[entity], this.leftNs[entity]] = [0, 0, Number.NaN];
+    [this.budget[entity], this.starts[entity], this.leftNs[entity]] = [0, this.virtual[0], Number.NaN];
   }
 
   /** An entity has queue pairs, so that its debt does not expire. */
@@ -108,7 +113,7 @@ export class TokenOrder implements Order {
     if (entity === NONE || this.qps.first(entity) !== NONE) return;
     this.ready.remove(entity);
     this.waiting.remove(entity);
-    if (this.waiting.isEmpty && this.ready.first() === NONE) this.clock.rest();
+    if (this.waiting.isEmpty && this.ready.firstLevel() === NONE) this.clock.rest();
   }
 
   next(nowNs: number): number {
@@ -129,8 +134,9 @@ export class TokenOrder implements Order {
   private giveToken(): void {
     const { waiting, starts, virtual } = this;
     const entity = waiting.first();
-    virtual[0] = waiting.firstStart[0];
-    starts[entity] = virtual[0] + 1 / this.sharers.weightOf(entity);
+    const start = waiting.firstStart[0];
+    if (start > virtual[0]) virtual[0] = start;
+    starts[entity] = start + 1 / this.sharers.weightOf(entity);
     this.budget[entity] += this.clock.tokenBytes;
     this.enqueue(entity, SERVED);
   }
@@ -152,8 +158,8 @@ export class TokenOrder implements Order {
 
   private wait(entity: number): void {
     const { waiting } = this;
-    // An entity loses the tokens that it could have had while it was idle.
-    waiting.due[0] = Math.max(this.virtual[0], this.starts[entity]);
-    waiting.put(entity, this.sharers.weightOf(entity));
+    const weight = this.sharers.weightOf(entity);
+    waiting.due[0] = Math.max(this.virtual[0] - this.lagTokens / weight, this.starts[entity]);
+    waiting.put(entity, weight);
   }
 }

@@ -308,6 +308,26 @@ describe('the order of tokens', () => {
     expect(served).toEqual([first, first, first, 1 - first, 1 - first, 1 - first]);
   });
 
+  test('an entity catches up on what the others got meanwhile, up to lagTokens, and gains nothing beyond', () => {
+    for (const [idleTokens, lagTokens, ahead] of [
+      [3, 4, 3],
+      [50, 4, 4],
+      [3, 0, 0],
+    ]) {
+      const ground = orderOf([1, 1]);
+      ground.order.lagTokens = lagTokens;
+      ground.joinAll();
+      ground.serveFor(10 * TOKEN);
+      ground.order.leave(0);
+      for (let i = 0; i < idleTokens; i++) ground.serve();
+      ground.order.join(0);
+      ground.qpBytes.fill(0);
+      for (let i = 0; i < 40; i++) ground.serve();
+      const more = (ground.qpBytes[0] - ground.qpBytes[1]) / TOKEN;
+      expect(Math.abs(more - ahead)).toBeLessThanOrEqual(2);
+    }
+  });
+
   test('tokens start a burst of max(token, backlogBytes) after a delay, shared by weight', () => {
     for (const backlogBytes of [0, 4 * TOKEN]) {
       const ground = orderOf([1, 1], { backlogBytes });
