@@ -57,6 +57,22 @@ describe('a tenant that is killed while it holds tokens', () => {
   });
 });
 
+describe('applications that want more than their share', () => {
+  test('one that changes its labels with each token gains nothing', async () => {
+    const at = Array.from({ length: 100 }, (_, i) => `${500 + 40 * i}us:set x qpWeight=${1 + (i % 2)}`);
+    const result = await run([`${B},name=a`, `${B},name=x`], { at });
+    for (const name of ['a', 'x'])
+      expect(gbpsOf(result, name, 4, 14) / payload(LINK_GBPS / 2), name).toBeCloseTo(1, 1);
+  });
+
+  test('one whose messages cannot be cut has most of its share, and leaves the other one most of its own', async () => {
+    const apps = [`${B},name=a`, 'B:name=x,kind=bandwidth,transport=uc,size=16MiB'];
+    const { apps: got } = await run(apps, { duration: '40ms' });
+    for (const { name, throughputGbps } of got)
+      expect(throughputGbps / payload(LINK_GBPS / 2), name).toBeGreaterThan(0.8);
+  });
+});
+
 describe('without latency applications', () => {
   test.each([
     ['one message outstanding', 'size=1MB,depth=1', 'size=1GB'],

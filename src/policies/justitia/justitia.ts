@@ -175,7 +175,7 @@ export class Justitia implements Policy {
     const member = this.members[qp.context.index];
     this.qps[qp.index] = qp;
     this.wire[qp.index] = wireFactsOf(qp.context.nic);
-    this.kinds.set(qp);
+    this.kinds.add(qp);
     this.demands.add(qp);
     this.splitQps.reset(qp);
     member.qps.push(qp);
@@ -184,7 +184,7 @@ export class Justitia implements Policy {
   }
 
   private joinEntity(qp: QpView, out: Actions): void {
-    const entity = this.entities.join(qp, out.nowNs(qp.context));
+    const entity = this.entities.rejoin(qp, out.nowNs(qp.context));
     this.weights[entity] = weightOf(qp, this.options.granularity);
     this.pacerOf[entity].order.stay(entity);
   }
@@ -212,11 +212,9 @@ export class Justitia implements Policy {
   }
 
   private relabel(qp: QpView, out: Actions): void {
-    const { index } = qp;
     const member = this.members[qp.context.index];
     const isHeld = out.backlog(qp) > 0;
     member.pacer.puller.onQp(qp, 'destroyed', out);
-    this.entities.leave({ index }, out.nowNs(qp.context));
     this.joinEntity(qp, out);
     member.pacer.puller.onQp(qp, 'created', out);
     this.kinds.set(qp);

@@ -49,7 +49,13 @@ export class Kinds {
     return this.kinds[index];
   }
 
-  /** A queue pair was created, or its labels have changed. */
+  /** A queue pair was created. */
+  add(qp: QpView): void {
+    this.set(qp);
+    this.excessNs[qp.index] = 0;
+  }
+
+  /** The labels of a queue pair have changed. */
   set(qp: QpView): void {
     const { index, labels } = qp;
     for (const name of ['bytesAt', 'messagesAt', 'sampledNs', 'excessNs'] as const)
@@ -62,7 +68,10 @@ export class Kinds {
     if (this.isOpen[index] === 0) this.kinds[index] = isDeclared ? labels.traffic : BANDWIDTH;
     else this.kinds[index] = UNKNOWN;
     this.classifier.join(qp);
-    [this.sampledNs[index], this.excessNs[index]] = [0, 0];
+    // What it sent as another kind says nothing about a latency application. What it has sent too much still counts.
+    this.sampledNs[index] = 0;
+    // A declaration is believed, but one sample above the share is then enough.
+    this.excessNs[index] = Math.min(this.excessNs[index], EXCESS_NS - 1);
   }
 
   /** Whether the classifier decides on queue pairs that declare nothing. */
@@ -115,12 +124,14 @@ export class Kinds {
     const messages = counts[SEEN] - this.messagesAt[index];
     const spanNs = nowNs - this.sampledNs[index];
     const isFirst = this.sampledNs[index] === 0;
+    // A message counts for all of the time since the one before.
+    if (!isFirst && messages === 0) return;
     [this.bytesAt[index], this.messagesAt[index], this.sampledNs[index]] = [
       counts[BYTES],
       counts[SEEN],
       nowNs,
     ];
-    if (isFirst || messages === 0) return;
+    if (isFirst) return;
     const mean = bytes / messages;
     const cost = messages * Math.max(packetBytes(wireFactsOf(qp.context.nic), mean), messageBytes);
     if (!(cost > bytesPerNs * spanNs)) this.excessNs[index] = 0;

@@ -54,6 +54,8 @@ export class TokenOrder implements Order {
   private leftNs: Float64Array = new Float64Array(16);
   /** [0] The start of the last token, in tokens for a unit of weight. */
   private readonly virtual = new Float64Array(1);
+  /** The number of queue pairs that have something to send. */
+  private joined = 0;
   /** The entity of the queue pair that `next` returned. */
   private served = NONE;
 
@@ -68,6 +70,7 @@ export class TokenOrder implements Order {
     this.starts = fitColumn(this.starts, entity);
     this.leftNs = fitColumn(this.leftNs, entity);
     [this.budget[entity], this.starts[entity], this.leftNs[entity]] = [0, this.virtual[0], Number.NaN];
+    this.waiting.remove(entity);
   }
 
   /** An entity has queue pairs, so that its debt does not expire. */
@@ -77,15 +80,19 @@ export class TokenOrder implements Order {
 
   /**
    * Whether an entity without queue pairs owes no more than the rest of its last chunk. It cannot send to repay a larger
-   * debt, so the debt expires when a small part of the device's rate would have repaid it.
+   * debt, so the debt expires when a small part of the device's rate would have repaid it. An entity that comes back
+   * while it is still another's turn is not new either: it would get all tokens if it came back with each.
    */
   isEven(entity: number, nowNs: number): boolean {
-    const { budget, leftNs, clock } = this;
+    const { budget, leftNs, clock, starts, virtual } = this;
+    // What it had in flight is gone, so it costs the others no more tokens.
+    this.waiting.remove(entity);
     if (clock.isFree) return true;
     // A clock that jumps back begins anew.
     if (!(leftNs[entity] <= nowNs)) leftNs[entity] = nowNs;
     const repaid = REPAID_PART * clock.bytesPerNs * (nowNs - leftNs[entity]);
-    return budget[entity] + repaid >= -clock.tokenBytes;
+    const isDue = starts[entity] <= virtual[0] || repaid >= clock.tokenBytes;
+    return isDue && budget[entity] + repaid >= -clock.tokenBytes;
   }
 
   /** Bytes that an entity may send at once; 0 while any of its queue pairs waits. */
@@ -103,17 +110,27 @@ export class TokenOrder implements Order {
     const entity = this.sharers.entities.of({ index: qp });
     if (entity === NONE) return;
     const isFirst = this.qps.first(entity) === NONE;
+    if (!this.qps.has(qp)) this.joined++;
     this.qps.push(qp, entity);
     if (isFirst) this.enqueue(entity, BACK);
   }
 
   leave(qp: number): void {
     const entity = this.sharers.entities.of({ index: qp });
+    if (this.qps.has(qp) && --this.joined === 0) this.clock.rest();
     this.qps.remove(qp);
     if (entity === NONE || this.qps.first(entity) !== NONE) return;
     this.ready.remove(entity);
-    this.waiting.remove(entity);
-    if (this.waiting.isEmpty && this.ready.firstLevel() === NONE) this.clock.rest();
+    if (!this.owesToken(entity)) this.waiting.remove(entity);
+  }
+
+  /**
+   * Whether an entity owes a token or more: it has sent a long message that could not be cut. Its tokens repay the debt
+   * even while it has nothing to send, or waits for completions. It would otherwise be charged for the time that the
+   * message takes, and then for its bytes.
+   */
+  private owesToken(entity: number): boolean {
+    return this.budget[entity] <= -this.clock.tokenBytes;
   }
 
   next(nowNs: number): number {
@@ -138,7 +155,9 @@ export class TokenOrder implements Order {
     if (start > virtual[0]) virtual[0] = start;
     starts[entity] = start + 1 / this.sharers.weightOf(entity);
     this.budget[entity] += this.clock.tokenBytes;
-    this.enqueue(entity, SERVED);
+    if (this.qps.first(entity) !== NONE) this.enqueue(entity, SERVED);
+    else if (this.owesToken(entity)) this.wait(entity);
+    else waiting.remove(entity);
   }
 
   charge(qp: number, wireBytes: number): void {

@@ -100,6 +100,15 @@ export class Entities {
     return entity;
   }
 
+  /** Moves a queue pair to the entity of its key, which may have changed. Returns the entity. @param nowNs for `mayForget` */
+  rejoin(qp: QpView, nowNs = 0): number {
+    const entity = this.of(qp);
+    // It must not leave, because an entity is forgotten with its last queue pair.
+    if (entity !== NONE && this.keys[entity] === this.rules.keyOf(qp)) return entity;
+    this.leave(qp, nowNs);
+    return this.join(qp, nowNs);
+  }
+
   /** Removes a queue pair, which may be destroyed already. Returns the entity that it left; NONE: it was in none. */
   leave(qp: { readonly index: number }, nowNs = 0): number {
     const entity = this.of(qp);

@@ -129,12 +129,34 @@ describe('declared queue pairs', () => {
     expect(send(64, 2500, false)).toBeNull();
   });
 
-  test('a new declaration is believed again', () => {
+  test('a new declaration is believed until the queue pair sends more than its share again', () => {
     const { kinds, qp, kind, send } = ground({}, LATENCY);
     send(1 << 20, 10, 2 * TWO_WINDOWS_NS, 5);
     expect(kind()).toBe(BANDWIDTH);
     kinds.set(qp);
     expect(kind()).toBe(LATENCY);
+    expect(send(1 << 20, 1, TWO_WINDOWS_NS, 5)).toBeNull();
     expect(send(1 << 20, 10, TWO_WINDOWS_NS / 2, 5)).toBeNull();
+  });
+
+  test('one that declares itself anew again and again is found', () => {
+    const { kinds, qp, send } = ground({}, LATENCY);
+    let found: number | null = null;
+    for (let i = 0; i < 8 && found === null; i++) {
+      kinds.set(qp);
+      found = send(1 << 20, 10, TWO_WINDOWS_NS / 4, 5);
+    }
+    expect(found).not.toBeNull();
+  });
+
+  test('one whose messages are rarer than samples is found, too', () => {
+    const { qp, send } = ground({}, LATENCY);
+    let found: number | null = null;
+    for (let ms = 0; ms < 24 && found === null; ms++) {
+      qp.counts[BYTES] += 1 << 24;
+      qp.counts[SEEN]++;
+      found = send(1, 0, 4 * SAMPLE_NS, 5);
+    }
+    expect(found).not.toBeNull();
   });
 });

@@ -249,6 +249,41 @@ describe('the order of tokens', () => {
     expect(new Set(served)).toEqual(new Set([1 - first]));
   });
 
+  test('an entity that waits for its completions repays meanwhile, but is given nothing in advance', () => {
+    const ground = orderOf([1, 1]);
+    ground.joinAll();
+    const first = ground.serve(() => 12 * TOKEN);
+    ground.order.leave(first);
+    const fromNs = ground.nowNs;
+    for (let i = 0; i < 30; i++) ground.serve();
+    // Eleven tokens to repay the debt, next to 30 of the other.
+    expect((ground.nowNs - fromNs) / TOKEN).toBeGreaterThan(39);
+    expect((ground.nowNs - fromNs) / TOKEN).toBeLessThan(42);
+    expect(ground.order.available(ground.entityOf[first])).toBeLessThanOrEqual(0);
+  });
+
+  test('the debt of an entity whose queue pairs are destroyed costs the others nothing', () => {
+    const ground = orderOf([1, 1]);
+    ground.joinAll();
+    const first = ground.serve(() => 12 * TOKEN);
+    ground.order.leave(first);
+    expect(ground.order.isEven(ground.entityOf[first], ground.nowNs)).toBe(false);
+    const fromNs = ground.nowNs;
+    for (let i = 0; i < 30; i++) ground.serve();
+    expect((ground.nowNs - fromNs) / TOKEN).toBeLessThan(31);
+  });
+
+  test('an entity that has just had its token is no new one', () => {
+    const ground = orderOf([1, 1]);
+    ground.joinAll();
+    const first = ground.serve();
+    ground.order.leave(first);
+    expect(ground.order.isEven(ground.entityOf[first], ground.nowNs)).toBe(false);
+    ground.serve();
+    ground.serve();
+    expect(ground.order.isEven(ground.entityOf[first], ground.nowNs)).toBe(true);
+  });
+
   test('the debt of an entity without queue pairs expires, but not that of one with queue pairs', () => {
     const { order, entityOf } = orderOf([1]);
     const [entity] = entityOf;
@@ -362,7 +397,9 @@ describe('the order of tokens', () => {
     expect(order.available(entity)).toBe(TOKEN - 1000);
     order.spend(entity, TOKEN);
     // The rest of a chunk is no debt that outlives an entity.
-    expect([order.available(entity), order.isEven(entity, 0)]).toEqual([-1000, true]);
+    expect(order.available(entity)).toBe(-1000);
+    expect([0, 16 * TOKEN].map((ns) => order.isEven(entity, 1e6 + ns))).toEqual([false, true]);
+    order.stay(entity);
     order.spend(entity, TOKEN);
     expect(order.isEven(entity, 0)).toBe(false);
     order.reset(entity);

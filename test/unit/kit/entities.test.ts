@@ -97,3 +97,16 @@ test('a queue pair that never joined is in no entity', () => {
   expect(entities.of({ index: 1000 })).toBe(NONE);
   expect(entities.leave({ index: 1000 })).toBe(NONE);
 });
+
+test('a queue pair that rejoins moves only if its key has changed', () => {
+  const entities = new Entities({ keyOf: ({ labels }) => labels.group, onNew: () => created++ });
+  let created = 0;
+  const labelled = (index: number, group: string) => ({ ...qpOf(index, 'a'), labels: { group } }) as QpView;
+  const first = entities.rejoin(labelled(0, 'x'));
+  expect(entities.rejoin(labelled(0, 'x'))).toBe(first);
+  expect([created, entities.count(first)]).toEqual([1, 1]);
+  const second = entities.rejoin(labelled(1, 'y'));
+  expect(entities.rejoin(labelled(0, 'y'))).toBe(second);
+  expect([created, membersOf(entities, second)]).toEqual([2, [1, 0]]);
+  expect(entities.find('x')).toBe(NONE);
+});
