@@ -13,7 +13,11 @@ import type { Provider } from '../verbs/provider.ts';
 /** Distinguishes facts files from other JSON. A change of the schema changes the version. */
 export const FACTS_FORMAT = 'isoverbs-facts-1';
 
-const rate = z.number().positive().nullable();
+/**
+ * A lower rate would stop everything that a policy paces, and a higher one would pace nothing; neither was measured on a
+ * device.
+ */
+const rate = z.number().min(1e-3).max(1e6).nullable();
 const chunks = z
   .array(z.strictObject({ chunkBytes: z.int().positive(), gbps: z.number().positive() }))
   .min(1)

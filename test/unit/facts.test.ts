@@ -106,6 +106,8 @@ test.each<[string, unknown, RegExp]>([
   ['of another program', { name: 'x' }, /not a facts file of this version/],
   ['of another version', { ...FILE, format: 'isoverbs-facts-0' }, /not a facts file of this version/],
   ['with a rate of 0', { ...FILE, maxGbps: 0 }, /maxGbps/],
+  ['with a rate that no device has', { ...FILE, qpMmps: 1e-9 }, /qpMmps/],
+  ['with a rate above all links', { ...FILE, maxGbps: 1e9 }, /maxGbps/],
   ['with an unknown key', { ...FILE, colour: 'red' }, /colour/],
   ['without chunks', { ...FILE, chunks: [] }, /chunks/],
   ['with unsorted chunks', { ...FILE, chunks: chunks?.toReversed() }, /ascending order of chunkBytes/],
