@@ -58,11 +58,16 @@ describe('a tenant that is killed while it holds tokens', () => {
 });
 
 describe('applications that want more than their share', () => {
-  test('one that changes its labels with each token gains nothing', async () => {
-    const at = Array.from({ length: 100 }, (_, i) => `${500 + 40 * i}us:set x qpWeight=${1 + (i % 2)}`);
-    const result = await run([`${B},name=a`, `${B},name=x`], { at });
-    for (const name of ['a', 'x'])
-      expect(gbpsOf(result, name, 4, 14) / payload(LINK_GBPS / 2), name).toBeCloseTo(1, 1);
+  test.each([
+    ['its weight', 'justitia', (i: number) => `qpWeight=${1 + (i % 2)}`],
+    ['its group', 'justitia:granularity=group', (i: number) => `group=g${i}`],
+  ])('one that changes %s with each token gains nothing', async (_, policy, label) => {
+    const at = Array.from({ length: 100 }, (__, i) => `${500 + 40 * i}us:set x ${label(i)}`);
+    const result = await run([`${B},name=a`, `${B},name=x`], { policy, at });
+    const share = payload(LINK_GBPS / 2);
+    expect(gbpsOf(result, 'a', 4, 14) / share).toBeGreaterThan(0.95);
+    expect(gbpsOf(result, 'x', 4, 14) / share).toBeLessThan(1.05);
+    expect(gbpsOf(result, 'x', 4, 14) / share).toBeGreaterThan(0.7);
   });
 
   test('one whose messages cannot be cut has most of its share, and leaves the other one most of its own', async () => {

@@ -184,7 +184,10 @@ export class Justitia implements Policy {
   }
 
   private joinEntity(qp: QpView, out: Actions): void {
+    const before = this.entities.of(qp);
     const entity = this.entities.rejoin(qp, out.nowNs(qp.context));
+    if (before !== NONE && this.entities.count(entity) === 1)
+      this.pacerOf[entity].order.inherit(before, entity);
     this.weights[entity] = weightOf(qp, this.options.granularity);
     this.pacerOf[entity].order.stay(entity);
   }

@@ -73,6 +73,15 @@ export class TokenOrder implements Order {
     this.waiting.remove(entity);
   }
 
+  /**
+   * The first queue pair of an entity comes from another one. The entity gets no token before the other one would, because
+   * it would otherwise get all tokens if it took a new name with each.
+   */
+  inherit(from: number, entity: number): void {
+    this.starts[entity] = Math.max(this.starts[entity], this.starts[from]);
+    this.budget[entity] = Math.min(this.budget[entity], this.budget[from]);
+  }
+
   /** An entity has queue pairs, so that its debt does not expire. */
   stay(entity: number): void {
     this.leftNs[entity] = Number.NaN;
