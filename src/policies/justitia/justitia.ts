@@ -11,7 +11,7 @@ import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import type { Resources } from '../../shim/resources.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
-import { IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
+import { IBV_QPS_RTS, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
 import { gidFromWords } from '../../verbs/gid.ts';
 import * as L from '../../verbs/layout.ts';
 import type { PolicyGauge, PolicyState } from '../../verbs/provider.ts';
@@ -236,6 +236,7 @@ export class Justitia implements Policy {
     if (qp.dgid !== '' && member.line === null && !qp.broken) this.openLine(member);
     if (this.options.paper === true) this.demands.sample(member, out);
     if (qp.broken) this.demands.active[qp.index] = 0;
+    if (qp.state !== IBV_QPS_RTS) member.pacer.order.pause(this.entities.of(qp));
     this.report(member, out);
   }
 

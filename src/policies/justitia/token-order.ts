@@ -94,14 +94,18 @@ export class TokenOrder implements Order {
    */
   isEven(entity: number, nowNs: number): boolean {
     const { budget, leftNs, clock, starts, virtual } = this;
-    // What it had in flight is gone, so it costs the others no more tokens.
-    this.waiting.remove(entity);
+    this.pause(entity);
     if (clock.isFree) return true;
     // A clock that jumps back begins anew.
     if (!(leftNs[entity] <= nowNs)) leftNs[entity] = nowNs;
     const repaid = REPAID_PART * clock.bytesPerNs * (nowNs - leftNs[entity]);
     const isDue = starts[entity] <= virtual[0] || repaid >= clock.tokenBytes;
     return isDue && budget[entity] + repaid >= -clock.tokenBytes;
+  }
+
+  /** What an entity had in flight is gone, so its debt costs the others no more tokens until it sends again. */
+  pause(entity: number): void {
+    if (this.qps.first(entity) === NONE) this.waiting.remove(entity);
   }
 
   /** Bytes that an entity may send at once; 0 while any of its queue pairs waits. */

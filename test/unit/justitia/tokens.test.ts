@@ -262,15 +262,19 @@ describe('the order of tokens', () => {
     expect(ground.order.available(ground.entityOf[first])).toBeLessThanOrEqual(0);
   });
 
-  test('the debt of an entity whose queue pairs are destroyed costs the others nothing', () => {
+  test.each<[string, (order: TokenOrder, entity: number, nowNs: number) => unknown]>([
+    ['are destroyed', (order, entity, nowNs) => order.isEven(entity, nowNs)],
+    ['are reset', (order, entity) => order.pause(entity)],
+  ])('the debt of an entity whose queue pairs %s costs the others nothing', (_, end) => {
     const ground = orderOf([1, 1]);
     ground.joinAll();
     const first = ground.serve(() => 12 * TOKEN);
     ground.order.leave(first);
-    expect(ground.order.isEven(ground.entityOf[first], ground.nowNs)).toBe(false);
+    end(ground.order, ground.entityOf[first], ground.nowNs);
     const fromNs = ground.nowNs;
     for (let i = 0; i < 30; i++) ground.serve();
     expect((ground.nowNs - fromNs) / TOKEN).toBeLessThan(31);
+    expect(ground.order.isEven(ground.entityOf[first], ground.nowNs)).toBe(false);
   });
 
   test('an entity that has just had its token is no new one', () => {
