@@ -70,3 +70,16 @@ test('a daemon that changes its announcement without pause is limited, and so is
   expect(made.size).toBe(MAX_HOSTS);
   expect(announce('1', [GID], 999, 1e9)).toBe(true);
 });
+
+test('a daemon that ends and begins without pause is limited as well', () => {
+  const { made, changes, announce } = directory();
+  for (let ms = 0; ms < 10_000; ms += 50) {
+    if (ms % 500 === 0) made.expire(ms * 1e6);
+    announce('1', (ms / 50) % 2 === 0 ? [GID] : [], 7, ms * 1e6);
+  }
+  // 32 at once, then four a second.
+  expect(changes.filter((one) => one.endsWith('false')).length).toBeLessThan(40);
+  announce('1', [], 7, 20e9);
+  for (let ns = 20e9; ns < 23e9; ns += ANNOUNCE_NS) made.expire(ns);
+  expect([made.size, made.has('1')]).toEqual([0, false]);
+});

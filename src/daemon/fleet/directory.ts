@@ -45,7 +45,12 @@ export class FleetDirectory {
   }
 
   get size(): number {
-    return this.hosts.size;
+    return this.present.length;
+  }
+
+  /** The daemons that have not ended. */
+  private get present(): FleetHost[] {
+    return [...this.hosts.values()].filter(({ devices }) => devices.length > 0);
   }
 
   has(id: string): boolean {
@@ -54,7 +59,7 @@ export class FleetDirectory {
 
   /** The host names of the first `count` daemons. */
   names(count: number): string[] {
-    return [...this.hosts.values()].slice(0, count).map(({ name }) => name);
+    return this.present.slice(0, count).map(({ name }) => name);
   }
 
   at(gid: string): FleetDevice | undefined {
@@ -79,7 +84,8 @@ export class FleetDirectory {
     if (content === null) return false;
     const { host: name, devices } = content;
     if (known !== undefined) this.remove(known, devices);
-    if (devices.length === 0) return true;
+    // A daemon that ends is known until it is silent: it would get new budgets if it ended and began all the time.
+    if (known === undefined && devices.length === 0) return true;
     if (known === undefined) this.newHosts++;
     const budgets = { changes: new Budget(CHANGES, nowNs), frames: new Budget(FRAMES, nowNs) };
     const host = known ?? { id, name, heardNs: nowNs, bytes, devices, ...budgets };
