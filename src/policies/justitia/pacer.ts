@@ -131,7 +131,7 @@ export class Pacer {
     const bytesPerNs = isFree ? Number.POSITIVE_INFINITY : gbps / 8;
     const pieceBytes = paper ? tokenBytes : Math.min(tokenBytes, BULK_PIECE_BYTES);
     const burstBytes = paper ? tokenBytes : Math.max(tokenBytes, backlogBytes);
-    this.clock.set(bytesPerNs, pieceBytes, messageBytes, burstBytes, nowNs);
+    this.clock.set(bytesPerNs, pieceBytes, messageBytes, burstBytes, nowNs, tokenBytes);
     this.puller.pieceBytes = pieceBytes;
     const windowBytes = this.windowFor(Math.max(pieceBytes, backlogBytes));
     this.puller.windowBytes = paper ? Number.MAX_VALUE : windowBytes;

@@ -25,7 +25,7 @@ export class TokenClock {
   /** Bytes that tokens have stood for per nanosecond, as of the last `set`. */
   bytesPerNs = 0;
   private readonly purse: Purse;
-  /** Time of a token at the rate. */
+  /** Time of a handed token at the rate. */
   private tokenNs = 0;
   /** When the clock looks for handed tokens again; Infinity: the next token comes from the bucket. */
   private lookNs = Number.POSITIVE_INFINITY;
@@ -45,6 +45,7 @@ export class TokenClock {
    * Sets the rate from now on.
    * @param bytesPerNs Infinity if nothing is paced
    * @param backlogBytes bytes that may be sent at once after a delay, if that is more than a token
+   * @param handedBytes bytes of a token that another coordinator hands out, of which `tokenBytes` are a part
    */
   set(
     bytesPerNs: number,
@@ -52,6 +53,7 @@ export class TokenClock {
     messageBytes: number,
     backlogBytes: number,
     nowNs: number,
+    handedBytes = tokenBytes,
   ): void {
     // If the clock has jumped back, the bucket would get no tokens until the clock has caught up.
     if (nowNs < this.refreshedNs) {
@@ -67,7 +69,7 @@ export class TokenClock {
     bucket.setRate(this.isFree ? 0 : bytesPerNs);
     this.tokenBytes = tokenBytes;
     bucket.setBurst(Math.max(tokenBytes, backlogBytes));
-    this.tokenNs = tokenBytes / bytesPerNs;
+    this.tokenNs = handedBytes / bytesPerNs;
     this.purse.refresh(Math.max(tokenBytes, backlogBytes));
   }
 
