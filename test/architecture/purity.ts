@@ -4,7 +4,7 @@ import { roomOf } from './rooms.ts';
 import { position, references, type SourceTree, walk } from './source-tree.ts';
 
 /** A run in virtual time is deterministic because these rooms cannot obtain anything from the machine. */
-const PURE = ['verbs', 'shim', 'coordinator', 'policies', 'sim'];
+const PURE = ['verbs', 'shim', 'chunk-weights', 'coordinator', 'policies', 'sim'];
 
 /** Names that reach the machine, wherever they appear in the code. */
 const BANNED: Readonly<Record<string, string>> = {

@@ -5,6 +5,7 @@ import { references, type SourceTree } from './source-tree.ts';
 export const ROOMS = [
   'verbs',
   'shim',
+  'chunk-weights',
   'coordinator',
   'policies',
   'interceptors',

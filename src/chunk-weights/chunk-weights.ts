@@ -1,0 +1,280 @@
+/**
+ * Sizes of chunks by weight, as in Palos, section IV-B, with tenants above its groups: a queue pair has a weight among
+ * those of its group, a group one among those of its tenant, and a tenant one among all tenants, so that no tenant gains
+ * by making groups. For one tenant, and for tenants with one group each, this is equation (2) of the paper.
+ *
+ * A chunk is the product of two stored numbers: the weight of the queue pair, and the granularity of its group. A change
+ * therefore writes one entry of a queue pair, or entries of groups, never those of all queue pairs.
+ */
+import { fitColumn } from '../shim/tables.ts';
+
+/** How chunks are computed. */
+export interface ChunkOptions {
+  /** The queue pairs and groups that divide the weights: all of them, or those that are active. */
+  readonly sums: Sums;
+  /** Mean length of a chunk, in bytes: N of equation (2) is this times the number of queue pairs counted. */
+  readonly bytesPerQp: number;
+  /** Binary places of the granularity. Default: a floating-point number. */
+  readonly fractionBits?: number;
+}
+
+/** `configured`: as in the paper. `active`: idle queue pairs leave their part to the others of their group. */
+export type Sums = 'configured' | 'active';
+
+const NO_GROUP = -1;
+
+/**
+ * Words of a group, as a power of two: its weight, the weights and the number of its members that count, its granularity,
+ * the version that this was computed for, and the number of all its members.
+ */
+const GROUP_BITS = 3;
+const WEIGHT = 0;
+const SUM = 1;
+const COUNT = 2;
+const GRANULARITY = 3;
+const VERSION = 4;
+const MEMBERS = 5;
+
+/** A tenant, and the sum of the weights of its groups that count. */
+interface Tenant {
+  readonly name: string;
+  readonly groups: Map<string, number>;
+  weight: number;
+  sum: number;
+  /** Groups with a counted member. */
+  counted: number;
+}
+
+/** The weights of queue pairs (members), groups and tenants at one device, and the chunks that follow from them. */
+export class ChunkWeights {
+  /** Entries written so far: weights, and granularities of groups. */
+  writes = 0;
+  private readonly options: ChunkOptions;
+  private readonly scale: number;
+  private readonly tenants = new Map<string, Tenant>();
+  // By group.
+  private readonly tenantOf: (Tenant | undefined)[] = [];
+  private readonly names: string[] = [];
+  private groups: Float64Array = new Float64Array(16 << GROUP_BITS);
+  private readonly freeGroups: number[] = [];
+  // By member: its weight, its group plus one, and whether it counts.
+  private weights: Float64Array = new Float64Array(64);
+  private groupOfMember: Int32Array = new Int32Array(64);
+  private isCounted: Uint8Array = new Uint8Array(64);
+  /** The weights of tenants that count, and the number of members that do. */
+  private sum = 0;
+  private countedTenants = 0;
+  private countedMembers = 0;
+  /** Changes whenever the granularities of all groups do. */
+  private version = 1;
+
+  constructor(options: ChunkOptions) {
+    this.options = options;
+    this.scale = options.fractionBits === undefined ? 0 : 2 ** options.fractionBits;
+  }
+
+  /** The group of a tenant with this name, of weight 1 if it is new. A group without members may be forgotten. */
+  groupOf(tenant: string, name: string): number {
+    const owner = this.tenantNamed(tenant);
+    return owner.groups.get(name) ?? this.addGroup(owner, name);
+  }
+
+  /** Sets the weight of a tenant, which is 1 at first, and again once the tenant has no more groups. */
+  setTenantWeight(name: string, weight: number): void {
+    const tenant = this.tenantNamed(name);
+    if (tenant.weight === weight) return;
+    if (tenant.counted > 0) {
+      this.sum += weight - tenant.weight;
+      this.version++;
+    }
+    tenant.weight = weight;
+    this.writes++;
+  }
+
+  /** Sets the weight of a group among the groups of its tenant. */
+  setGroupWeight(tenant: string, name: string, weight: number): void {
+    const group = this.groupOf(tenant, name);
+    const { groups } = this;
+    const at = group << GROUP_BITS;
+    if (groups[at + WEIGHT] !== weight) {
+      if (groups[at + COUNT] > 0) {
+        this.tenantOf[group]!.sum += weight - groups[at + WEIGHT];
+        this.version++;
+      }
+      groups[at + WEIGHT] = weight;
+      this.writes++;
+    }
+    this.forgetIfUnused(group);
+  }
+
+  /** Adds a member to a group. With sums over active members, it does not count yet. */
+  add(member: number, group: number, weight: number): void {
+    this.weights = fitColumn(this.weights, member);
+    this.groupOfMember = fitColumn(this.groupOfMember, member);
+    this.isCounted = fitColumn(this.isCounted, member);
+    this.weights[member] = weight;
+    this.groupOfMember[member] = group + 1;
+    this.groups[(group << GROUP_BITS) + MEMBERS]++;
+    this.writes++;
+    if (this.options.sums === 'configured') this.count(member);
+  }
+
+  /** Whether a member has been added. */
+  has(member: number): boolean {
+    return member < this.groupOfMember.length && this.groupOfMember[member] !== 0;
+  }
+
+  /** Removes a member. */
+  remove(member: number): void {
+    const group = this.of(member);
+    if (group === NO_GROUP) return;
+    this.discount(member);
+    this.groupOfMember[member] = 0;
+    this.groups[(group << GROUP_BITS) + MEMBERS]--;
+    this.forgetIfUnused(group);
+  }
+
+  /** Moves a member to another group. */
+  move(member: number, group: number): void {
+    const from = this.of(member);
+    if (from === group || from === NO_GROUP) return;
+    const wasCounted = this.isCounted[member] === 1;
+    this.discount(member);
+    this.groups[(from << GROUP_BITS) + MEMBERS]--;
+    this.groups[(group << GROUP_BITS) + MEMBERS]++;
+    this.groupOfMember[member] = group + 1;
+    this.writes++;
+    if (wasCounted) this.count(member);
+    this.forgetIfUnused(from);
+  }
+
+  /** Sets the weight of a member among those of its group. */
+  setWeight(member: number, weight: number): void {
+    const before = this.weights[member];
+    if (before === weight) return;
+    this.weights[member] = weight;
+    this.writes++;
+    if (this.isCounted[member] === 0) return;
+    const at = this.of(member) << GROUP_BITS;
+    this.groups[at + SUM] += weight - before;
+    this.groups[at + VERSION] = 0;
+  }
+
+  /** With sums over active members, says whether a member is active. Otherwise it has no effect. */
+  setActive(member: number, isActive: boolean): void {
+    if (this.options.sums === 'configured') return;
+    if (isActive) this.count(member);
+    else this.discount(member);
+  }
+
+  /** The chunk of a member that counts, in bytes; at least 1. Equation (2). */
+  chunkBytes(member: number): number {
+    const at = this.of(member) << GROUP_BITS;
+    if (this.groups[at + VERSION] !== this.version) this.grade(at);
+    const bytes = this.weights[member] * this.groups[at + GRANULARITY];
+    if (this.scale === 0) return bytes > 1 ? bytes : 1;
+    return bytes > 1 ? Math.floor(bytes) : 1;
+  }
+
+  /** The part of the whole that a member is due while all that count have something to send: equation (1). */
+  shareOf(member: number): number {
+    const group = this.of(member);
+    const { weight, sum } = this.tenantOf[group]!;
+    const at = group << GROUP_BITS;
+    const ofGroup = (weight / this.sum) * (this.groups[at + WEIGHT] / sum);
+    return (ofGroup * this.weights[member]) / this.groups[at + SUM];
+  }
+
+  /** Computes the granularity of a group with members that count. */
+  private grade(at: number): void {
+    const { groups } = this;
+    const { weight, sum } = this.tenantOf[at >> GROUP_BITS]!;
+    const ofTenants = (weight * this.options.bytesPerQp * this.countedMembers) / this.sum;
+    const granularity = (ofTenants * groups[at + WEIGHT]) / (sum * groups[at + SUM]);
+    groups[at + GRANULARITY] =
+      this.scale === 0 ? granularity : Math.round(granularity * this.scale) / this.scale;
+    groups[at + VERSION] = this.version;
+    this.writes++;
+  }
+
+  /** The group of a member. */
+  private of(member: number): number {
+    return member < this.groupOfMember.length ? this.groupOfMember[member] - 1 : NO_GROUP;
+  }
+
+  /** Lets a member count. */
+  private count(member: number): void {
+    if (this.isCounted[member] === 1) return;
+    this.isCounted[member] = 1;
+    const group = this.of(member);
+    const at = group << GROUP_BITS;
+    const { groups } = this;
+    groups[at + SUM] += this.weights[member];
+    if (groups[at + COUNT]++ === 0) this.countGroup(group);
+    this.countedMembers++;
+    this.version++;
+  }
+
+  private countGroup(group: number): void {
+    const tenant = this.tenantOf[group]!;
+    tenant.sum += this.groups[(group << GROUP_BITS) + WEIGHT];
+    if (tenant.counted++ > 0) return;
+    this.sum += tenant.weight;
+    this.countedTenants++;
+  }
+
+  /** A member no longer counts. */
+  private discount(member: number): void {
+    if (this.isCounted[member] === 0) return;
+    this.isCounted[member] = 0;
+    const group = this.of(member);
+    const at = group << GROUP_BITS;
+    const { groups } = this;
+    groups[at + COUNT]--;
+    // Sums of doubles drift, so an empty one begins anew.
+    groups[at + SUM] = groups[at + COUNT] > 0 ? groups[at + SUM] - this.weights[member] : 0;
+    if (groups[at + COUNT] === 0) this.discountGroup(group);
+    this.countedMembers--;
+    this.version++;
+  }
+
+  private discountGroup(group: number): void {
+    const tenant = this.tenantOf[group]!;
+    tenant.counted--;
+    tenant.sum = tenant.counted > 0 ? tenant.sum - this.groups[(group << GROUP_BITS) + WEIGHT] : 0;
+    if (tenant.counted > 0) return;
+    this.countedTenants--;
+    this.sum = this.countedTenants > 0 ? this.sum - tenant.weight : 0;
+  }
+
+  private tenantNamed(name: string): Tenant {
+    const known = this.tenants.get(name);
+    if (known !== undefined) return known;
+    const tenant: Tenant = { name, groups: new Map(), weight: 1, sum: 0, counted: 0 };
+    this.tenants.set(name, tenant);
+    return tenant;
+  }
+
+  private addGroup(tenant: Tenant, name: string): number {
+    const group = this.freeGroups.pop() ?? this.names.length;
+    this.groups = fitColumn(this.groups, (group << GROUP_BITS) + MEMBERS);
+    const at = group << GROUP_BITS;
+    this.groups.fill(0, at, at + (1 << GROUP_BITS));
+    this.groups[at + WEIGHT] = 1;
+    this.names[group] = name;
+    this.tenantOf[group] = tenant;
+    tenant.groups.set(name, group);
+    return group;
+  }
+
+  /** Forgets a group that has no members and no weight of its own, and a tenant without groups. */
+  private forgetIfUnused(group: number): void {
+    const at = group << GROUP_BITS;
+    const tenant = this.tenantOf[group];
+    if (tenant === undefined || this.groups[at + MEMBERS] > 0 || this.groups[at + WEIGHT] !== 1) return;
+    tenant.groups.delete(this.names[group]);
+    this.tenantOf[group] = undefined;
+    this.freeGroups.push(group);
+    if (tenant.groups.size === 0) this.tenants.delete(tenant.name);
+  }
+}
