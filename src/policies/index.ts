@@ -10,6 +10,8 @@ import { justitia } from './justitia/index.ts';
 import { justitiaOptions } from './justitia/options.ts';
 import { rates } from './justitia/rates.ts';
 import { referenceFlows } from './justitia/reference-flows.ts';
+import { palos } from './palos/index.ts';
+import { palosOptions } from './palos/options.ts';
 import { convertQuantities, currentOptions, parseOptions } from './parse-options.ts';
 import { perf } from './perf/index.ts';
 import { master } from './perf/master.ts';
@@ -122,6 +124,16 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     agents: [referenceFlows],
     options: justitiaOptions,
     create: (options) => justitia(justitiaOptions.parse(options)),
+  },
+  palos: {
+    summary:
+      'Palos: queue pairs take turns with chunks by weight, within groups that have weights; latency messages first',
+    needs: { wait: 'none', coordinator: 'none', shimmedPeer: 'for SENDs' },
+    expectsTraffic: true,
+    rulers: [],
+    agents: [],
+    options: palosOptions,
+    create: (options) => palos(palosOptions.parse(options)),
   },
   'token-bucket': {
     summary:

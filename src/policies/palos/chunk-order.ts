@@ -1,0 +1,125 @@
+/**
+ * The order of Palos (section IV-A): in each round, every queue pair with something to send may send a chunk, which is
+ * the product of its weight and the granularity of its group. Whole packets and whole SENDs may exceed a chunk; what they
+ * exceed it by is owed, and taken off the next chunks. What is left of a chunk may be sent until the round ends, also by
+ * a queue pair that has been idle meanwhile, so that none gains or loses by pausing.
+ */
+import type { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
+import { fitColumn } from '../../shim/tables.ts';
+import type { Order } from '../kit/puller.ts';
+import { NONE, RunQueue } from '../kit/run-queue.ts';
+
+/** Serves queue pairs in rounds. They have been added to the weights before they join. */
+export class ChunkOrder implements Order {
+  readonly wakeNs = Number.POSITIVE_INFINITY;
+  private readonly weights: ChunkWeights;
+  /** Queue pairs that have joined: on one level those that may send in this round, on the other those of the next one. */
+  private readonly ready = new RunQueue(2);
+  private level = 0;
+  /** The number of the round, and of the queue pairs that have joined. */
+  private round = 1;
+  private count = 0;
+  /** Bytes that each queue pair may still send in the round that it got them in; a debt if negative. */
+  private credits: Float64Array = new Float64Array(64);
+  private rounds: Float64Array = new Float64Array(64);
+  /** 1 if the queue pair has something to send, but cannot send it now. */
+  private isHeld: Uint8Array = new Uint8Array(64);
+
+  constructor(weights: ChunkWeights) {
+    this.weights = weights;
+  }
+
+  /** Whether no queue pair waits to be served. */
+  get isEmpty(): boolean {
+    return this.count === 0;
+  }
+
+  /** A queue pair begins without credit or debt. */
+  reset(qp: number): void {
+    this.credits = fitColumn(this.credits, qp);
+    this.rounds = fitColumn(this.rounds, qp);
+    this.isHeld = fitColumn(this.isHeld, qp);
+    this.credits[qp] = 0;
+    this.rounds[qp] = 0;
+    this.isHeld[qp] = 0;
+  }
+
+  /** What the queue pair may still send in this round, in bytes. */
+  creditOf(qp: number): number {
+    return this.credits[qp];
+  }
+
+  /** The queue pair that is about to leave is not idle: it has something to send, and counts among the active ones. */
+  hold(qp: number): void {
+    this.isHeld[qp] = 1;
+  }
+
+  join(qp: number): void {
+    this.weights.setActive(qp, true);
+    this.count++;
+    if (this.rounds[qp] < this.round) this.grant(qp);
+    this.isHeld[qp] = 0;
+    this.ready.push(qp, this.credits[qp] > 0 ? this.level : 1 - this.level);
+  }
+
+  leave(qp: number): void {
+    this.ready.remove(qp);
+    this.count--;
+    if (this.isHeld[qp] === 0) this.weights.setActive(qp, false);
+  }
+
+  next(): number {
+    for (let rounds = 0; ; rounds++) {
+      const { ready, level } = this;
+      for (let qp = ready.first(level); qp !== NONE; qp = ready.first(level)) {
+        if (this.rounds[qp] < this.round) this.grant(qp);
+        if (this.credits[qp] > 0) return qp;
+        this.postpone(qp);
+      }
+      if (this.count === 0) return NONE;
+      // All of them owed more than a chunk.
+      if (rounds > 0) this.skipRounds();
+      this.level = 1 - level;
+      this.round++;
+    }
+  }
+
+  charge(): void {}
+
+  /** The queue pair that `next` returned has sent this many bytes of its chunk. */
+  spend(qp: number, bytes: number): void {
+    this.credits[qp] -= bytes;
+    if (this.credits[qp] <= 0) this.postpone(qp);
+  }
+
+  /** Lets the others of this round go before the rest of the queue pair's chunk. */
+  yield(qp: number): void {
+    this.ready.moveToEnd(qp);
+  }
+
+  /** The queue pair waits for the next round. */
+  private postpone(qp: number): void {
+    this.ready.remove(qp);
+    this.ready.push(qp, 1 - this.level);
+  }
+
+  /** Gives a queue pair the chunk of this round. Credit is left only to one that could not use it. */
+  private grant(qp: number): void {
+    const chunkBytes = this.weights.chunkBytes(qp);
+    const left =
+      this.isHeld[qp] === 1 ? Math.min(this.credits[qp], chunkBytes) : Math.min(this.credits[qp], 0);
+    this.credits[qp] = left + chunkBytes;
+    this.rounds[qp] = this.round;
+  }
+
+  /** The rounds in which no queue pair would have credit take place at once. */
+  private skipRounds(): void {
+    const { ready, credits, weights } = this;
+    const first = ready.first(1 - this.level);
+    let rounds = Number.POSITIVE_INFINITY;
+    for (let qp = first; qp !== NONE; qp = ready.next(qp))
+      rounds = Math.min(rounds, Math.ceil(-credits[qp] / weights.chunkBytes(qp)) - 1);
+    if (rounds <= 0) return;
+    for (let qp = first; qp !== NONE; qp = ready.next(qp)) credits[qp] += rounds * weights.chunkBytes(qp);
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * Palos: queue pairs share a device by weights, with groups of queue pairs among which weights divide it first. The paper
+ * changes the NIC; this is the same order in front of a stock one, which follows it while little is in flight.
+ */
+import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
+import type { Resources } from '../../shim/resources.ts';
+import { mergeOptions } from '../parse-options.ts';
+import { FIXED, type PalosOptions, palosOptions } from './options.ts';
+import { Scheduler, TIMER_KINDS, tenantOf } from './scheduler.ts';
+
+/** The policy palos. */
+export class Palos implements Policy {
+  readonly name = 'palos';
+  readonly needs = { wait: 'none' } as const;
+  /** Most pieces of the oldest message in the device's queue. */
+  readonly slots = 16;
+  readonly splitsAboveBytes: number;
+  /** The shim executes the application's WAITs, because the device would count the completions of pieces. */
+  readonly crossChannel = true;
+  readonly statistics = 'itself';
+  private options: PalosOptions;
+  private readonly schedulers: Scheduler[] = [];
+  // By context, and by queue pair.
+  private readonly byContext: Scheduler[] = [];
+  private readonly byQp: (Scheduler | undefined)[] = [];
+  private readonly contexts = new Map<Scheduler, ContextView>();
+
+  constructor(options: PalosOptions) {
+    this.options = options;
+    this.splitsAboveBytes = options.pieceBytes ?? 4096;
+  }
+
+  setup({ context }: Resources, _out: Actions): void {
+    const known = this.schedulers.find(({ device }) => device === context.device);
+    const scheduler = known ?? new Scheduler(this.schedulers.length, context, this.options);
+    if (known === undefined) this.schedulers.push(scheduler);
+    this.byContext[context.index] = scheduler;
+    this.contexts.set(scheduler, context);
+  }
+
+  configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
+    this.options = mergeOptions('palos', palosOptions, this.options, changes, FIXED);
+    for (const [scheduler, context] of this.contexts) {
+      scheduler.configure(this.options, out.nowNs(context));
+      scheduler.puller.onTimer(out);
+    }
+  }
+
+  /** The weight of a group of a tenant was set. */
+  onGroup(context: ContextView, name: string, weight: number): void {
+    this.byContext[context.index].weights.setGroupWeight(tenantOf(context), name, weight);
+  }
+
+  onQp(qp: QpView, change: QpChange, out: Actions): void {
+    if (change === 'created') {
+      this.byQp[qp.index] = this.byContext[qp.context.index];
+      this.byQp[qp.index]!.add(qp, out);
+      return;
+    }
+    const scheduler = this.byQp[qp.index];
+    if (scheduler === undefined) return;
+    if (change === 'labels') scheduler.relabel(qp, out);
+    else scheduler.changed(qp, change, out);
+    if (change === 'destroyed') this.byQp[qp.index] = undefined;
+  }
+
+  onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number {
+    return out === undefined ? 0 : this.byQp[qp.index]!.onload(qp, words, start, count, out);
+  }
+
+  feed(qp: QpView, out: Actions): void {
+    if (out.backlog(qp) > 0) this.byQp[qp.index]?.feed(qp, out);
+  }
+
+  onCompleted(qp: QpView, _count: number, out: Actions): void {
+    this.byQp[qp.index]?.onCompleted(qp, out);
+  }
+
+  onTimer(token: number, out: Actions): void {
+    this.schedulers[Math.floor(token / TIMER_KINDS)]?.onTimer(token % TIMER_KINDS, out);
+  }
+}
