@@ -34,6 +34,11 @@ export class ChunkOrder implements Order {
     return this.count === 0;
   }
 
+  /** Whether several queue pairs wait to be served. */
+  get isShared(): boolean {
+    return this.count > 1;
+  }
+
   /** A queue pair begins without credit or debt. */
   reset(qp: number): void {
     this.credits = fitColumn(this.credits, qp);

@@ -1,74 +1,95 @@
 /**
- * The round trip of an idle device, measured with the traffic itself: the time from the issue of a request, while nothing
- * else was in flight, to its completion, without the time that its bytes take on the link. The shortest time counts for
- * each queue pair, because completions may be polled late; the longest of these counts for the device, because a window
- * that fills the way to the nearest peer does not fill the one to another.
+ * The round trip of a device without a queue, measured with the traffic itself. A sample is the time from the issue of a
+ * request, while nothing else is in flight, to its completion, without the time that its bytes take on the link. At
+ * first, until a peer has been measured, one request is in flight at a time. The shortest sample of a peer counts,
+ * because completions may be polled late. The longest peer counts for the device, because a window that fills the way to
+ * a near peer does not fill the one to a far one.
  */
 import { fitColumn } from '../../shim/tables.ts';
 import { NONE } from '../kit/run-queue.ts';
 
+/** Samples of a peer that are enough. */
+const SAMPLES = 4;
+/** Requests that go one at a time for the sake of a peer that rarely has its turn, before it counts as measured. */
+const MAX_WAITS = 64;
+
 /** Measures the round trip of one device. */
 export class RoundTrip {
-  /** The longest of the queue pairs' round trips, in ns; 0: not measured yet. */
+  /** The longest of the peers' round trips, in ns; 0: not measured yet. */
   ns = 0;
   private readonly nsPerByte: number;
-  /** By queue pair: its shortest time; 0: none. */
-  private shortestNs: Float64Array = new Float64Array(64);
-  private limit = 0;
-  /** The queue pair whose request is being timed, since when, and its bytes on the wire. */
-  private timed = NONE;
+  private readonly peers = new Map<string, number>();
+  // By peer: its shortest sample, and the number of samples.
+  private shortestNs: Float64Array = new Float64Array(4);
+  private samples: Int32Array = new Int32Array(4);
+  /** By queue pair: its peer plus one. */
+  private peerOf: Int32Array = new Int32Array(64);
+  /** The peer that is being waited for, and how many requests have gone one at a time. */
+  private unknown = NONE;
+  private waits = 0;
+  /** The peer of the sample; NONE: there is none. */
+  private peer = NONE;
   private sinceNs = 0;
-  private bytes = 0;
 
+  /** @param bytesPerNs the rate of the link */
   constructor(bytesPerNs: number) {
     this.nsPerByte = 1 / bytesPerNs;
   }
 
-  /** Whether a request is being timed. */
-  get isTiming(): boolean {
-    return this.timed !== NONE;
+  /** Whether requests must go one at a time. */
+  get isMeasuring(): boolean {
+    return this.unknown !== NONE;
   }
 
-  /** A request was issued while nothing else was in flight. Its completion will be reported at once. */
-  begin(qp: number, wireBytes: number, nowNs: number): void {
-    this.timed = qp;
-    this.sinceNs = nowNs;
-    this.bytes = wireBytes;
-  }
-
-  /** A completion of a queue pair has arrived. Returns whether the round trip has changed. */
-  completed(qp: number, nowNs: number): boolean {
-    if (qp !== this.timed) return false;
-    this.timed = NONE;
-    const takenNs = Math.max(1, nowNs - this.sinceNs - this.bytes * this.nsPerByte);
-    this.shortestNs = fitColumn(this.shortestNs, qp);
-    const { shortestNs } = this;
-    const before = shortestNs[qp];
-    if (before > 0 && takenNs >= before) return false;
-    shortestNs[qp] = takenNs;
-    this.limit = Math.max(this.limit, qp + 1);
-    if (takenNs > this.ns) {
-      this.ns = takenNs;
-      return true;
+  /** The queue pair is connected with this peer, a GID or any other name. */
+  connect(qp: number, name: string): void {
+    this.peerOf = fitColumn(this.peerOf, qp);
+    let peer = this.peers.get(name);
+    if (peer === undefined) {
+      peer = this.peers.size;
+      this.peers.set(name, peer);
+      this.shortestNs = fitColumn(this.shortestNs, peer);
+      this.samples = fitColumn(this.samples, peer);
     }
-    return before === this.ns && this.findLongest();
+    this.peerOf[qp] = peer + 1;
   }
 
-  /** The queue pair has been destroyed, or failed, or may have another peer now. */
-  forget(qp: number): boolean {
-    if (qp === this.timed) this.timed = NONE;
-    if (qp >= this.limit || this.shortestNs[qp] === 0) return false;
-    const before = this.shortestNs[qp];
-    this.shortestNs[qp] = 0;
-    return before === this.ns && this.findLongest();
+  /** A request was issued. @param isFirst whether nothing else was in flight */
+  issued(qp: number, wireBytes: number, isFirst: boolean, nowNs: number): void {
+    const peer = qp < this.peerOf.length ? this.peerOf[qp] - 1 : NONE;
+    this.peer = isFirst ? peer : NONE;
+    this.sinceNs = nowNs + wireBytes * this.nsPerByte;
+    if (this.unknown === NONE && peer !== NONE && this.samples[peer] < SAMPLES) {
+      this.unknown = peer;
+      this.waits = 0;
+    }
+  }
+
+  /** Nothing is in flight any more, but not because of a completion. */
+  cancel(): void {
+    this.peer = NONE;
+  }
+
+  /** The last request in flight has completed. Returns whether the round trip has changed. */
+  drained(nowNs: number): boolean {
+    const { peer, shortestNs, samples } = this;
+    if (peer === NONE && this.unknown === NONE) return false;
+    if (this.unknown !== NONE && ++this.waits === MAX_WAITS) samples[this.unknown] = SAMPLES;
+    if (peer !== NONE) {
+      const takenNs = Math.max(1, nowNs - this.sinceNs);
+      if (samples[peer] === 0 || takenNs < shortestNs[peer]) shortestNs[peer] = takenNs;
+      samples[peer]++;
+      this.peer = NONE;
+    }
+    if (this.unknown !== NONE && samples[this.unknown] >= SAMPLES) this.unknown = NONE;
+    return this.findLongest();
   }
 
   private findLongest(): boolean {
     const before = this.ns;
     let longest = 0;
-    for (let qp = 0; qp < this.limit; qp++) longest = Math.max(longest, this.shortestNs[qp]);
-    // With the last queue pair, the device's value stays.
-    if (longest > 0) this.ns = longest;
-    return this.ns !== before;
+    for (let peer = 0; peer < this.peers.size; peer++) longest = Math.max(longest, this.shortestNs[peer]);
+    this.ns = longest;
+    return longest !== before;
   }
 }

@@ -1,7 +1,12 @@
 /** Palos at one device: the weights of its queue pairs, their order, the window, and the messages before all others. */
 import { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
-import { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, ISO_TRAFFIC_LATENCY } from '../../verbs/constants.ts';
+import {
+  IBV_QPT_UD,
+  IBV_WR_RDMA_READ,
+  IBV_WR_RDMA_WRITE,
+  ISO_TRAFFIC_LATENCY,
+} from '../../verbs/constants.ts';
 import { byContext } from '../kit/entities.ts';
 import { Puller } from '../kit/puller.ts';
 import { NONE } from '../kit/run-queue.ts';
@@ -54,6 +59,12 @@ export class Scheduler {
   private readonly gapNs: number;
   private options: PalosOptions;
   private minChargeBytes = 1;
+  /**
+   * The window; and while one queue pair alone has something to send, whose requests follow each other so closely that the
+   * device fetches them from memory.
+   */
+  private windowBytes = 1;
+  private aloneBytes = 1;
   /** Messages that a queue pair may have in flight. */
   private mostMessages = 0;
   /** Messages of a queue pair in a row, before others have their turns. */
@@ -115,7 +126,9 @@ export class Scheduler {
     const { puller, wire } = this;
     const roundTripNs = this.roundTrip.ns || this.latencyNs;
     const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, puller.pieceBytes);
-    puller.windowBytes = this.options.windowBytes ?? roundTripNs * this.linkPerNs + SPARE_PIECES * piece;
+    this.windowBytes = this.options.windowBytes ?? roundTripNs * this.linkPerNs + SPARE_PIECES * piece;
+    this.aloneBytes = this.options.windowBytes ?? this.windowBytes + piece;
+    puller.windowBytes = this.windowBytes;
     const gapNs = Math.max(this.gapNs, 1);
     this.mostMessages = Math.ceil(roundTripNs / gapNs) + SPARE_MESSAGES;
     const spareNs = (SPARE_PIECES * piece) / this.linkPerNs;
@@ -126,6 +139,8 @@ export class Scheduler {
   add(qp: QpView, out: Actions): void {
     this.order.reset(qp.index);
     this.place(qp);
+    // All peers of datagrams count as one.
+    if (qp.type === IBV_QPT_UD) this.roundTrip.connect(qp.index, '');
     this.puller.onQp(qp, 'created', out);
   }
 
@@ -152,7 +167,8 @@ export class Scheduler {
 
   /** A queue pair was modified, or destroyed. */
   changed(qp: QpView, change: QpChange, out: Actions): void {
-    if (this.roundTrip.forget(qp.index)) this.fitWindow();
+    this.roundTrip.cancel();
+    if (qp.dgid !== '') this.roundTrip.connect(qp.index, qp.dgid);
     this.urgent.forget(qp);
     if (change === 'destroyed') {
       this.puller.onQp(qp, change, out);
@@ -181,9 +197,14 @@ export class Scheduler {
   }
 
   onCompleted(qp: QpView, out: Actions): void {
-    if (this.roundTrip.completed(qp.index, out.nowNs(qp.context))) this.fitWindow();
     this.puller.onCompleted(qp, out);
+    if (this.puller.usedBytes === 0) this.drained(out.nowNs(qp.context));
     this.serveUrgent(out);
+  }
+
+  /** What was in flight has completed. While others wait, this is noticed with the next request. */
+  private drained(nowNs: number): void {
+    if (this.roundTrip.drained(nowNs)) this.fitWindow();
   }
 
   onTimer(kind: number, out: Actions): void {
@@ -224,12 +245,24 @@ export class Scheduler {
     }
     order.spend(index, Math.max(bytes, this.minChargeBytes));
     this.report(qp, bytes, out);
-    if (this.puller.usedBytes === 0 && !this.roundTrip.isTiming && bytes >= mtuBytes / 2) {
-      out.signalNow(qp);
-      this.roundTrip.begin(index, egressBytes(wire, opcode, bytes), out.nowNs(qp.context));
-    }
+    this.time(qp, opcode, bytes, out);
     return bytes;
   };
+
+  /** Measures the round trip. */
+  private time(qp: QpView, opcode: number, bytes: number, out: Actions): void {
+    const { puller, roundTrip } = this;
+    const isFirst = puller.usedBytes === 0;
+    const nowNs = isFirst ? out.nowNs(qp.context) : 0;
+    if (isFirst) this.drained(nowNs);
+    roundTrip.issued(qp.index, egressBytes(this.wire, opcode, bytes), isFirst, nowNs);
+    if (roundTrip.isMeasuring) {
+      out.signalNow(qp);
+      puller.windowBytes = 1;
+    } else {
+      puller.windowBytes = this.order.isShared ? this.windowBytes : this.aloneBytes;
+    }
+  }
 
   /**
    * Requests completions often enough: for each piece, of one message or of several short ones, and at the end of a turn.
