@@ -138,6 +138,7 @@ export class Scheduler {
   /** A queue pair was created. */
   add(qp: QpView, out: Actions): void {
     this.order.reset(qp.index);
+    this.urgent.add(qp);
     this.place(qp);
     // All peers of datagrams count as one.
     if (qp.type === IBV_QPT_UD) this.roundTrip.connect(qp.index, '');
@@ -148,7 +149,7 @@ export class Scheduler {
   relabel(qp: QpView, out: Actions): void {
     this.place(qp);
     if (out.backlog(qp) === 0) return;
-    this.urgent.forget(qp);
+    this.urgent.leave(qp);
     this.feed(qp, out);
   }
 
@@ -169,9 +170,10 @@ export class Scheduler {
   changed(qp: QpView, change: QpChange, out: Actions): void {
     this.roundTrip.cancel();
     if (qp.dgid !== '') this.roundTrip.connect(qp.index, qp.dgid);
-    this.urgent.forget(qp);
+    this.urgent.leave(qp);
     if (change === 'destroyed') {
       this.puller.onQp(qp, change, out);
+      this.urgent.drop(qp);
       this.weights.remove(qp.index);
       return;
     }

@@ -9,9 +9,14 @@ import type { Actions, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import * as L from '../../verbs/layout.ts';
+import { byTenant, Entities } from '../kit/entities.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
+
+/** Queues of a tenant's queue pairs: one with a single message passes those that always have another one. */
+const NEW = 0;
+const SERVED = 1;
 
 /** What a device's link has left over for urgent messages, as a limit. */
 export interface UrgentOptions {
@@ -28,8 +33,11 @@ export class Urgent {
   private readonly bucket: Bucket;
   private readonly wire: WireFacts;
   private longestBytes: number;
-  /** Queue pairs whose oldest held request is urgent. */
+  /** Queue pairs whose oldest held request is urgent: two queues for each tenant, NEW and SERVED. */
   private readonly waiting = new RunQueue();
+  /** Tenants with queue pairs that wait, in turn. */
+  private readonly tenants = new RunQueue();
+  private readonly entities = new Entities({ keyOf: byTenant });
   private readonly qps: (QpView | undefined)[] = [];
 
   constructor({ wire, perNs, burstBytes, longestBytes }: UrgentOptions) {
@@ -48,7 +56,7 @@ export class Urgent {
 
   /** Whether queue pairs wait here. */
   get isEmpty(): boolean {
-    return this.waiting.first() === NONE;
+    return this.tenants.first() === NONE;
   }
 
   /**
@@ -83,16 +91,27 @@ export class Urgent {
     return out.nextBytes(qp) <= this.longestBytes;
   }
 
-  /** The queue pair's oldest held request is urgent. `serve` issues it. */
-  enlist(qp: QpView): void {
+  /** A queue pair was created. */
+  add(qp: QpView): void {
     this.qps[qp.index] = qp;
-    this.waiting.push(qp.index);
+    this.entities.join(qp);
   }
 
-  /** The queue pair is no longer there, or no longer urgent. */
-  forget({ index }: { readonly index: number }): void {
-    this.waiting.remove(index);
-    this.qps[index] = undefined;
+  /** The queue pair was destroyed. */
+  drop(qp: QpView): void {
+    this.leave(qp);
+    this.entities.leave(qp);
+    this.qps[qp.index] = undefined;
+  }
+
+  /** The queue pair's oldest held request is urgent. `serve` issues it. */
+  enlist(qp: QpView): void {
+    this.push(qp, NEW);
+  }
+
+  /** The queue pair no longer waits here. */
+  leave(qp: QpView): void {
+    if (this.waiting.has(qp.index)) this.remove(qp);
   }
 
   /**
@@ -101,13 +120,13 @@ export class Urgent {
    * @param isAlone whether no other requests wait for the link
    */
   serve(out: Actions, isAlone: boolean, token: number): QpView | null {
-    const { bucket, waiting, wire } = this;
-    let index = waiting.first();
+    const { bucket, wire } = this;
+    let index = this.first();
     if (index === NONE) return null;
     bucket.fill(out.nowNs(this.qps[index]!.context));
-    for (; index !== NONE && (isAlone || bucket.tokens > 0); index = waiting.first()) {
+    for (; index !== NONE && (isAlone || bucket.tokens > 0); index = this.first()) {
       const qp = this.qps[index]!;
-      waiting.remove(index);
+      this.remove(qp);
       if (out.backlog(qp) === 0) continue;
       if (!this.admits(qp, out)) return qp;
       const opcode = out.nextOpcode(qp);
@@ -115,10 +134,34 @@ export class Urgent {
       // A queue pair that could not be served waits for completions, not for tokens.
       if (bytes === BLOCKED) continue;
       this.take(egressBytes(wire, opcode, bytes), isAlone);
-      waiting.push(index);
+      this.push(qp, SERVED);
     }
     if (index !== NONE) out.timer(this.qps[index]!.context, bucket.readyNs(1), token);
     return null;
+  }
+
+  /** The queue pair whose turn it is; NONE: none waits. */
+  private first(): number {
+    const tenant = this.tenants.first();
+    if (tenant === NONE) return NONE;
+    const index = this.waiting.first(2 * tenant + NEW);
+    return index === NONE ? this.waiting.first(2 * tenant + SERVED) : index;
+  }
+
+  private push(qp: QpView, queue: number): void {
+    const tenant = this.entities.of(qp);
+    this.waiting.push(qp.index, 2 * tenant + queue);
+    this.tenants.push(tenant);
+  }
+
+  /** Removes a queue pair. Its tenant waits for its next turn. */
+  private remove(qp: QpView): void {
+    const tenant = this.entities.of(qp);
+    this.waiting.remove(qp.index);
+    this.tenants.remove(tenant);
+    const { waiting } = this;
+    if (waiting.first(2 * tenant + NEW) !== NONE || waiting.first(2 * tenant + SERVED) !== NONE)
+      this.tenants.push(tenant);
   }
 
   /** Takes tokens. What goes while no others wait leaves no debt. */
