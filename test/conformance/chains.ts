@@ -124,6 +124,13 @@ export const chains: Record<string, Chain> = {
     ],
     share: 0.3,
   },
+  palos: {
+    chain: () => [createPolicy('palos', { pieceBytes: 700, chunkMtus: 0.25, urgentBytes: 300 })],
+  },
+  'palos, active sums, a small window': {
+    chain: () => [createPolicy('palos', { sums: 'active', pieceBytes: 256, windowBytes: 1500 })],
+    share: 0.3,
+  },
   'perf, in turns': { chain: () => [perf(512, 128, { qpIsolation: 'always', ...SHORT_TURNS })] },
   'perf, as it finds': {
     chain: () => [
@@ -221,5 +228,6 @@ export const engineChains: Record<string, Chain> = {
   'token bucket': chains['token bucket'],
   justitia: chains.justitia,
   'justitia as in the paper': chains['justitia as in the paper'],
+  palos: chains.palos,
   'limited, perf in turns': chains['limited, perf in turns'],
 };

@@ -19,6 +19,11 @@ export const justitiaSpec = (chunkBytes: number): PolicySpec => ({
   options: { maxGbps: 400, chunkBytes, bulkChunkBytes: 2 * chunkBytes },
 });
 
+export const palosSpec = (pieceBytes: number): PolicySpec => ({
+  name: 'palos',
+  options: { pieceBytes, chunkMtus: 0.25 },
+});
+
 const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   'pass-through': { policies: [module('pass-through')] },
   arbitrary: { policies: [module('arbitrary', { seed: 7 })] },
@@ -27,6 +32,7 @@ const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   },
   'perf 256': { policies: [perfSpec(256, 64)] },
   justitia: { policies: [justitiaSpec(512)] },
+  palos: { policies: [palosSpec(512)] },
   'perf 1024, WAIT emulated': { policies: [perfSpec(1024, 256)], wait: false },
 };
 
@@ -45,5 +51,6 @@ export const suiteWorkerChains: Record<string, () => Interceptor[]> = {
   split: () => [workerDriver([module('split')])],
   'split and 0_WAIT': () => [workerDriver([perfSpec(256, 64)])],
   justitia: () => [workerDriver([justitiaSpec(512)])],
+  palos: () => [workerDriver([palosSpec(512)])],
   hold: () => [workerDriver([module('hold')])],
 };
