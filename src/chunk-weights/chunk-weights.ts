@@ -176,6 +176,11 @@ export class ChunkWeights {
     return bytes > 1 ? Math.floor(bytes) : 1;
   }
 
+  /** The weight of a member's group among those of its tenant. */
+  groupWeightOf(member: number): number {
+    return this.groups[(this.of(member) << GROUP_BITS) + WEIGHT];
+  }
+
   /** The part of the whole that a member is due while all that count have something to send: equation (1). */
   shareOf(member: number): number {
     const group = this.of(member);

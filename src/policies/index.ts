@@ -12,6 +12,7 @@ import { rates } from './justitia/rates.ts';
 import { referenceFlows } from './justitia/reference-flows.ts';
 import { palos } from './palos/index.ts';
 import { palosOptions } from './palos/options.ts';
+import { windows } from './palos/windows.ts';
 import { convertQuantities, currentOptions, parseOptions } from './parse-options.ts';
 import { perf } from './perf/index.ts';
 import { master } from './perf/master.ts';
@@ -128,9 +129,9 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   palos: {
     summary:
       'Palos: queue pairs take turns with chunks by weight, within groups that have weights; latency messages first',
-    needs: { wait: 'none', coordinator: 'none', shimmedPeer: 'for SENDs' },
+    needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
     expectsTraffic: true,
-    rulers: [],
+    rulers: [windows],
     agents: [],
     options: palosOptions,
     create: (options) => palos(palosOptions.parse(options)),

@@ -39,6 +39,11 @@ export class ChunkOrder implements Order {
     return this.count > 1;
   }
 
+  /** Whether a queue pair waits to be served. */
+  waits(qp: number): boolean {
+    return this.ready.has(qp) || this.isHeld[qp] === 1;
+  }
+
   /** A queue pair begins without credit or debt. */
   reset(qp: number): void {
     this.credits = fitColumn(this.credits, qp);

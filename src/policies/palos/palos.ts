@@ -2,6 +2,7 @@
  * Palos: queue pairs share a device by weights, with groups of queue pairs among which weights divide it first. The paper
  * changes the NIC; this is the same order in front of a stock one, which follows it while little is in flight.
  */
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import type { Resources } from '../../shim/resources.ts';
 import { mergeOptions } from '../parse-options.ts';
@@ -19,31 +20,40 @@ export class Palos implements Policy {
   readonly crossChannel = true;
   readonly statistics = 'itself';
   private options: PalosOptions;
+  private readonly registry: CoordinatorRegistry;
   private readonly schedulers: Scheduler[] = [];
   // By context, and by queue pair.
   private readonly byContext: Scheduler[] = [];
   private readonly byQp: (Scheduler | undefined)[] = [];
-  private readonly contexts = new Map<Scheduler, ContextView>();
+  private contexts: ContextView[] = [];
 
-  constructor(options: PalosOptions) {
+  constructor(options: PalosOptions, coordinators: CoordinatorRegistry) {
     this.options = options;
+    this.registry = coordinators;
     this.splitsAboveBytes = options.pieceBytes ?? 4096;
   }
 
-  setup({ context }: Resources, _out: Actions): void {
+  setup({ context }: Resources, out: Actions): void {
     const known = this.schedulers.find(({ device }) => device === context.device);
-    const scheduler = known ?? new Scheduler(this.schedulers.length, context, this.options);
+    const scheduler = known ?? new Scheduler(this.schedulers.length, context, this.options, this.registry);
     if (known === undefined) this.schedulers.push(scheduler);
     this.byContext[context.index] = scheduler;
-    this.contexts.set(scheduler, context);
+    this.contexts = this.contexts.filter((one) => this.registry.has(one));
+    this.contexts.push(context);
+    scheduler.open(context, out);
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
     this.options = mergeOptions('palos', palosOptions, this.options, changes, FIXED);
-    for (const [scheduler, context] of this.contexts) {
-      scheduler.configure(this.options, out.nowNs(context));
-      scheduler.puller.onTimer(out);
+    for (const scheduler of this.schedulers) {
+      const context = this.openContext(scheduler);
+      if (context !== undefined) scheduler.configure(this.options, context, out);
     }
+  }
+
+  /** An open context of a device; undefined if there is none. */
+  private openContext({ device }: Scheduler): ContextView | undefined {
+    return this.contexts.find((context) => context.device === device && this.registry.has(context));
   }
 
   /** The weight of a group of a tenant was set. */
@@ -76,7 +86,13 @@ export class Palos implements Policy {
     this.byQp[qp.index]?.onCompleted(qp, out);
   }
 
+  onGrants(context: ContextView, out: Actions): void {
+    this.byContext[context.index]?.regrant(context, out);
+  }
+
   onTimer(token: number, out: Actions): void {
-    this.schedulers[Math.floor(token / TIMER_KINDS)]?.onTimer(token % TIMER_KINDS, out);
+    const scheduler = this.schedulers[Math.floor(token / TIMER_KINDS)];
+    const context = scheduler && this.openContext(scheduler);
+    if (context !== undefined) scheduler.onTimer(token % TIMER_KINDS, context, out);
   }
 }

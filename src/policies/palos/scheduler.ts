@@ -1,5 +1,6 @@
 /** Palos at one device: the weights of its queue pairs, their order, the window, and the messages before all others. */
 import { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import {
   IBV_QPT_UD,
@@ -11,11 +12,13 @@ import { byContext } from '../kit/entities.ts';
 import { Puller } from '../kit/puller.ts';
 import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED, step } from '../kit/step.ts';
-import { egressBytes, type WireFacts, wireFactsOf } from '../kit/wire.ts';
+import { egressBytes, type WireFacts, wireBytes, wireFactsOf } from '../kit/wire.ts';
 import { ChunkOrder } from './chunk-order.ts';
 import type { PalosOptions } from './options.ts';
+import { Reporter } from './reporter.ts';
 import { RoundTrip } from './round-trip.ts';
 import { Urgent } from './urgent.ts';
+import { windowRulesOf } from './windows.ts';
 
 /** Default length of a piece, rounded to whole packets. */
 const PIECE_BYTES = 3000;
@@ -34,10 +37,14 @@ const SPARE_MESSAGES = 4;
  */
 const ROW_PER_SPARE = 2;
 
+/** Time between two samples for other processes. */
+const SAMPLE_NS = 20e6;
+
 /** Kinds of timers. A token is the scheduler's number times TIMER_KINDS, plus the kind. */
 export const PULL = 0;
 export const URGENT = 1;
-export const TIMER_KINDS = 2;
+export const SAMPLE = 2;
+export const TIMER_KINDS = 3;
 
 /** The tenant of a context: its name, or, without one, the context itself. */
 export function tenantOf(context: ContextView): string {
@@ -57,6 +64,10 @@ export class Scheduler {
   private readonly linkPerNs: number;
   private readonly latencyNs: number;
   private readonly gapNs: number;
+  private readonly reporter: Reporter;
+  /** The part of the window that other processes leave to this one. */
+  private part = 1;
+  private nextSampleNs = Number.NEGATIVE_INFINITY;
   private options: PalosOptions;
   private minChargeBytes = 1;
   /**
@@ -65,6 +76,7 @@ export class Scheduler {
    */
   private windowBytes = 1;
   private aloneBytes = 1;
+  private pieceWireBytes = 1;
   /** Messages that a queue pair may have in flight. */
   private mostMessages = 0;
   /** Messages of a queue pair in a row, before others have their turns. */
@@ -74,7 +86,7 @@ export class Scheduler {
   private unreportedBytes = 0;
   private inRow = 0;
 
-  constructor(number: number, context: ContextView, options: PalosOptions) {
+  constructor(number: number, context: ContextView, options: PalosOptions, registry: CoordinatorRegistry) {
     const { nic } = context;
     this.number = number;
     this.device = context.device;
@@ -88,6 +100,10 @@ export class Scheduler {
     this.order = new ChunkOrder(this.weights);
     this.roundTrip = new RoundTrip(this.linkPerNs);
     this.urgent = new Urgent({ wire: this.wire, perNs: 0, burstBytes: 0, longestBytes: 0 });
+    this.reporter = new Reporter(registry, {
+      waits: ({ index }) => this.order.waits(index),
+      groupWeightOf: ({ index }) => this.weights.groupWeightOf(index),
+    });
     this.puller = new Puller({
       order: this.order,
       wire: this.wire,
@@ -97,11 +113,17 @@ export class Scheduler {
       token: number * TIMER_KINDS + PULL,
       issue: this.issue,
     });
-    this.configure(options, 0);
+    this.apply(options, 0);
   }
 
   /** Changes options. */
-  configure(options: PalosOptions, nowNs: number): void {
+  configure(options: PalosOptions, context: ContextView, out: Actions): void {
+    this.apply(options, out.nowNs(context));
+    this.puller.onTimer(out);
+    this.serveUrgent(out);
+  }
+
+  private apply(options: PalosOptions, nowNs: number): void {
     const { wire, linkPerNs } = this;
     const { mtuBytes } = wire;
     this.options = options;
@@ -126,6 +148,7 @@ export class Scheduler {
     const { puller, wire } = this;
     const roundTripNs = this.roundTrip.ns || this.latencyNs;
     const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, puller.pieceBytes);
+    this.pieceWireBytes = piece;
     this.windowBytes = this.options.windowBytes ?? roundTripNs * this.linkPerNs + SPARE_PIECES * piece;
     this.aloneBytes = this.options.windowBytes ?? this.windowBytes + piece;
     puller.windowBytes = this.windowBytes;
@@ -135,10 +158,39 @@ export class Scheduler {
     this.rowMessages = Math.max(1, Math.floor((ROW_PER_SPARE * spareNs) / gapNs));
   }
 
+  /** A context was opened. */
+  open(context: ContextView, out: Actions): void {
+    this.reporter.open(context, windowRulesOf(this.options), out.nowNs(context));
+    this.regrant(context, out);
+  }
+
+  /** The part of the window has changed, or reports are wanted. */
+  regrant(context: ContextView, out: Actions): void {
+    this.planSample(context, out);
+    this.part = this.reporter.part;
+    this.puller.onTimer(out);
+  }
+
+  /** Plans the next sample, unless one is planned. */
+  private planSample(context: ContextView, out: Actions): void {
+    const nowNs = out.nowNs(context);
+    if (nowNs < this.nextSampleNs) return;
+    this.nextSampleNs = nowNs + SAMPLE_NS;
+    this.reporter.plan(this.nextSampleNs, out, this.number * TIMER_KINDS + SAMPLE);
+  }
+
+  /** Reports what queue pairs have to send. All contexts have timers for it, and the first one counts. */
+  private sample(context: ContextView, out: Actions): void {
+    if (out.nowNs(context) < this.nextSampleNs) return;
+    this.reporter.sample(Math.min(1, this.pieceWireBytes / this.windowBytes));
+    this.regrant(context, out);
+  }
+
   /** A queue pair was created. */
   add(qp: QpView, out: Actions): void {
     this.order.reset(qp.index);
     this.urgent.add(qp);
+    this.reporter.add(qp);
     this.place(qp);
     // All peers of datagrams count as one.
     if (qp.type === IBV_QPT_UD) this.roundTrip.connect(qp.index, '');
@@ -174,6 +226,7 @@ export class Scheduler {
     if (change === 'destroyed') {
       this.puller.onQp(qp, change, out);
       this.urgent.drop(qp);
+      this.reporter.drop(qp);
       this.weights.remove(qp.index);
       return;
     }
@@ -209,8 +262,9 @@ export class Scheduler {
     if (this.roundTrip.drained(nowNs)) this.fitWindow();
   }
 
-  onTimer(kind: number, out: Actions): void {
+  onTimer(kind: number, context: ContextView, out: Actions): void {
     if (kind === PULL) this.puller.onTimer(out);
+    else if (kind === SAMPLE) this.sample(context, out);
     this.serveUrgent(out);
   }
 
@@ -258,11 +312,12 @@ export class Scheduler {
     const nowNs = isFirst ? out.nowNs(qp.context) : 0;
     if (isFirst) this.drained(nowNs);
     roundTrip.issued(qp.index, egressBytes(this.wire, opcode, bytes), isFirst, nowNs);
+    this.reporter.sent(qp, wireBytes(this.wire, opcode, bytes));
     if (roundTrip.isMeasuring) {
       out.signalNow(qp);
       puller.windowBytes = 1;
     } else {
-      puller.windowBytes = this.order.isShared ? this.windowBytes : this.aloneBytes;
+      puller.windowBytes = (this.order.isShared ? this.windowBytes : this.aloneBytes) * this.part;
     }
   }
 

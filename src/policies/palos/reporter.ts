@@ -1,0 +1,135 @@
+/**
+ * Reports what the contexts of one device have to send, where other processes share it (windows.ts), and reads the part of
+ * the window that they are granted.
+ */
+import type { MemberPage } from '../../coordinator/member-table.ts';
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
+import type { MemberColumns } from '../../coordinator/ruler.ts';
+import { tenantId } from '../../coordinator/tenants.ts';
+import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
+import { fitColumn } from '../../shim/tables.ts';
+import {
+  FIRST_GROUP,
+  GROUP_COLUMNS,
+  GROUPS,
+  IS_HUNGRY,
+  IS_STEERED,
+  LEAST_PART,
+  PART,
+  WIRE_BYTES,
+} from './columns.ts';
+import { type WindowRules, windows } from './windows.ts';
+
+/** A context as a member of its device. */
+interface Member {
+  readonly context: ContextView;
+  readonly page: MemberPage;
+  readonly columns: MemberColumns;
+  readonly qps: Set<QpView>;
+  /** Whether it had something to send at the last sample. */
+  isActive: boolean;
+}
+
+/** What a reporter must know of the queue pairs. */
+export interface Reported {
+  /** Whether the queue pair waits to be served. */
+  waits(qp: QpView): boolean;
+  /** The weight of its group among those of its tenant. */
+  groupWeightOf(qp: QpView): number;
+}
+
+/** The members of one device in this process. */
+export class Reporter {
+  private readonly registry: CoordinatorRegistry;
+  private readonly reported: Reported;
+  private readonly members = new Map<number, Member>();
+  /** By queue pair: 1 if it has sent something since the last sample. */
+  private hasSent: Uint8Array = new Uint8Array(64);
+  /** The columns of groups of the member that is being sampled. */
+  private readonly groups = new Float64Array(GROUPS * GROUP_COLUMNS.length);
+
+  constructor(registry: CoordinatorRegistry, reported: Reported) {
+    this.registry = registry;
+    this.reported = reported;
+  }
+
+  /** A context was opened. */
+  open(context: ContextView, rules: WindowRules, nowNs: number): void {
+    const { registry } = this;
+    registry.govern(context, windows, rules, (given) => given);
+    const page = registry.page(context);
+    const columns = page.columns(windows);
+    this.members.set(context.index, { context, page, columns, qps: new Set(), isActive: false });
+    registry.decide(context, windows, nowNs);
+  }
+
+  add(qp: QpView): void {
+    this.members.get(qp.context.index)?.qps.add(qp);
+    this.hasSent = fitColumn(this.hasSent, qp.index);
+    this.hasSent[qp.index] = 0;
+  }
+
+  drop(qp: QpView): void {
+    for (const { qps } of this.members.values()) qps.delete(qp);
+  }
+
+  /** A queue pair has sent this many bytes on the wire. */
+  sent(qp: QpView, wireBytes: number): void {
+    this.hasSent[qp.index] = 1;
+    const member = this.members.get(qp.context.index);
+    if (member !== undefined) member.columns.reports[WIRE_BYTES] += wireBytes;
+  }
+
+  /** Plans the next sample, if other processes share the device. */
+  plan(atNs: number, out: Actions, token: number): void {
+    for (const [index, { context, columns }] of this.members) {
+      if (!this.registry.has(context)) this.members.delete(index);
+      // Each context has a timer, because timers end with their contexts.
+      else if (columns.grants[IS_STEERED] === 1) out.timer(context, atNs, token, true);
+    }
+  }
+
+  /** The part of the window that the members may use together. */
+  get part(): number {
+    let part = 0;
+    for (const { isActive, columns } of this.members.values()) if (isActive) part += columns.grants[PART];
+    return part > 0 ? Math.min(1, part) : 1;
+  }
+
+  /** Writes the reports. @param leastPart the part of the window that is one piece */
+  sample(leastPart: number): void {
+    for (const member of this.members.values()) {
+      const { reports } = member.columns;
+      member.page.beat();
+      member.isActive = false;
+      this.groups.fill(0);
+      reports[LEAST_PART] = leastPart;
+      let isHungry = 0;
+      for (const qp of member.qps) {
+        const waits = this.reported.waits(qp);
+        if (waits) isHungry = 1;
+        this.count(qp, waits || this.hasSent[qp.index] === 1 ? qp.labels.qpWeight : 0);
+        if (waits || this.hasSent[qp.index] === 1) member.isActive = true;
+        this.hasSent[qp.index] = 0;
+      }
+      reports.set(this.groups, FIRST_GROUP);
+      reports[IS_HUNGRY] = isHungry;
+    }
+  }
+
+  /** Adds a queue pair to its group. */
+  private count(qp: QpView, activeWeight: number): void {
+    const { groups } = this;
+    const { group, qpWeight } = qp.labels;
+    const name = tenantId(`group ${group}`);
+    const { length } = GROUP_COLUMNS;
+    let at = 0;
+    while (groups[at] !== 0 && groups[at] !== name && at < groups.length - length) at += length;
+    if (groups[at] === 0) {
+      groups[at] = name;
+      groups[at + 1] = this.reported.groupWeightOf(qp);
+    }
+    groups[at + 2] += qpWeight;
+    groups[at + 3] += activeWeight;
+  }
+}

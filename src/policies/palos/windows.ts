@@ -1,0 +1,226 @@
+/**
+ * The ruler of palos. Within a process the order of queue pairs makes the shares; between processes there is no common
+ * order, so each gets a part of the window, which is moved until what it sends is what it is due: equation (1) of the
+ * paper, over the queue pairs of all processes. A process that needs less than its share leaves the rest to the others.
+ */
+import { TENANT } from '../../coordinator/member-table.ts';
+import type {
+  Decider,
+  Description,
+  GrantColumn,
+  MembersView,
+  ReportColumn,
+  Ruler,
+} from '../../coordinator/ruler.ts';
+import { GROUPS, WINDOW_GRANTS, WINDOW_REPORTS } from './columns.ts';
+import { type PalosOptions, palosOptions } from './options.ts';
+
+/** Least time between two changes of the windows. */
+const PERIOD_NS = 15e6;
+/** The largest correction of a window in one step, as a factor, and its part that is applied at once. */
+const MAX_STEP = 2;
+const GAIN = 0.5;
+/** A window is never below this part, so that a member can always make itself heard. */
+const LEAST_PART = 1e-3;
+
+/** The rules of the windows. */
+export interface WindowRules {
+  readonly sums: 'configured' | 'active';
+}
+
+/** What was known of a member at the last step, and what was computed for it in this one. */
+interface Row {
+  wireBytes: number;
+  /** Whether it has been here for a whole period. */
+  isKnown: boolean;
+  sentBytes: number;
+  isHungry: boolean;
+  /** Its share among all members that have something to send. */
+  due: number;
+  part: number;
+}
+
+/** Weights of a tenant's group, of all members. */
+interface Group {
+  readonly groupWeight: number;
+  weight: number;
+  activeWeight: number;
+}
+
+class Windows implements Decider<WindowRules> {
+  private readonly members: MembersView;
+  private readonly wireBytes: ReportColumn;
+  private readonly isHungry: ReportColumn;
+  private readonly leastPart: ReportColumn;
+  private readonly tenantWeight: ReportColumn;
+  private readonly groups: readonly (readonly ReportColumn[])[];
+  private readonly part: GrantColumn;
+  private readonly isSteered: GrantColumn;
+  private readonly rows = new Map<number, Row>();
+  private lastNs = Number.NEGATIVE_INFINITY;
+
+  constructor(members: MembersView) {
+    this.members = members;
+    this.wireBytes = members.report('wireBytes');
+    this.isHungry = members.report('isHungry');
+    this.leastPart = members.report('leastPart');
+    this.tenantWeight = members.report('weight', TENANT);
+    this.groups = Array.from({ length: GROUPS }, (_, i) => [
+      members.report(`group${i}`),
+      members.report(`groupWeight${i}`),
+      members.report(`weight${i}`),
+      members.report(`activeWeight${i}`),
+    ]);
+    this.part = members.grant('part');
+    this.isSteered = members.grant('isSteered');
+  }
+
+  decide(rules: WindowRules, nowNs: number, changed: (member: number) => void): void {
+    if (!this.members.isRemote) return;
+    const hasLeft = this.track(nowNs, changed);
+    if (nowNs - this.lastNs < PERIOD_NS && !hasLeft) return;
+    const isWhole = nowNs - this.lastNs >= PERIOD_NS;
+    if (isWhole) this.measure();
+    this.entitle(rules);
+    if (isWhole) this.steer();
+    this.grant(changed);
+    if (isWhole) this.lastNs = nowNs;
+  }
+
+  /** Finds members that have come or gone. Returns whether any has gone. */
+  private track(nowNs: number, changed: (member: number) => void): boolean {
+    const { members, rows } = this;
+    members.tenants.group();
+    let hasLeft = false;
+    for (let member = 0; member < members.rowLimit; member++) {
+      const isHere = this.isMember(member) && !members.isSilent(member, nowNs);
+      if (isHere === rows.has(member)) continue;
+      if (isHere) {
+        const row = { wireBytes: this.wireBytes.of(member), isKnown: false, sentBytes: 0 };
+        rows.set(member, { ...row, isHungry: false, due: 0, part: 0 });
+        if (this.isSteered.set(member, 1)) changed(member);
+      } else {
+        rows.delete(member);
+        hasLeft = true;
+      }
+    }
+    return hasLeft;
+  }
+
+  private isMember(member: number): boolean {
+    return this.members.tenants.tenantOf(member) >= 0;
+  }
+
+  /** Reads what the members have sent since the last step. */
+  private measure(): void {
+    for (const [member, row] of this.rows) {
+      const wireBytes = this.wireBytes.of(member);
+      row.sentBytes = row.isKnown ? Math.max(0, wireBytes - row.wireBytes) : 0;
+      row.wireBytes = wireBytes;
+      row.isHungry = this.isHungry.of(member) === 1;
+      row.isKnown = true;
+    }
+  }
+
+  /** Computes equation (1), with tenants above the groups. */
+  private entitle({ sums }: WindowRules): void {
+    const tenants = new Map<number, Map<number, Group>>();
+    for (const [member] of this.rows) this.collect(member, tenants);
+    const counted = (group: Group) => (sums === 'configured' ? group.weight : group.activeWeight);
+    let tenantSum = 0;
+    const groupSums = new Map<number, number>();
+    for (const [tenant, groups] of tenants) {
+      let sum = 0;
+      for (const group of groups.values()) if (counted(group) > 0) sum += group.groupWeight;
+      groupSums.set(tenant, sum);
+      if (sum > 0) tenantSum += this.weightOf(tenant);
+    }
+    for (const [member, row] of this.rows) {
+      const tenant = this.members.tenants.tenantOf(member);
+      const ofTenant = this.weightOf(tenant) / tenantSum / groupSums.get(tenant)!;
+      row.due = 0;
+      for (const [id, , , active] of this.groups) {
+        const group = tenants.get(tenant)?.get(id.of(member));
+        if (group === undefined || counted(group) === 0) continue;
+        row.due += (ofTenant * group.groupWeight * active.of(member)) / counted(group);
+      }
+    }
+  }
+
+  private collect(member: number, tenants: Map<number, Map<number, Group>>): void {
+    const tenant = this.members.tenants.tenantOf(member);
+    const groups = tenants.get(tenant) ?? new Map<number, Group>();
+    tenants.set(tenant, groups);
+    for (const [id, groupWeight, weight, activeWeight] of this.groups) {
+      const name = id.of(member);
+      if (name === 0) continue;
+      const group = groups.get(name) ?? { groupWeight: groupWeight.of(member), weight: 0, activeWeight: 0 };
+      group.weight += weight.of(member);
+      group.activeWeight += activeWeight.of(member);
+      groups.set(name, group);
+    }
+  }
+
+  private weightOf(tenant: number): number {
+    const { tenants } = this.members;
+    return this.tenantWeight.of(tenants.memberAt(tenants.firstOf(tenant)));
+  }
+
+  /** Moves the parts of hungry members towards what they are due of what the others leave. */
+  private steer(): void {
+    let [sentBytes, due] = [0, 0];
+    for (const row of this.rows.values()) {
+      if (!row.isHungry) continue;
+      sentBytes += row.sentBytes;
+      due += row.due;
+    }
+    for (const row of this.rows.values()) {
+      if (row.due === 0) row.part = 0;
+      else if (row.part === 0 || !row.isHungry || row.sentBytes === 0) row.part = Math.max(row.part, row.due);
+      else {
+        const step = (row.due / due) * (sentBytes / row.sentBytes);
+        row.part *= Math.min(MAX_STEP, Math.max(1 / MAX_STEP, step)) ** GAIN;
+      }
+    }
+  }
+
+  /** Writes the parts, which together are one window, or more if a member could not use its part otherwise. */
+  private grant(changed: (member: number) => void): void {
+    let [sum, scale] = [0, 0];
+    for (const row of this.rows.values()) if (row.isHungry) sum += row.part;
+    if (sum > 0) scale = 1 / sum;
+    for (const [member, row] of this.rows) {
+      if (row.isHungry && row.part > 0)
+        scale = Math.max(scale, Math.min(1, this.leastPart.of(member)) / row.part);
+    }
+    for (const [member, row] of this.rows) {
+      if (row.isHungry && scale > 0) row.part *= scale;
+      // A member that has nothing to send takes nothing, but may begin with all of it.
+      const part = row.part === 0 ? 1 : Math.min(1, Math.max(LEAST_PART, row.part));
+      if (this.part.set(member, part)) changed(member);
+    }
+  }
+
+  describe(tenant: number): Description {
+    const { tenants } = this.members;
+    let [due, part] = [0, 0];
+    for (let k = tenants.firstOf(tenant); k < tenants.firstOf(tenant + 1); k++) {
+      const row = this.rows.get(tenants.memberAt(k));
+      due += row?.due ?? 0;
+      part += row?.part ?? 0;
+    }
+    return { share: due, windowPart: part };
+  }
+}
+
+/** The ruler of palos: the part of the window of each member. */
+export const windows: Ruler<WindowRules> = {
+  name: 'windows',
+  reports: WINDOW_REPORTS,
+  grants: WINDOW_GRANTS,
+  rules: palosOptions.transform(({ sums }) => ({ sums })),
+  begin: (members) => new Windows(members),
+};
+
+/** The options of palos as rules. */
+export const windowRulesOf = ({ sums }: PalosOptions): WindowRules => ({ sums });
