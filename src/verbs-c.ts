@@ -49,6 +49,12 @@ export function ibv_get_device_name(device: DeviceInfo): string {
 
 /** Changes labels of a context; returns all of them. */
 export const iso_set_labels = verb('setLabels');
+/** Creates a group of queue pairs (context, name, weight), or joins that of another context of the tenant. */
+export const iso_create_group = verb('createGroup');
+/** Sets the weight of a group (context, name, weight) that this context has created. */
+export const iso_set_group = verb('setGroup');
+/** Gives up a group (context, name) that this context has created. */
+export const iso_destroy_group = verb('destroyGroup');
 /** ibv_close_device(3). */
 export const ibv_close_device = verb('closeDevice');
 /** ibv_query_device(3). */

@@ -32,6 +32,8 @@ export interface ContextOptions {
   tenant?: string;
   /** What policies should know of it and of its queue pairs. */
   labels?: ContextLabels;
+  /** Groups that it creates (createGroup), with their weights. */
+  groups?: Readonly<Record<string, number>>;
 }
 
 /** Connections and listeners, which a context closes before everything else. */
@@ -70,10 +72,11 @@ export class Context extends EmittingResource<ContextEvents> {
 
   /** Opens a device of this provider; openDevice() chooses both. @throws NoDeviceError */
   constructor(provider: Provider, name: string, options: ContextOptions = {}) {
-    const { tenant, labels } = options;
+    const { tenant, labels, groups } = options;
     const given: OpenOptions = {
       ...(tenant !== undefined && { tenant }),
       ...(labels !== undefined && { labels: packedLabels('openDevice', labels) }),
+      ...(groups !== undefined && { groups }),
     };
     super({
       provider,
@@ -95,6 +98,26 @@ export class Context extends EmittingResource<ContextEvents> {
    */
   setLabels(change: ContextLabels): void {
     this.provider.setLabels(this.handle, packedLabels('setLabels', change));
+  }
+
+  /**
+   * Creates a group of queue pairs, or joins the one of this name that another context of the tenant has created on the
+   * device. Queue pairs belong to it by their label `group`. It exists while one context has it.
+   * @param weight relative to the other groups of the tenant, from 1e-6 to 1e6; the last weight that is set counts
+   * @throws InvalidArgumentError, NoResourcesError for more than 1,024 groups of one context
+   */
+  createGroup(name: string, weight = 1): void {
+    this.provider.createGroup(this.handle, name, weight);
+  }
+
+  /** Sets the weight of a group. @throws InvalidArgumentError for a group that this context has not created */
+  setGroup(name: string, weight: number): void {
+    this.provider.setGroup(this.handle, name, weight);
+  }
+
+  /** Gives up a group. @throws BusyError while the label `group` of the context, or of a queue pair of it, names it */
+  destroyGroup(name: string): void {
+    this.provider.destroyGroup(this.handle, name);
   }
 
   /** ibv_query_device(3). */

@@ -2,6 +2,7 @@
  * Keeps the labels of contexts and queue pairs in front of a device: takes them off the attributes, and adds them to
  * what queryQp returns. Policies read them on the way (src/shim).
  */
+import { InvalidHandleError } from '../verbs/errors.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import {
   contextLabels,
@@ -16,17 +17,23 @@ import {
 } from '../verbs/labels.ts';
 import { requireFields } from '../verbs/qp-state.ts';
 import type { Verbs } from '../verbs/verbs.ts';
+import { Groups } from './groups.ts';
 
 /** The verbs that carry labels, or tell which context an object belongs to. */
-type Carriers = 'openDevice' | 'allocPd' | 'openXrcd' | 'createQp' | 'modifyQp' | 'queryQp';
+type Carriers = 'openDevice' | 'closeDevice' | 'allocPd' | 'openXrcd' | 'createQp' | 'modifyQp' | 'queryQp';
 
 /** A device without labels. */
 interface Device extends Pick<Verbs, Carriers> {
-  /** @throws InvalidHandleError that names setLabels */
-  requireContext(context: number): void;
+  /** @throws InvalidHandleError that names the verb */
+  requireContext(context: number, verb: string): void;
   /** @throws InvalidHandleError that names modifyQp */
   requireQp(qp: number): void;
+  /** The weight of a group of the context's tenant has changed; it is 1 while no context has created the group. */
+  onGroup?(context: number, name: string, weight: number): void;
 }
+
+/** The verbs that only labels and groups have. */
+type Own = 'setLabels' | 'createGroup' | 'setGroup' | 'destroyGroup';
 
 /**
  * Labels of objects that have some themselves. A new object takes the place of a closed one with the same index, so that
@@ -44,6 +51,11 @@ class LabelTable<T> {
   set(handle: number, labels: T | undefined): void {
     if (labels === undefined) this.entries.delete(handleIndex(handle));
     else this.entries.set(handleIndex(handle), { handle, labels });
+  }
+
+  /** Handles of the objects with such labels; they may be closed. */
+  handles(isSuch: (labels: T) => boolean): number[] {
+    return [...this.entries.values()].filter(({ labels }) => isSuch(labels)).map(({ handle }) => handle);
   }
 }
 
@@ -75,27 +87,43 @@ function widened(column: Uint32Array, index: number): Uint32Array<ArrayBuffer> {
   return wider;
 }
 
-/** The verbs of a device with labels. */
-export function labelVerbs(device: Device): Pick<Verbs, Carriers | 'setLabels'> {
+/** The verbs of a device with labels and groups. */
+export function labelVerbs(device: Device): Pick<Verbs, Carriers | Own> {
   const contexts = new LabelTable<Labels>();
   const qps = new LabelTable<QpLabels>();
   const contextOfPd = new Owners();
   const contextOfXrcd = new Owners();
   const contextOfQp = new Owners();
   const labelsOf = (context: number) => contexts.get(context) ?? DEFAULT_LABELS;
+  const groups = new Groups({
+    requireContext: device.requireContext,
+    isContextIn: (context, name) => labelsOf(context).group === name,
+    countQps: (context, name) =>
+      qps
+        .handles(({ group }) => group === name)
+        .filter((qp) => contextOfQp.get(qp) === context && isOpen(device, qp)).length,
+    onGroup: device.onGroup,
+  });
   return {
+    ...groups.verbs(),
     openDevice(name, options) {
-      const { labels: given, ...rest } = options ?? {};
+      const { labels: given, groups: created, ...rest } = options ?? {};
       const labels = withLabels(
         DEFAULT_LABELS,
         contextLabels('openDevice', given === undefined ? {} : given),
       );
-      const context = device.openDevice(name, given === undefined ? options : rest);
+      const isPlain = given === undefined && created === undefined;
+      const context = groups.open(created, name, rest.tenant ?? '', () =>
+        device.openDevice(name, isPlain ? options : rest),
+      );
       contexts.set(context, labels === DEFAULT_LABELS ? undefined : labels);
       return context;
     },
+    closeDevice(context) {
+      groups.close(context, () => device.closeDevice(context));
+    },
     setLabels(context, change) {
-      device.requireContext(context);
+      device.requireContext(context, 'setLabels');
       const labels = withLabels(labelsOf(context), contextLabels('setLabels', change));
       contexts.set(context, labels);
       return labels;
@@ -142,6 +170,16 @@ export function labelVerbs(device: Device): Pick<Verbs, Carriers | 'setLabels'> 
       return { attr: { ...attr, qpWeight, group, traffic }, init };
     },
   };
+}
+
+function isOpen(device: Device, qp: number): boolean {
+  try {
+    device.requireQp(qp);
+    return true;
+  } catch (error) {
+    if (error instanceof InvalidHandleError) return false;
+    throw error;
+  }
 }
 
 function withoutLabels<T extends QpLabels>(attr: T): T {

@@ -1,6 +1,6 @@
 /** An open context, as a shim knows it. */
 import { IsoverbsError } from '../verbs/errors.ts';
-import type { Labels } from '../verbs/labels.ts';
+import { type Labels, type QpLabels, sameLabels, withLabels } from '../verbs/labels.ts';
 import type { NicFacts } from '../verbs/nic.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { Usage } from './coordinator-port.ts';
@@ -32,6 +32,8 @@ export class ShimContext implements ContextView {
   /** The program's labels, and those in force with the coordinator's. */
   ownLabels: Labels;
   labels: Labels;
+  /** Weights of its tenant's groups by the coordinator. */
+  givenGroups: ReadonlyMap<string, number> = new Map();
   readonly maxQpWr: number;
   readonly maxCqe: number;
   /** Channel of resources, and of CQs that the application made without one; 0 if not made yet. */
@@ -113,5 +115,35 @@ function orEmpty(query: () => string): string {
   } catch (error) {
     if (error instanceof IsoverbsError) return '';
     throw error;
+  }
+}
+
+/** Labels of a queue pair, with those of its context, which it takes over when they are read or relabel() is called. */
+export class InheritingLabels {
+  private readonly context: Pick<ShimContext, 'labels'>;
+  private own: QpLabels;
+  private inherited: Labels;
+  private resulting: Labels;
+
+  constructor(context: Pick<ShimContext, 'labels'>, own: QpLabels) {
+    this.context = context;
+    this.own = own;
+    this.inherited = context.labels;
+    this.resulting = withLabels(context.labels, own);
+  }
+
+  get labels(): Labels {
+    if (this.inherited !== this.context.labels) this.relabel();
+    return this.resulting;
+  }
+
+  /** @param change labels of its own that have changed. Returns whether the resulting labels have changed */
+  relabel(change: QpLabels = {}): boolean {
+    this.own = { ...this.own, ...change };
+    this.inherited = this.context.labels;
+    const labels = withLabels(this.inherited, this.own);
+    if (sameLabels(labels, this.resulting)) return false;
+    this.resulting = labels;
+    return true;
   }
 }

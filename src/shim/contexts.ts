@@ -10,6 +10,7 @@ import type { CoordinatorPort, Usage } from './coordinator-port.ts';
 import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
 import { type Feeder, LIMITER_TOKENS } from './feeder.ts';
+import { ContextGroups } from './groups.ts';
 import { Limiter, type LimiterHost } from './limits/limiter.ts';
 
 /** The functions of the shim that contexts use. */
@@ -24,6 +25,7 @@ export class Contexts {
   readonly pds = new Map<number, ShimContext>();
   readonly channels = new Map<number, ShimContext>();
   readonly xrcds = new Map<number, ShimContext>();
+  readonly groups: ContextGroups;
   private readonly next: Provider;
   private readonly coordinator: CoordinatorPort | null;
   private readonly host: ContextsHost;
@@ -40,6 +42,9 @@ export class Contexts {
     this.next = next;
     this.coordinator = coordinator;
     this.host = host;
+    this.groups = new ContextGroups(next, coordinator, (context, name, weight) =>
+      this.host.feeder.setGroup(context, name, weight),
+    );
   }
 
   get(handle: number): ShimContext | undefined {
@@ -101,11 +106,13 @@ export class Contexts {
     this.byHandle.set(handle, context);
     try {
       this.host.feeder.setup(context);
+      this.groups.open(context, options?.groups ?? {});
       if (coordinator !== null) {
         next.yieldContext?.(handle);
         const granted = () => {
           this.limit(context);
           this.relabel(context);
+          this.groups.granted(context);
           this.host.feeder.granted(context);
         };
         context.unsubscribe = coordinator.subscribe(context, granted, () => this.usage(context));
@@ -132,10 +139,10 @@ export class Contexts {
     const given = this.coordinator?.labelsOf?.(context) ?? {};
     const labels = withLabels(context.ownLabels, given);
     if (sameLabels(labels, context.labels)) return;
+    const isWeightAlone = sameLabels({ ...context.labels, weight: labels.weight }, labels);
     context.labels = labels;
     this.coordinator?.relabel?.(context);
-    for (const qp of context.qps) this.host.feeder.relabel(qp);
-    this.host.feeder.drain();
+    this.host.feeder.relabelContext(context, isWeightAlone);
   }
 
   close(handle: number): void {
@@ -154,6 +161,7 @@ export class Contexts {
     if (context === undefined) return;
     context.closed = true;
     context.unsubscribe?.();
+    this.groups.close(context);
     context.latencyProbe.end();
     feeder.timers.forget(context);
     this.byHandle.delete(handle);

@@ -33,6 +33,13 @@ export interface CoordinatorPort {
   labelsOf?(context: ContextView): Partial<Labels>;
   /** The labels of a context have changed. */
   relabel?(context: ContextView): void;
+  /**
+   * Weights of groups of the context's tenant from the coordinator, which knows what all processes of the tenant have set;
+   * the same object until they change. What is absent is as the contexts of this process have set it.
+   */
+  groupsOf?(context: ContextView): ReadonlyMap<string, number>;
+  /** The program has set the weight of a group of this context; null: the context has given it up. */
+  setGroup?(context: ContextView, name: string, weight: number | null): void;
   /** A context has this many queue pairs now. */
   countQps?(context: ContextView, qps: number): void;
   /** The number of queue pairs that a context may have now; Infinity: no limit. */

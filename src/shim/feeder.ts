@@ -3,7 +3,7 @@
  * requests, at a post, after completions and after a failure.
  */
 import { IBV_QP_STATE, IBV_QPS_ERR, IBV_WC_SUCCESS, ISO_WR_WAIT } from '../verbs/constants.ts';
-import { sameLabels, withLabels } from '../verbs/labels.ts';
+import type { QpLabels } from '../verbs/labels.ts';
 import type { Provider, QpReport } from '../verbs/provider.ts';
 import { assertLedger } from './assertions.ts';
 import type { ShimContext } from './context.ts';
@@ -228,6 +228,25 @@ export class Feeder {
     this.drain();
   }
 
+  /** The weight of a group of the context's tenant has changed. */
+  setGroup(context: ShimContext, name: string, weight: number): void {
+    const { policy } = this.parts;
+    if (policy.onGroup === undefined) return;
+    this.deferred.push(() => policy.onGroup?.(context, name, weight, this.issuer));
+    this.drain();
+  }
+
+  /** Labels of the context have changed, and thereby those of queue pairs that do not set them themselves. */
+  relabelContext(context: ShimContext, isWeightAlone: boolean): void {
+    const { policy } = this.parts;
+    if (isWeightAlone && policy.onWeight !== undefined) {
+      this.deferred.push(() => policy.onWeight?.(context, this.issuer));
+    } else {
+      for (const qp of context.qps) this.relabel(qp);
+    }
+    this.drain();
+  }
+
   /** Reports a change with the next `drain`. */
   deferChange(qp: QpLedger, change: QpChange): void {
     const { policy } = this.parts;
@@ -235,11 +254,8 @@ export class Feeder {
   }
 
   /** Recomputes the labels of a queue pair. If they changed, the next `drain` reports it. */
-  relabel(qp: QpLedger): void {
-    const labels = withLabels(qp.context.labels, qp.ownLabels);
-    if (sameLabels(labels, qp.labels)) return;
-    qp.labels = labels;
-    this.deferChange(qp, 'labels');
+  relabel(qp: QpLedger, change?: QpLabels): void {
+    if (qp.labelling.relabel(change)) this.deferChange(qp, 'labels');
   }
 
   /** A send failed, or the device reports a failure: the policy is not called until the queue pair is usable again. */

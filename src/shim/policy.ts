@@ -76,6 +76,17 @@ export interface Policy {
   onCompleted?(qp: QpView, count: number, out: Actions): void;
   /** A queue pair changed. Once it is destroyed, only `index` and `handle` are valid, and actions have no effect. */
   onQp?(qp: QpView, change: QpChange, out: Actions): void;
+  /**
+   * The weight of a group among the groups of the context's tenant on its device has changed: 1 at first, and again when
+   * no context has the group. Reported once per tenant, whichever of its contexts has set it. The context may have just
+   * been opened or closed; its queue pairs in the group are not walked.
+   */
+  onGroup?(context: ContextView, name: string, weight: number, out: Actions): void;
+  /**
+   * The weight of the context's tenant has changed. A policy without it gets onQp(..., 'labels') for each queue pair of
+   * the context instead.
+   */
+  onWeight?(context: ContextView, out: Actions): void;
   /** A `timer` has expired, possibly some time ago. */
   onTimer?(token: number, out: Actions): void;
   /** Grants of this context have changed on which the policy must act at once. It reads them from its page. */

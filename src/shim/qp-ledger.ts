@@ -15,10 +15,10 @@ import {
   ISO_WR_ENABLE,
   ISO_WR_WAIT,
 } from '../verbs/constants.ts';
-import { LABEL_BITS, type Labels, maskedLabels, type QpLabels, withLabels } from '../verbs/labels.ts';
+import { LABEL_BITS, type Labels, maskedLabels } from '../verbs/labels.ts';
 import * as L from '../verbs/layout.ts';
 import type { QpInfo, QpInitAttr } from '../verbs/types.ts';
-import type { ShimContext } from './context.ts';
+import { InheritingLabels, type ShimContext } from './context.ts';
 import { BYTES, COLUMNS, HELD, HIGH_WATER, SEEN } from './counters.ts';
 import type { CqLedger } from './cq-ledger.ts';
 import type { Inbox } from './peer/inbox.ts';
@@ -154,9 +154,7 @@ export class QpLedger implements QpView {
   maxRdAtomic = 1;
   sgid = '';
   dgid = '';
-  /** Labels that were given to the queue pair itself, and those that result with the context's. */
-  ownLabels: QpLabels;
-  labels: Labels;
+  readonly labelling: InheritingLabels;
   /** appPosted and recvPosted at the last RESET. */
   sendBase = 0;
   recvBase = 0;
@@ -194,8 +192,7 @@ export class QpLedger implements QpView {
     this.qpNum = info.qpNum;
     this.pd = pd;
     this.context = sendCq.owner;
-    this.ownLabels = maskedLabels(attr, LABEL_BITS);
-    this.labels = withLabels(this.context.labels, this.ownLabels);
+    this.labelling = new InheritingLabels(this.context, maskedLabels(attr, LABEL_BITS));
     this.type = attr.qpType;
     this.sqSigAll = attr.sqSigAll;
     this.hasSrq = (attr.srq ?? 0) !== 0;
@@ -208,6 +205,10 @@ export class QpLedger implements QpView {
     this.stride = L.SLOT_WORDS + (L.extBytesFor(depths.sges, depths.inlineBytes) >> 2);
     this.sendCq = sendCq;
     this.recvCq = recvCq;
+  }
+
+  get labels(): Labels {
+    return this.labelling.labels;
   }
 
   /** The twins that carry pieces of its messages: a twin with a buffer serves other purposes. */

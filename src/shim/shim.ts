@@ -171,11 +171,15 @@ class Shim {
 
   private verbs(): ReturnType<Interceptor['wrap']> {
     const { next, tables, events, posting, polling, contexts } = this;
+    const { groups } = contexts;
     return {
       ...this.peers?.verbs(),
       ...this.twins?.verbs(),
       openDevice: (name, options) => contexts.open(name, options),
       setLabels: (context, change) => contexts.setLabels(context, change),
+      createGroup: (context, name, weight) => groups.create(contexts.get(context), context, name, weight),
+      setGroup: (context, name, weight) => groups.change(contexts.get(context), context, name, weight),
+      destroyGroup: (context, name) => groups.destroy(contexts.get(context), context, name),
       closeDevice: (context) => contexts.close(context),
       watchAsyncEvents: (context, listener) => this.deviceEvents.watch(context, listener),
       allocPd: (context) => contexts.adopt(contexts.pds, context, next.allocPd(context)),
@@ -388,8 +392,7 @@ class Shim {
 
   /** The application has changed labels of this queue pair. */
   private setLabels(qp: QpLedger, attr: QpAttr, mask: number): void {
-    qp.ownLabels = { ...qp.ownLabels, ...maskedLabels(attr, mask) };
-    this.feeder.relabel(qp);
+    this.feeder.relabel(qp, maskedLabels(attr, mask));
     this.feeder.drain();
   }
 

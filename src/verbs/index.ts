@@ -4,6 +4,7 @@ export * from './constants.ts';
 export * from './errors.ts';
 export * from './gid.ts';
 export * from './grh.ts';
+export * from './groups.ts';
 export * from './handles.ts';
 export * from './labels.ts';
 export * from './layout.ts';

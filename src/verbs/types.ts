@@ -314,4 +314,6 @@ export interface OpenOptions {
   tenant?: string;
   /** Its labels, and those of its queue pairs without labels of their own. */
   labels?: Partial<Labels>;
+  /** Groups that the context creates (createGroup), with their weights. */
+  groups?: Readonly<Record<string, number>>;
 }

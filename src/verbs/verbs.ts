@@ -43,7 +43,21 @@ export interface Verbs {
    * the context. @throws InvalidArgumentError for a label that is wrong; then none changes
    */
   setLabels(context: number, change: Partial<Labels>): Labels;
-  /** ibv_close_device(3). @throws BusyError while it has children */
+  /**
+   * ISO: creates a group of queue pairs, or joins the one that another context of the tenant has created on this device.
+   * Its weight, from 1e-6 to 1e6, is relative to the other groups of the tenant; the last weight that a context sets
+   * counts. The group exists while one context has it. Queue pairs belong to it by their label `group`.
+   * @throws InvalidArgumentError, NoResourcesError for more than MAX_GROUPS of one context
+   */
+  createGroup(context: number, name: string, weight: number): void;
+  /** ISO: sets the weight of a group that this context has created. @throws InvalidArgumentError if it has not */
+  setGroup(context: number, name: string, weight: number): void;
+  /**
+   * ISO: the context gives up a group. When the last context has done so, the weight is 1, as without the group.
+   * @throws BusyError while the label `group` of the context, or of a queue pair of it, names the group
+   */
+  destroyGroup(context: number, name: string): void;
+  /** ibv_close_device(3); ends its groups. @throws BusyError while it has children */
   closeDevice(context: number): void;
   /** ibv_query_device(3) */
   queryDevice(context: number): DeviceAttr;
@@ -205,6 +219,9 @@ export const VERB_NAMES = [
   'getDeviceList',
   'openDevice',
   'setLabels',
+  'createGroup',
+  'setGroup',
+  'destroyGroup',
   'closeDevice',
   'queryDevice',
   'queryDeviceEx',

@@ -122,6 +122,7 @@ test('the device gets no labels', () => {
     };
   const v = labelVerbs({
     openDevice: log('openDevice', 1) as V.Verbs['openDevice'],
+    closeDevice: log('closeDevice', undefined) as V.Verbs['closeDevice'],
     allocPd: log('allocPd', 2) as V.Verbs['allocPd'],
     openXrcd: log('openXrcd', 3) as V.Verbs['openXrcd'],
     createQp: log('createQp', { handle: 4 }) as V.Verbs['createQp'],

@@ -49,6 +49,17 @@ const qpLabels = [
   whole('traffic', V.ISO_TRAFFIC_LATENCY, { max: V.ISO_TRAFFIC_BANDWIDTH, optional: true }),
 ];
 
+const groupName = typed(
+  'name',
+  () => 'batch',
+  ['undefined', undefined],
+  ['null', null],
+  ['a number', 4],
+  ['no name', ''],
+  ['a line break', 'a\nb'],
+  ['65 characters', 'x'.repeat(65)],
+);
+
 const cap = struct(
   'cap',
   () => ({ ...CAP }),
@@ -103,6 +114,9 @@ const TABLE: Record<keyof V.Verbs, readonly Arg[]> = {
   getDeviceList: [],
   openDevice: [],
   setLabels: [context, struct('change', () => ({}), [weight('weight'), ...qpLabels])],
+  createGroup: [context, groupName, weight('weight')],
+  setGroup: [context, groupName, weight('weight')],
+  destroyGroup: [context, groupName],
   closeDevice: [context],
   queryDevice: [context],
   queryDeviceEx: [context],

@@ -1,5 +1,6 @@
 /** The device as the worker's shim sees it: either called directly, or through the application's thread. */
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
+import { LABEL_BITS } from '../../verbs/labels.ts';
 import type { NicFacts } from '../../verbs/nic.ts';
 import type { Provider, SleepKeeps } from '../../verbs/provider.ts';
 import type { AsyncListener, CompletionListener, RingInfo } from '../../verbs/types.ts';
@@ -50,11 +51,14 @@ function withRings(provider: Provider): { provider: Provider; close(): void } {
 
 /**
  * Verbs whose objects must belong to the application's env, because objects end with the env that created
- * them; and setLabels, because the labels of a context are kept where it was opened.
+ * them; and verbs of labels and groups, which are kept where the context was opened.
  */
 const CREATED_THERE = [
   'openDevice',
   'setLabels',
+  'createGroup',
+  'setGroup',
+  'destroyGroup',
   'allocPd',
   'createCompChannel',
   'createCq',
@@ -72,6 +76,10 @@ export function directRemote(requests: Requests, host: RemoteHost): RemoteDevice
   const provider: Provider = {
     ...real,
     ...(Object.fromEntries(made) as Partial<Verbs>),
+    modifyQp: (qp, attr, mask) => {
+      if ((mask & LABEL_BITS) === 0) real.modifyQp(qp, attr, mask);
+      else requests.call('modifyQp', [qp, attr, mask]);
+    },
     // Validated already: the front has asked the same device, and posting validates once more.
     validateSend: () => 0,
     watchCompChannel: (channel, listener) =>

@@ -60,7 +60,8 @@ export function createRdmaCoreProvider(): Provider {
     allocPd: native.allocPd,
     openXrcd: native.openXrcd,
     ...queuePairs,
-    requireContext: (context) => requireContext(native, 'setLabels', context),
+    closeDevice: native.closeDevice,
+    requireContext: (context, verb) => requireContext(native, verb, context),
     requireQp: native.knownState,
   });
   const nowNs = monotonicClock();

@@ -77,11 +77,11 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
     ...dataVerbs(pump, objects, waits),
     ...queuePairs,
     ...labelVerbs({
-      openDevice: devices.openDevice,
+      ...devices,
       allocPd: domains.allocPd,
       openXrcd: xrcDomains.openXrcd,
       ...queuePairs,
-      requireContext: (context) => hostOf(context, 'setLabels'),
+      requireContext: hostOf,
       requireQp: (qp) => objects.qps.require(qp, 'modifyQp'),
     }),
     nowNs: () => pump.nowNs,
