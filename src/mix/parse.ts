@@ -11,7 +11,7 @@ import {
   quantityOf,
 } from '../verbs/units.ts';
 import type { Operation } from './operations.ts';
-import { labelsOf } from './resolve.ts';
+import { labelsOf, requireWeights } from './resolve.ts';
 import { readSizes } from './sizes.ts';
 import type { AppSpec, HostPolicies, Kind, OneOrRange, PolicyUse } from './spec.ts';
 
@@ -92,6 +92,7 @@ const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader
   to: ['to', (what, text) => range(what, text, (one) => parseWhole(what, one))],
   tenant: ['tenant', word],
   group: ['group', word],
+  groupWeight: ['groupWeight', number],
   weight: ['weight', number],
   qpWeight: ['qpWeight', number],
   kind: ['traffic', oneOf(...TRAFFIC_NAMES)],
@@ -110,11 +111,18 @@ const LABEL_KEYS = ['weight', 'qpWeight', 'group', 'kind'] as const;
 /** Parses one label of an application as `set` of a script takes it. @throws ConfigError */
 export function parseLabel(where: string, key: string, text: string): Partial<Labels> {
   if (!LABEL_KEYS.some((known) => known === key)) {
-    throw new ConfigError(`${where}: unknown key '${key}'; use rate, ${LABEL_KEYS.join(', ')}`);
+    throw new ConfigError(`${where}: unknown key '${key}'; use rate, groupWeight, ${LABEL_KEYS.join(', ')}`);
   }
   const [field, read] = KEYS[key];
   const value = key === 'group' ? text : read(`${where}: ${key}`, text);
   return labelsOf(where, { [field]: value });
+}
+
+/** Parses the weight of an application's group as `set` of a script takes it. @throws ConfigError */
+export function parseGroupWeight(where: string, text: string): number {
+  const groupWeight = number(`${where}: groupWeight`, text) as number;
+  requireWeights(where, { groupWeight });
+  return groupWeight;
 }
 
 /** All keys of an application. */

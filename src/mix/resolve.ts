@@ -35,6 +35,8 @@ export interface App {
   readonly weight: number;
   /** Labels of each queue pair; {}: those of its context. */
   readonly qpLabels: QpLabels;
+  /** Weight of its group among those of the tenant; null: it sets none. */
+  readonly groupWeight: number | null;
   readonly class: number;
   readonly rateGbps: number;
   readonly startNs: number;
@@ -199,6 +201,8 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
   }
   const cores = whole(`${where}: cores`, app.cores ?? qps, 1, qps);
   const { weight = 1, ...qpLabels } = labelsOf(where, app);
+  const { groupWeight = null } = app;
+  requireGroupWeight(where, qpLabels.group, groupWeight);
   const level = whole(`${where}: class`, app.class ?? 0, 0, LAST_CLASS);
   if (!(thinkNs >= 0)) throw new ConfigError(`${where}: think must be at least 0`);
   requireRate(where, rateGbps, params);
@@ -212,7 +216,7 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
   const tenant = app.tenant ?? name;
   const { sizeBytes } = app;
   const sizes = typeof sizeBytes === 'object' && 'points' in sizeBytes ? sizeBytes : null;
-  const owner = { name, kind, host, to, tenant, weight, qpLabels, class: level };
+  const owner = { name, kind, host, to, tenant, weight, qpLabels, groupWeight, class: level };
   return {
     ...owner,
     minBytes,
@@ -235,15 +239,27 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
   };
 }
 
+/** @throws ConfigError naming the first that is no weight; those that are absent are fine */
+export function requireWeights(where: string, weights: Readonly<Record<string, number | undefined>>): void {
+  for (const [name, value] of Object.entries(weights)) {
+    if (value === undefined || isWeight(value)) continue;
+    throw new ConfigError(`${where}: ${name} must be a number from 1e-6 to 1e6, got ${value}`);
+  }
+}
+
+/** @throws ConfigError for the weight of a group that the application does not name */
+export function requireGroupWeight(where: string, group = '', groupWeight: number | null): void {
+  if (groupWeight === null) return;
+  requireWeights(where, { groupWeight });
+  if (group === '') throw new ConfigError(`${where}: groupWeight needs a group: add group=NAME`);
+}
+
 /** The labels that an application sets. @throws ConfigError */
 export function labelsOf(
   where: string,
   { weight, qpWeight, group, traffic }: Pick<AppSpec, 'weight' | 'qpWeight' | 'group' | 'traffic'>,
 ): Partial<Labels> {
-  for (const [name, value] of Object.entries({ weight, qpWeight })) {
-    if (value === undefined || isWeight(value)) continue;
-    throw new ConfigError(`${where}: ${name} must be a number from 1e-6 to 1e6, got ${value}`);
-  }
+  requireWeights(where, { weight, qpWeight });
   if (group !== undefined && !isGroup(group)) {
     throw new ConfigError(`${where}: group must be a name of at most 64 printable characters`);
   }

@@ -44,10 +44,12 @@ export interface AppSpec {
   /** The tenant it belongs to. Default: its own name. */
   tenant?: string;
   /**
-   * Labels for policies: the group of its queue pairs, the weight of the tenant (the highest of its applications), the
-   * weight of each queue pair, and the kind of traffic that it declares. Defaults none, 1, 1, undeclared.
+   * Labels for policies: the group of its queue pairs, the weight of that group among those of the tenant and the weight
+   * of the tenant (each the highest of its applications), the weight of each queue pair, and the kind of traffic that it
+   * declares. Defaults none, 1, 1, 1, undeclared.
    */
   group?: string;
+  groupWeight?: number;
   weight?: number;
   qpWeight?: number;
   traffic?: TrafficName;
@@ -80,8 +82,9 @@ export interface HostPolicies {
 
 /** Something that happens during a run. An application's name stands for all its copies. */
 export type ScriptAction =
-  /** Sets the rate limit of each queue pair (0: none), or labels. */
+  /** Sets the rate limit of each queue pair (0: none), the weight of its group, or labels. */
   | { readonly kind: 'set'; readonly app: string; readonly rateGbps: number }
+  | { readonly kind: 'set'; readonly app: string; readonly groupWeight: number }
   | { readonly kind: 'set'; readonly app: string; readonly labels: Partial<Labels> }
   /** The application stops posting, waits for what is outstanding, and closes its queue pairs. */
   | { readonly kind: 'close'; readonly app: string }

@@ -1,7 +1,8 @@
-// A policy that passes everything and reports the labels of each context's first queue pair, one after another.
+// A policy that passes everything and reports the labels of each context's first queue pair, one after another, and the
+// weights of its groups.
 /**
- * @import { Actions, QpChange, QpView } from '../../src/shim/policy.ts'
- * @typedef {{ device: string, tenant: string, seen: string[] }} Log
+ * @import { Actions, ContextView, QpChange, QpView } from '../../src/shim/policy.ts'
+ * @typedef {{ device: string, tenant: string, seen: string[], groups: string[] }} Log
  */
 
 class LabelLog {
@@ -13,11 +14,20 @@ class LabelLog {
 
   /** @param {QpView} qp @param {QpChange} change */
   onQp({ context, labels }, change) {
-    const { device, tenant } = context;
-    this.contexts[context.index] ??= { device, tenant, seen: [] };
     const { weight, group, qpWeight, traffic } = labels;
     if (change === 'created' || change === 'labels')
-      this.contexts[context.index].seen.push(`${weight} ${group} ${qpWeight} ${traffic}`);
+      this.log(context).seen.push(`${weight} ${group} ${qpWeight} ${traffic}`);
+  }
+
+  /** @param {ContextView} context @param {string} name @param {number} weight */
+  onGroup(context, name, weight) {
+    this.log(context).groups.push(`${name} ${weight}`);
+  }
+
+  /** @param {ContextView} context */
+  log({ index, device, tenant }) {
+    this.contexts[index] ??= { device, tenant, seen: [], groups: [] };
+    return this.contexts[index];
   }
 
   /** @param {QpView} _qp @param {Uint32Array} _words @param {number} _start @param {number} count */
@@ -31,12 +41,12 @@ class LabelLog {
   }
 
   inspect() {
-    return Object.values(this.contexts).map(({ device, tenant, seen }) => ({
+    return Object.values(this.contexts).map(({ device, tenant, seen, groups }) => ({
       device,
       tenant,
       kind: seen.join(', '),
       because: '',
-      does: '',
+      does: groups.join(', '),
       why: '',
     }));
   }

@@ -73,6 +73,8 @@ test.each<[string[], RegExp]>([
   [app('D:weight=heavy'), /weight: 'heavy' is not a number/],
   [app('D:qpWeight=0'), /qpWeight must be a number from 1e-6 to 1e6, got 0/],
   [app('D:qpWeight=-1'), /qpWeight must be a number from 1e-6 to 1e6, got -1/],
+  [app('D:group=g,groupWeight=0'), /groupWeight must be a number from 1e-6 to 1e6, got 0/],
+  [app('D:groupWeight=2'), /app D: groupWeight needs a group: add group=NAME/],
   [app('D:class=middle'), /class: 'middle' is not a whole number/],
   [app('D:class=8'), /class must be a whole number from 0 to 7, got 8/],
   [app('D:host=2'), /app D: host: unknown host 2; hosts are 0 to 1/],

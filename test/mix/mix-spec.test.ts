@@ -11,7 +11,7 @@ const resolve = (apps: AppSpec[], more: Partial<MixSpec> = {}) => {
 
 test('parseApp() reads every key', () => {
   const text =
-    'B:name=x,op=read,size=64-4KiB,qps=2,count=3,depth=8,batch=4,think=5us,host=1,to=0,tenant=t,group=g,weight=2,' +
+    'B:name=x,op=read,size=64-4KiB,qps=2,count=3,depth=8,batch=4,think=5us,host=1,to=0,tenant=t,group=g,groupWeight=3,weight=2,' +
     'qpWeight=0.5,kind=bandwidth,class=low,rate=1.5Gbps,start=1ms,stop=0.01s,cores=1,transport=rc,inline=no';
   expect(parseApp(text)).toEqual({
     kind: 'B',
@@ -27,6 +27,7 @@ test('parseApp() reads every key', () => {
     to: 0,
     tenant: 't',
     group: 'g',
+    groupWeight: 3,
     weight: 2,
     qpWeight: 0.5,
     traffic: 'bandwidth',

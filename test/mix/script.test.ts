@@ -34,6 +34,21 @@ test('set changes labels of an application, and of the contexts of its tenant', 
   expect(labels).toEqual(Array(2).fill('3 g 0.5 3, 3 g 2 3, 5 g 2 3, 5  2 3, 5  2 1'));
 });
 
+test('groupWeight creates the groups of a tenant, and set changes a weight', async () => {
+  const policy = join(import.meta.dirname, 'label-log.mjs');
+  const { policyStates } = await run(
+    ['2ms:set kv groupWeight=4', '3ms:set scan group=bulk', '4ms:set scan groupWeight=0.5'],
+    [
+      'D:name=kv,tenant=shop,group=kv,groupWeight=3',
+      'B:name=scan,tenant=shop,group=scan,groupWeight=2',
+      'B:name=more,tenant=shop,group=scan,groupWeight=1.5',
+    ],
+    { policy },
+  );
+  const groups = policyStates?.map(({ does }) => does);
+  expect(groups).toEqual(Array(2).fill('kv 3, scan 2, kv 4, bulk 0.5'));
+});
+
 test.each(['token-bucket', 'perf', 'token-bucket;perf'])(
   'under %s, shares follow a weight that is set, whatever the weights before',
   async (policy) => {
@@ -274,7 +289,9 @@ test.each<[string[], RegExp]>([
   [['5ms:close'], /is not of the form TIME:close APP/],
   [['5ms:close B D'], /is not of the form TIME:close APP/],
   [['5ms:set B'], /is not of the form TIME:set APP KEY=VALUE/],
-  [['5ms:set B depth=3'], /unknown key 'depth'; use rate, weight, qpWeight, group, kind/],
+  [['5ms:set B depth=3'], /unknown key 'depth'; use rate, groupWeight, weight, qpWeight, group, kind/],
+  [['5ms:set B groupWeight=0'], /groupWeight must be a number from 1e-6 to 1e6, got 0/],
+  [['5ms:set B groupWeight=2'], /set at 5000000 ns: app B is in no group: give it one with group=NAME/],
   [['5ms:set B weight=0'], /weight must be a number from 1e-6 to 1e6, got 0/],
   [['5ms:set B qpWeight=1e9'], /qpWeight must be a number from 1e-6 to 1e6, got 1000000000/],
   [['5ms:set B weight=NaN'], /weight: 'NaN' is not a number/],

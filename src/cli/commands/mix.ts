@@ -72,7 +72,7 @@ export function addMix(command: Command): void {
     .option('--seed <n>', 'seed of all random variation: start phases, jitter, think times ... (default: 1)')
     .option(
       '--at <time:action>',
-      "during the run, at this time: 'set APP KEY=VALUE' (rate, weight, qpWeight, group or kind), 'close APP', 'kill TENANT', 'stall HOST TIME', 'coordinator [HOST] down|up' or 'agent [HOST] down|up'; may be repeated",
+      "during the run, at this time: 'set APP KEY=VALUE' (rate, weight, qpWeight, group, groupWeight or kind), 'close APP', 'kill TENANT', 'stall HOST TIME', 'coordinator [HOST] down|up' or 'agent [HOST] down|up'; may be repeated",
       collect,
     );
   addResultOptions(sub).action(mix);

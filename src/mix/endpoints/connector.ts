@@ -79,16 +79,25 @@ export class Connector {
   private readonly objects = new Map<App, AppObjects>();
   /** By tenant. */
   private readonly weights = new Map<string, number>();
+  private readonly groups = new Map<string, Record<string, number>>();
 
   /** @param apps every application that will be connected, whose memory is planned here */
   constructor(stacks: Stacks, mtuBytes: number, apps: readonly App[]) {
     this.stacks = stacks;
     this.mtuBytes = mtuBytes;
     this.memory = new HostMemory();
-    for (const { tenant, weight } of apps)
-      this.weights.set(tenant, Math.max(weight, this.weights.get(tenant) ?? 0));
+    for (const app of apps) this.addWeights(app);
     for (const app of apps)
       for (const host of [app.host, app.to]) this.memory.reserve(host, memoryLayoutOf(app).bytes);
+  }
+
+  /** Where the applications of a tenant differ, the highest weights count. */
+  private addWeights({ tenant, weight, qpLabels: { group = '' }, groupWeight }: App): void {
+    this.weights.set(tenant, Math.max(weight, this.weights.get(tenant) ?? 0));
+    if (groupWeight === null) return;
+    const groups = this.groups.get(tenant) ?? {};
+    groups[group] = Math.max(groupWeight, groups[group] ?? 0);
+    this.groups.set(tenant, groups);
   }
 
   /** Creates and connects the queue pairs of an application. */
@@ -122,6 +131,15 @@ export class Connector {
     }
     if (weight === undefined) return;
     for (const { provider, context } of [here, there]) provider.setLabels(context, { weight });
+  }
+
+  /** Sets the weight of the group that an application is in, for its tenant's contexts at both ends. */
+  setGroupWeight(app: App, weight: number): void {
+    const objects = this.objects.get(app);
+    if (objects === undefined) return;
+    const { here, there, connections } = objects;
+    const { group = '' } = here.provider.queryQp(connections[0].qp).attr;
+    for (const { provider, context } of [here, there]) provider.createGroup(context, group, weight);
   }
 
   /** Closes everything that connect() created for an application, and contexts that no other application uses. */
@@ -234,7 +252,9 @@ export class Connector {
     if (home === undefined) {
       const { provider } = this.stacks.of(host);
       const weight = this.weights.get(tenant) ?? 1;
-      const context = provider.openDevice(`sim${host}`, { tenant, labels: { weight } });
+      const groups = this.groups.get(tenant);
+      const options = { tenant, labels: { weight }, ...(groups !== undefined && { groups }) };
+      const context = provider.openDevice(`sim${host}`, options);
       const pd = provider.allocPd(context);
       const idleCq = provider.createCq(context, 1, 0).handle;
       home = { host, provider, context, pd, idleCq, gid: provider.queryGid(context, 1, 1).gid, users: 0 };

@@ -74,10 +74,11 @@ export class LiveApp {
 
   private open(host: number): Context {
     const { devices } = this.spec;
-    const { tenant, weight } = this.app;
+    const { tenant, weight, qpLabels, groupWeight } = this.app;
     const context = new Context(this.provider, devices[host % devices.length], {
       tenant,
       labels: { weight },
+      ...(groupWeight !== null && { groups: { [qpLabels.group ?? '']: groupWeight } }),
     });
     this.contexts.push(context);
     return context;

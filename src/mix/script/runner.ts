@@ -68,7 +68,8 @@ export class ScriptRunner {
   }
 
   private set({ app, senders }: RunningApp, action: Extract<ScriptAction, { kind: 'set' }>): void {
-    if ('labels' in action) this.stage.connector.setLabels(app, action.labels);
+    if ('groupWeight' in action) this.stage.connector.setGroupWeight(app, action.groupWeight);
+    else if ('labels' in action) this.stage.connector.setLabels(app, action.labels);
     else for (const sender of senders) sender.limitRate(action.rateGbps);
   }
 

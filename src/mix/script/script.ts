@@ -1,7 +1,7 @@
 /** The script of a mix: what happens during the run. `5ms:close B`, `5ms:set B rate=10Gbps`, `5ms:stall 0 100us`. */
 import { ConfigError } from '../../verbs/errors.ts';
 import { GBPS, NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
-import { parseLabel } from '../parse.ts';
+import { parseGroupWeight, parseLabel } from '../parse.ts';
 import { type App, type DeviceLimits, hostsOf, isNamed, requireRate, requireTimes } from '../resolve.ts';
 import type { MixSpec, ScriptAction, ScriptStep, SwitchAction } from '../spec.ts';
 
@@ -26,6 +26,7 @@ const ACTIONS: Readonly<Record<string, readonly [form: string, parse: ActionPars
 
 function parseSetting(where: string, [app, setting]: readonly string[]): ScriptAction {
   const [key, value = ''] = setting.split('=');
+  if (key === 'groupWeight') return { kind: 'set', app, groupWeight: parseGroupWeight(where, value) };
   if (key !== 'rate') return { kind: 'set', app, labels: parseLabel(where, key, value) };
   return { kind: 'set', app, rateGbps: parseQuantity(`${where}: rate`, value, GBPS) };
 }
@@ -118,9 +119,12 @@ class Ends {
   readonly apps: readonly App[];
   readonly atNs: number[];
   private readonly how: string[] = [];
+  /** The groups that applications are in; '': none. */
+  private readonly groups: string[];
 
   constructor(apps: readonly App[]) {
     this.apps = apps;
+    this.groups = apps.map(({ qpLabels }) => qpLabels.group ?? '');
     this.atNs = apps.map(() => Number.POSITIVE_INFINITY);
   }
 
@@ -147,6 +151,16 @@ class Ends {
       this.requireStarted(where, i, atNs);
     }
     return found;
+  }
+
+  /** Applications change their group, or its weight, for which they must have one. */
+  setGroup(where: string, apps: readonly number[], { group, weight }: { group?: string; weight?: number }) {
+    for (const i of apps) {
+      if (group !== undefined) this.groups[i] = group;
+      if (weight === undefined || this.groups[i] !== '') continue;
+      const { name } = this.apps[i];
+      throw new ConfigError(`${where}: app ${name} is in no group: give it one with group=NAME`);
+    }
   }
 
   /** The applications of a tenant that have not ended. */
@@ -191,9 +205,13 @@ function resolve(
     throw new ConfigError(`${where}: the time is not within the run, from 0 to ${durationNs} ns`);
   }
   switch (action.kind) {
-    case 'set':
+    case 'set': {
       if ('rateGbps' in action) requireRate(where, action.rateGbps, params);
-      return ends.named(where, action.app, atNs);
+      const apps = ends.named(where, action.app, atNs);
+      if ('labels' in action) ends.setGroup(where, apps, { group: action.labels.group });
+      if ('groupWeight' in action) ends.setGroup(where, apps, { weight: action.groupWeight });
+      return apps;
+    }
     case 'close': {
       const apps = ends.named(where, action.app, atNs);
       ends.end(apps, atNs, 'closed');
