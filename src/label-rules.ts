@@ -7,13 +7,21 @@ import { fits } from './daemon/rules.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { IBV_QP_AV } from './verbs/constants.ts';
 import { gidToBytes, gidToString } from './verbs/gid.ts';
+import { isGroupName, MAX_GROUPS } from './verbs/groups.ts';
 import { isGroup, isWeight, LABEL_BITS, type Labels, type QpLabels, TRAFFIC_NAMES } from './verbs/labels.ts';
 import type { PeerName, Provider } from './verbs/provider.ts';
 import { maskOf } from './verbs/qp-state.ts';
-import type { QpAttr, QpInitAttr } from './verbs/types.ts';
+import type { OpenOptions, QpAttr, QpInitAttr } from './verbs/types.ts';
 
 const weight = z.custom<number>(isWeight, { error: 'must be a number from 1e-6 to 1e6' });
 const text = z.string().min(1);
+
+/** Weights of a tenant's groups, by name. */
+export const groupWeights = z
+  .record(z.custom<string>(isGroupName, { error: 'must be a name of 1 to 64 printable characters' }), weight)
+  .refine((groups) => Object.keys(groups).length <= MAX_GROUPS, {
+    error: `must have at most ${MAX_GROUPS} groups`,
+  });
 
 const ruleSchema = z
   .strictObject({
@@ -31,13 +39,18 @@ const ruleSchema = z
       .custom<string>(isGroup, { error: 'must be a name of at most 64 printable characters' })
       .optional(),
     traffic: z.enum(TRAFFIC_NAMES).optional(),
+    groups: groupWeights.optional(),
   })
   .refine(({ match, ...labels }) => Object.keys(labels).length > 0, {
-    error: 'sets no label; the labels are weight, qpWeight, group and traffic',
+    error:
+      'sets no label; the labels are weight, qpWeight, group and traffic, and groups sets weights of groups',
   })
   .refine((rule) => rule.weight === undefined || !isOfConnections(rule), {
     error:
       "'weight' belongs to the tenant, not to its connections: use 'qpWeight', or match by tenant or command",
+  })
+  .refine((rule) => rule.groups === undefined || !isOfConnections(rule), {
+    error: "'groups' belongs to the tenant, not to its connections: match by tenant or command",
   });
 
 /** The rules of a configuration file. */
@@ -65,6 +78,11 @@ function labelsOf(rules: readonly LabelRule[]): Partial<Labels> {
     ...(group !== undefined && { group }),
     ...(traffic !== undefined && { traffic: TRAFFIC_NAMES.indexOf(traffic) }),
   };
+}
+
+/** The weights of groups by several rules: each weight is that of the first rule that sets it. */
+function groupsOf(rules: readonly LabelRule[]): Record<string, number> {
+  return Object.assign({}, ...[...rules].reverse().map(({ groups }) => groups));
 }
 
 /** An address without the prefix of IPv4 addresses in IPv6 form, as in the GIDs of RoCE. */
@@ -129,14 +147,9 @@ class RuledLabels {
   private openDevice(name: string, options: Parameters<Provider['openDevice']>[1]): number {
     const tenant = options?.tenant ?? '';
     const rules = this.rules.filter(({ match }) => fits(match.tenant, tenant));
-    const labels = labelsOf(rules.filter((rule) => !isOfConnections(rule)));
-    const { labels: own = {} } = options ?? {};
-    // Labels that are no object get the device's own error.
-    const isRuled = Object.keys(labels).length > 0 && typeof own === 'object' && own !== null;
-    const context = this.next.openDevice(
-      name,
-      isRuled ? { ...options, labels: { ...labels, ...own } } : options,
-    );
+    const ofContexts = rules.filter((rule) => !isOfConnections(rule));
+    const ruled = { labels: labelsOf(ofContexts), groups: groupsOf(ofContexts) };
+    const context = this.next.openDevice(name, withRuled(options, ruled));
     this.byContext.set(context, rules.filter(isOfConnections));
     return context;
   }
@@ -187,6 +200,20 @@ class RuledLabels {
     const mask = maskOf(labels) & ~ownMask;
     if (mask !== 0) this.next.modifyQp(handle, labels, mask);
   }
+}
+
+/** What the program gives itself takes precedence. What is no object gets the device's own error. */
+function withRuled(
+  options: OpenOptions | undefined,
+  ruled: Required<Pick<OpenOptions, 'labels' | 'groups'>>,
+): OpenOptions | undefined {
+  let result = options;
+  for (const key of ['labels', 'groups'] as const) {
+    const own: unknown = options?.[key] ?? {};
+    const isRuled = Object.keys(ruled[key]).length > 0 && options?.[key] !== null && typeof own === 'object';
+    if (isRuled) result = { ...result, [key]: { ...ruled[key], ...(own as object) } };
+  }
+  return result;
 }
 
 /** An interceptor that gives labels by rules. @param command the program's command line, joined by spaces */

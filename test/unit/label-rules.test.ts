@@ -6,6 +6,8 @@ import { type Connection, Context, type ContextOptions, connect, listen } from '
 import { createFabric } from '../../src/providers/sim/index.ts';
 import * as cm from '../../src/rdma-cm.ts';
 import { compose } from '../../src/shim/compose.ts';
+import type { Policy } from '../../src/shim/policy.ts';
+import { createShim } from '../../src/shim/shim.ts';
 import * as V from '../../src/verbs/index.ts';
 import { toRts } from '../support/to-rts.ts';
 
@@ -58,6 +60,47 @@ test('labels that the program sets take precedence', () => {
     'labels.weight must be a number',
   );
   expect(() => provider.openDevice('sim0', { labels: 7 as never })).toThrow('labels must be an object');
+});
+
+test('rules weigh the groups of tenants and programs; weights that the program sets take precedence', () => {
+  const log: unknown[] = [];
+  const policy: Policy = {
+    name: 'log',
+    needs: { wait: 'none' },
+    slots: 0,
+    onload: (_qp, _words, _start, count) => count,
+    feed: () => {},
+    onGroup: ({ tenant }, name, weight) => log.push([tenant, name, weight]),
+  };
+  const rules = labelRulesSchema.parse([
+    { match: { tenant: 'shop' }, groups: { kv: 3, scan: 2 } },
+    { match: { command: 'node *' }, groups: { kv: 5, all: 4 } },
+    { match: { command: 'other' }, groups: { wrong: 4 } },
+  ]);
+  const chain = [labelRules(rules, 'node x.mjs'), createShim(() => policy)];
+  const provider = compose(createFabric().provider, chain);
+  const one = new Context(provider, 'sim0', { tenant: 'shop', groups: { scan: 1.5 } });
+  one.setGroup('kv', 6);
+  new Context(provider, 'sim0', { tenant: 'backup' }).close();
+  expect(log).toEqual([
+    ['shop', 'kv', 3],
+    ['shop', 'all', 4],
+    ['shop', 'scan', 1.5],
+    ['shop', 'kv', 6],
+    ['backup', 'kv', 5],
+    ['backup', 'all', 4],
+    ['backup', 'kv', 1],
+    ['backup', 'all', 1],
+  ]);
+  expect(() => provider.openDevice('sim0', { groups: 7 as never })).toThrow('groups must be an object');
+});
+
+test.each([
+  [{ groups: { kv: 0 } }, 'must be a number from 1e-6 to 1e6'],
+  [{ groups: { '': 1 } }, 'must be a name of 1 to 64 printable characters'],
+  [{ match: { port: 7 }, groups: { kv: 2 } }, "'groups' belongs to the tenant, not to its connections"],
+])('rule %o is refused', (rule, message) => {
+  expect(labelRulesSchema.safeParse([rule]).error?.message).toContain(message);
 });
 
 /** Both queue pairs of a connection between two hosts, by the connection helper. */
