@@ -4,24 +4,16 @@
  */
 import { z } from 'zod';
 import { fits } from './daemon/rules.ts';
+import { groupWeights, weight } from './daemon/weights.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { IBV_QP_AV } from './verbs/constants.ts';
 import { gidToBytes, gidToString } from './verbs/gid.ts';
-import { isGroupName, MAX_GROUPS } from './verbs/groups.ts';
-import { isGroup, isWeight, LABEL_BITS, type Labels, type QpLabels, TRAFFIC_NAMES } from './verbs/labels.ts';
+import { isGroup, LABEL_BITS, type Labels, type QpLabels, TRAFFIC_NAMES } from './verbs/labels.ts';
 import type { PeerName, Provider } from './verbs/provider.ts';
 import { maskOf } from './verbs/qp-state.ts';
 import type { OpenOptions, QpAttr, QpInitAttr } from './verbs/types.ts';
 
-const weight = z.custom<number>(isWeight, { error: 'must be a number from 1e-6 to 1e6' });
 const text = z.string().min(1);
-
-/** Weights of a tenant's groups, by name. */
-export const groupWeights = z
-  .record(z.custom<string>(isGroupName, { error: 'must be a name of 1 to 64 printable characters' }), weight)
-  .refine((groups) => Object.keys(groups).length <= MAX_GROUPS, {
-    error: `must have at most ${MAX_GROUPS} groups`,
-  });
 
 const ruleSchema = z
   .strictObject({

@@ -41,6 +41,8 @@ export interface DeviceCoordinator {
   notify?(): void;
   /** The members as a ruler sees them. A coordinator elsewhere does not show them. */
   membersOf?(ruler: Ruler): MembersView;
+  /** Tells a coordinator elsewhere that a member has set the weight of a group; null: has given it up. */
+  setGroup?(page: MemberPage, name: string, weight: number | null): void;
   /** Gives a member a line to the agent of this name, which runs next to a coordinator elsewhere. */
   line?(page: MemberPage, agent: string, events: AgentLineEvents): void;
   /** Notifies a member of changed grants with the next announcement. */

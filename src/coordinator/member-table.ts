@@ -123,6 +123,8 @@ export interface MemberPage {
   columns(ruler: Columned): MemberColumns;
   /** Labels that a coordinator elsewhere gives to the member. */
   readonly labels?: Partial<Labels>;
+  /** Weights of groups of the member's tenant that a coordinator elsewhere gives to it. */
+  readonly groups?: ReadonlyMap<string, number>;
   /** Whether a coordinator elsewhere has stopped to change the grants that are its signs of life (Column.orphaned). */
   readonly isStalled?: boolean;
   /**

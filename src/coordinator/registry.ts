@@ -27,6 +27,7 @@ import {
 import type { Ruler } from './ruler.ts';
 
 const NO_LABELS: Partial<Labels> = {};
+const NO_GROUPS: ReadonlyMap<string, number> = new Map();
 
 /** A member's page at the coordinator of its device. */
 interface Member {
@@ -170,6 +171,15 @@ export class CoordinatorRegistry implements CoordinatorPort {
   /** Labels that the coordinator gives to a context, and that precede the program's. */
   labelsOf(context: ContextView): Partial<Labels> {
     return this.page(context).labels ?? NO_LABELS;
+  }
+
+  /** Weights of groups that the coordinator gives to a context. */
+  groupsOf(context: ContextView): ReadonlyMap<string, number> {
+    return this.page(context).groups ?? NO_GROUPS;
+  }
+
+  setGroup(context: ContextView, name: string, weight: number | null): void {
+    this.coordinatorFor(context.device).setGroup?.(this.page(context), name, weight);
   }
 
   /** Copies the usage of a device's members into their pages. */

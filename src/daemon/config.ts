@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { ConfigError } from '../verbs/errors.ts';
-import { isGroup, isWeight, TRAFFIC_NAMES } from '../verbs/labels.ts';
+import { isGroup, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { DEFAULT_LIMITS } from './admission.ts';
 import { MAX_CPUS } from './busy-cpu.ts';
 import { fleetSchema } from './fleet/config.ts';
+import { groupWeights, weight } from './weights.ts';
 
 const above0 = z.number().positive();
-const weight = z.custom<number>(isWeight, { error: 'must be a number from 1e-6 to 1e6' });
 const count = z.number().int().positive().max(65536);
 const id = z.number().int().min(0).max(0xffffffff);
 
@@ -28,6 +28,7 @@ const rule = z.strictObject({
   qpWeight: weight.optional(),
   group: z.custom<string>(isGroup, { error: 'must be a name of at most 64 printable characters' }).optional(),
   traffic: z.enum(TRAFFIC_NAMES).optional(),
+  groups: groupWeights.optional(),
   gbps: above0.max(1e6).optional(),
   maxQps: z.number().int().positive().optional(),
   maxRequestsPerS: above0.optional(),

@@ -2,6 +2,7 @@
 import type { Coordinator } from '../coordinator/coordinator.ts';
 import type { MemberPage } from '../coordinator/member-table.ts';
 import type { Ruler } from '../coordinator/ruler.ts';
+import type { TenantGroups } from './groups.ts';
 import type { Pages } from './pages.ts';
 import type { Identity } from './rules.ts';
 import type { SeatTable } from './seat-table.ts';
@@ -18,6 +19,8 @@ export interface Seat extends ShownSeat {
   /** The tenant that the program named; '' if it named none. */
   readonly declaredTenant: string;
   readonly page: MemberPage;
+  /** Groups that the program has created, with the weights that it last set. */
+  readonly groups: Map<string, number>;
   /** Whether the client has received the labels of the context, so that it must hear of changes. */
   hasLabels: boolean;
 }
@@ -27,6 +30,7 @@ export interface Tenant {
   readonly name: string;
   readonly seats: Set<Seat>;
   readonly total: Total;
+  readonly groups: TenantGroups;
   /** As the rules or an operator have set them. */
   settings: TenantSettings;
 }

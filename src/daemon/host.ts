@@ -14,13 +14,14 @@ import type { Description, Ruler } from '../coordinator/ruler.ts';
 import { NoDeviceError } from '../verbs/errors.ts';
 import type { NicFacts } from '../verbs/nic.ts';
 import type { Client, Device, Ruling, Seat, Tenant } from './devices.ts';
+import { GroupNews, TenantGroups } from './groups.ts';
 import { type ProcessState, SILENT_NS } from './liveness.ts';
 import { type PageShape, pageShapeOf, rowAt, SEATS_PER_CLIENT } from './pages.ts';
 import type { GivenLabels, TenantRow } from './protocol.ts';
 import type { Identity } from './rules.ts';
 import { SeatTable } from './seat-table.ts';
 import { NOTHING_SAID, rowOf, updateTotal } from './tenant-rows.ts';
-import { declare, givenLabels, type Setting, settingsOf, UNSET } from './tenant-settings.ts';
+import { declare, givenLabels, mergedSetting, type Setting, settingsOf, UNSET } from './tenant-settings.ts';
 import { type Total, Totals } from './totals.ts';
 
 /**
@@ -60,6 +61,7 @@ export class Host {
   private toNotify: Client[] = [];
   /** Seats whose labels have changed since their clients last received them. */
   private readonly relabelled = new Set<Seat>();
+  readonly groups = new GroupNews();
   private readonly totals = new Totals();
   /** Clients whose counters the next pass reads. */
   private readonly dirtyClients = new Set<Client>();
@@ -115,6 +117,7 @@ export class Host {
       page,
       clientCounters: counters,
       counted,
+      groups: new Map(),
       hasLabels: false,
     };
     device.seats[page.row] = seat;
@@ -123,6 +126,7 @@ export class Host {
     device.changedTenants.add(tenant);
     device.isDirty = true;
     this.dirtyClients.add(client);
+    this.groups.joined(seat);
     return null;
   }
 
@@ -138,10 +142,12 @@ export class Host {
   reidentify(client: Client, identity: Identity, nowNs: number): boolean {
     client.identity = identity;
     let hasAllSeats = true;
-    for (const { seatNumber, device, declaredTenant, hasLabels } of [...client.seats.values()]) {
+    for (const { seatNumber, device, declaredTenant, hasLabels, groups } of [...client.seats.values()]) {
+      const groupsBefore = new Map(groups);
       this.leave(client, seatNumber, nowNs);
       if (this.join(client, seatNumber, device.name, nowNs, declaredTenant) !== null) hasAllSeats = false;
       const seat = client.seats.get(seatNumber);
+      if (seat !== undefined) this.groups.moved(seat, groupsBefore);
       if (seat === undefined || !hasLabels) continue;
       seat.hasLabels = true;
       this.relabelled.add(seat);
@@ -160,6 +166,7 @@ export class Host {
     updateTotal(seat);
     client.seats.delete(seatNumber);
     tenant.seats.delete(seat);
+    this.groups.left(seat);
     this.relabelled.delete(seat);
     this.options.left?.(device.name, page.row);
     device.seats[page.row] = undefined;
@@ -219,7 +226,7 @@ export class Host {
     const known = device.tenants.get(name);
     if (known !== undefined) return known;
     const total = this.totals.enter(device.name, name);
-    const tenant = { name, seats: new Set<Seat>(), total, settings: UNSET };
+    const tenant = { name, seats: new Set<Seat>(), total, settings: UNSET, groups: new TenantGroups() };
     device.tenants.set(name, tenant);
     return tenant;
   }
@@ -236,6 +243,7 @@ export class Host {
     if (JSON.stringify(givenLabels(tenant.settings)) !== known) {
       for (const seat of tenant.seats) this.relabelled.add(seat);
     }
+    this.groups.fix(tenant, tenant.settings.groups);
     // While nothing is limited, passes need not read statistics.
     if (tenant.settings.maxQps + tenant.settings.maxRequestsPerS === 0) device.limitedTenants.delete(tenant);
     else device.limitedTenants.add(tenant);
@@ -244,7 +252,7 @@ export class Host {
 
   /** @returns whether the tenant is present; the setting also applies to a tenant that comes later */
   set(tenant: string, setting: Setting): boolean {
-    const merged = { ...this.settings.get(tenant), ...setting };
+    const merged = mergedSetting(this.settings.get(tenant), setting);
     // Reinserted at the end, so that the oldest settings are evicted first.
     this.settings.delete(tenant);
     this.settings.set(tenant, merged);
@@ -443,8 +451,9 @@ export class Host {
     return givenLabels(seat.tenant.settings);
   }
 
-  /** Whether there are members whose silence would change grants. */
+  /** Whether there are members whose silence would change grants, or something waits to be sent. */
   get needsTicks(): boolean {
+    if (this.groups.isPending) return true;
     for (const { seatTable, limitedTenants } of this.devices.values()) {
       if (seatTable.activeCount > 0 || limitedTenants.size > 0) return true;
     }

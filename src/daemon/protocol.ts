@@ -7,10 +7,11 @@
 import { z } from 'zod';
 import { MAX_MESSAGE_WORDS } from '../coordinator/agent.ts';
 import { HandshakeError } from '../verbs/errors.ts';
+import { isGroupName } from '../verbs/groups.ts';
 import { isGroup, TRAFFIC_NAMES } from '../verbs/labels.ts';
 
 /** Incremented for changes that an older peer would misread. */
-export const VERSION = 2;
+export const VERSION = 3;
 /** The size limit for every message. */
 export const MAX_FRAME_BYTES = 64 * 1024;
 /**
@@ -26,6 +27,8 @@ const name = z.string().max(128);
 const weight = z.number().min(1e-6).max(1e6);
 const group = z.string().refine(isGroup);
 const traffic = z.enum(TRAFFIC_NAMES);
+/** Weights of groups, by name. */
+const groups = z.record(z.string().refine(isGroupName), weight.nullable());
 const gbps = z.number().positive().max(1e6);
 const slot = z.number().int().min(0).max(65535);
 /** Words between contexts and agents: 64-bit floating-point numbers, little endian. */
@@ -51,6 +54,8 @@ export const toDaemon = z.discriminatedUnion('type', [
   /** A context has opened a device. `slot` is a free seat in the client's pages, chosen by the client. */
   z.strictObject({ type: z.literal('join'), slot, device: name.min(1), tenant: name.default('') }),
   z.strictObject({ type: z.literal('leave'), slot }),
+  /** The program of the context in a seat has set weights of groups; null: it has given up the group. */
+  z.strictObject({ type: z.literal('group'), slot, groups }),
   /** A counter that affects others has changed. */
   z.strictObject({ type: z.literal('ring') }),
   /** The context in a seat sends words to an agent of its device. */
@@ -64,6 +69,8 @@ export const toDaemon = z.discriminatedUnion('type', [
     qpWeight: weight.nullable().optional(),
     group: group.nullable().optional(),
     traffic: traffic.nullable().optional(),
+    /** Weights of groups. Null: as the programs set them. */
+    groups: groups.optional(),
     /** Null restores a share by weight. */
     gbps: gbps.nullable().optional(),
     /** Null removes the limit, whatever the rules contain. */
@@ -83,6 +90,9 @@ const tenantRow = z
     qpWeight: z.number().nullable(),
     group: z.string().nullable(),
     traffic: traffic.nullable(),
+    /** Weights of its groups: of the first by name, and the number of the others. Absent: it has none. */
+    groups: z.record(z.string(), z.number()).optional(),
+    moreGroups: z.number().optional(),
     contexts: z.number(),
     processes: z.number(),
     qps: z.number(),
@@ -110,7 +120,7 @@ const tenantRow = z
     qNumAllow: z.number(),
     referenceShare: z.number(),
   })
-  .catchall(z.union([z.number(), z.string(), z.boolean()]).nullable());
+  .catchall(z.union([z.number(), z.string(), z.boolean(), z.record(z.string(), z.number())]).nullable());
 
 /** Labels that the daemon gives to a context; those that are absent are the program's own. */
 const labels = z.object({
@@ -118,6 +128,16 @@ const labels = z.object({
   qpWeight: weight.optional(),
   group: group.optional(),
   traffic: traffic.optional(),
+});
+
+/**
+ * Weights of groups of a tenant; null: none is in force. The rules or an operator have fixed those named in `fixed`. With
+ * `isAll`, groups that are absent have none.
+ */
+const givenGroups = z.object({
+  groups: z.record(z.string(), weight.nullable()),
+  fixed: z.array(z.string()).readonly().default([]),
+  isAll: z.boolean().optional(),
 });
 
 const columnNames = z.array(z.string()).readonly();
@@ -149,6 +169,8 @@ export const toClient = z.discriminatedUnion('type', [
   z.object({ type: z.literal('joined'), slot, tenant: z.string(), labels: labels.default({}) }),
   /** The labels of the context in a seat have changed. */
   z.object({ type: z.literal('labels'), slot, labels }),
+  /** Weights of groups of the tenant of the context in a seat have changed. */
+  givenGroups.extend({ type: z.literal('groups'), slot }),
   z.object({ type: z.literal('refused'), slot: slot.optional(), reason: z.string() }),
   /** The agents no longer know the context in a seat, because the rules have changed. */
   z.object({ type: z.literal('line'), slot }),
@@ -175,6 +197,7 @@ export type ToDaemon = z.infer<typeof toDaemon>;
 export type Hello = z.infer<typeof hello>;
 export type ToClient = z.infer<typeof toClient>;
 export type GivenLabels = z.infer<typeof labels>;
+export type GivenGroups = z.infer<typeof givenGroups>;
 export type TenantRow = z.infer<typeof tenantRow>;
 
 /** Encodes words for a message. */

@@ -47,6 +47,8 @@ export interface Rule {
   readonly qpWeight?: number;
   readonly group?: string;
   readonly traffic?: TrafficName;
+  /** Weights of the tenant's groups, by name. */
+  readonly groups?: Readonly<Record<string, number>>;
   /** A fixed rate instead of a share by weight. */
   readonly gbps?: number;
   /** Limits on queue pairs, and on requests per second. */
@@ -60,6 +62,8 @@ export interface Identity {
   readonly weight: number;
   readonly gbps: number | null;
   readonly labels: TenantLabels;
+  /** Weights of the tenant's groups, by name. Absent: none. */
+  readonly groups?: Readonly<Record<string, number>>;
   readonly maxQps: number;
   readonly maxRequestsPerS: number;
   /** Whether contexts that the program opened for tenants of its choice belong to these tenants. */
@@ -148,6 +152,7 @@ export function identify(peer: ClientFacts, rules: readonly Rule[], trusts: bool
       group: rule?.group ?? null,
       traffic: rule?.traffic ?? (trusts ? (peer.traffic ?? null) : null),
     },
+    ...(rule?.groups !== undefined && { groups: rule.groups }),
     maxQps: rule?.maxQps ?? NO_LIMIT,
     maxRequestsPerS: rule?.maxRequestsPerS ?? NO_LIMIT,
     hasTenants: trusts && rule?.tenant === undefined,

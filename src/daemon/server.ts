@@ -255,6 +255,10 @@ export class Server {
         else this.options.host.leave(peer.client, message.slot, this.options.nowNs());
         this.passScheduler.request();
         break;
+      case 'group':
+        if (peer.client === null) throw new HandshakeError(`'group' as a tool`);
+        this.setGroups(peer.client, message);
+        break;
       case 'ring':
         if (peer.client === null) throw new HandshakeError(`'ring' as a tool`);
         this.options.host.markDirty(peer.client);
@@ -298,6 +302,14 @@ export class Server {
     this.options.agents?.tell(client, slot, agent, decodeWords(words), (told) => {
       this.send(peer, { type: 'told', slot, agent, words: encodeWords(told) });
     });
+  }
+
+  /** What comes for a seat that the rules have taken away has no effect. */
+  private setGroups(client: Client, { slot, groups }: ToDaemon & { type: 'group' }): void {
+    const seat = client.seats.get(slot);
+    if (seat === undefined) return;
+    this.options.host.groups.setBy(seat, groups);
+    this.passScheduler.request();
   }
 
   private list(peer: Peer): void {
@@ -355,6 +367,10 @@ export class Server {
       const peer = this.byClient.get(client);
       if (peer !== undefined)
         this.send(peer, { type: 'labels', slot, labels: host.giveLabels(client, slot) });
+    }
+    for (const { client, seatNumber: slot, ...given } of host.groups.take(this.options.nowNs())) {
+      const peer = this.byClient.get(client as Client);
+      if (peer !== undefined) this.send(peer, { type: 'groups', slot, ...given });
     }
     for (const client of host.takeClientsToNotify()) this.byClient.get(client)?.wake?.signal();
     for (const peer of [...this.awaitingPass]) {

@@ -1,10 +1,15 @@
 /** The tenants of a device, as people see them. */
 import * as M from '../coordinator/member-table.ts';
+import type { TenantGroups } from './groups.ts';
+import type { TenantRow } from './protocol.ts';
 import type { TenantSettings } from './tenant-settings.ts';
 import { addSent, type Counted, type Total } from './totals.ts';
 
 /** More than any page can truthfully report. */
 const MAX_SHOWN = 2 ** 53;
+
+/** Bounds the size of a row. */
+const MAX_SHOWN_GROUPS = 8;
 
 /** What is shown of a context of a client. */
 export interface ShownSeat {
@@ -32,6 +37,16 @@ interface ShownTenant {
   readonly seats: ReadonlySet<ShownSeat>;
   readonly total: Total;
   readonly settings: TenantSettings;
+  readonly groups: Pick<TenantGroups, 'names' | 'weightOf'>;
+}
+
+/** The weights of the first groups by name, because a tenant may have a thousand. */
+function groupsOf(groups: ShownTenant['groups']): Partial<TenantRow> {
+  const { names } = groups;
+  if (names.length === 0) return {};
+  const shown = names.slice(0, MAX_SHOWN_GROUPS).map((name) => [name, groups.weightOf(name)]);
+  const more = names.length - shown.length;
+  return { groups: Object.fromEntries(shown), ...(more > 0 && { moreGroups: more }) };
 }
 
 /** Adds what a seat has sent since the last call to its tenant's total. */
@@ -42,7 +57,7 @@ export function updateTotal({ tenant, clientCounters, counted }: ShownSeat): voi
 const clamped = (value: number) => (value > 0 ? Math.min(value, MAX_SHOWN) : 0);
 
 /** A tenant as `isoverbs tenants` shows it, without what rulers say of it. */
-export function rowOf(device: string, { name, seats, total, settings }: ShownTenant) {
+export function rowOf(device: string, { name, seats, total, settings, groups }: ShownTenant) {
   let [qps, heldRequests, latencyNs] = [0, 0, 0];
   const pids = new Set<number>();
   for (const seat of seats) {
@@ -59,6 +74,7 @@ export function rowOf(device: string, { name, seats, total, settings }: ShownTen
     weight: settings.weight,
     gbps: settings.gbps,
     ...settings.labels,
+    ...groupsOf(groups),
     contexts: seats.size,
     processes: pids.size,
     qps,

@@ -11,6 +11,8 @@ export interface TenantSettings {
   /** Null: a share by weight. */
   readonly gbps: number | null;
   readonly labels: TenantLabels;
+  /** Weights of groups, by name. */
+  readonly groups: Readonly<Record<string, number>>;
   /** 0: no limit. */
   readonly maxQps: number;
   readonly maxRequestsPerS: number;
@@ -21,6 +23,7 @@ export const UNSET: TenantSettings = {
   weight: 1,
   gbps: null,
   labels: NO_LABELS,
+  groups: {},
   maxQps: 0,
   maxRequestsPerS: 0,
 };
@@ -28,6 +31,8 @@ export const UNSET: TenantSettings = {
 /** What an operator has set for a tenant; it takes precedence over the rules. */
 export interface Setting extends Partial<TenantLabels> {
   weight?: number;
+  /** Null: as the programs set them. */
+  groups?: Readonly<Record<string, number | null>>;
   gbps?: number | null;
   maxQps?: number | null;
   maxRequestsPerS?: number | null;
@@ -40,7 +45,32 @@ export function settingsOf(all: readonly Identity[], setting: Setting): TenantSe
   const { maxQps = strictest(all.map((one) => one.maxQps)) } = setting;
   const { maxRequestsPerS = strictest(all.map((one) => one.maxRequestsPerS)) } = setting;
   const labels = { ...labelsOf(all), ...setLabels(setting) };
-  return { weight, gbps, labels, maxQps: maxQps ?? 0, maxRequestsPerS: maxRequestsPerS ?? 0 };
+  const groups = groupsOf(all, setting.groups ?? {});
+  return { weight, gbps, labels, groups, maxQps: maxQps ?? 0, maxRequestsPerS: maxRequestsPerS ?? 0 };
+}
+
+/** What an operator has set, with changes. */
+export function mergedSetting(before: Setting = {}, change: Setting): Setting {
+  if (before.groups === undefined && change.groups === undefined) return { ...before, ...change };
+  return { ...before, ...change, groups: { ...before.groups, ...change.groups } };
+}
+
+/** The weights of groups: the operator's, and otherwise the largest by the rules of the tenant's clients. */
+function groupsOf(
+  all: readonly Identity[],
+  set: Readonly<Record<string, number | null>>,
+): Readonly<Record<string, number>> {
+  const weights = new Map<string, number>();
+  for (const { groups = {} } of all) {
+    for (const [name, weight] of Object.entries(groups)) {
+      weights.set(name, Math.max(weight, weights.get(name) ?? 0));
+    }
+  }
+  for (const [name, weight] of Object.entries(set)) {
+    if (weight === null) weights.delete(name);
+    else weights.set(name, weight);
+  }
+  return Object.fromEntries(weights);
 }
 
 /** Writes a tenant's settings into the columns of one of its members. */

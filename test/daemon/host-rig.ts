@@ -8,6 +8,7 @@ import {
 import { Client } from '../../src/daemon/devices.ts';
 import { Host, type HostOptions } from '../../src/daemon/host.ts';
 import { type PageShape, rowAt } from '../../src/daemon/pages.ts';
+import type { GivenGroups } from '../../src/daemon/protocol.ts';
 import { type Identity, NO_LABELS } from '../../src/daemon/rules.ts';
 import { RULINGS, SHAPE } from '../support/columns.ts';
 
@@ -65,6 +66,22 @@ export class Process implements DaemonLink {
 
   poll(): void {}
 
+  groupsSet(): void {
+    for (const [seatNumber, { unsentGroups, ownGroups }] of this.members) {
+      const seat = this.client.seats.get(seatNumber);
+      const names = [...unsentGroups];
+      unsentGroups.clear();
+      const groups = Object.fromEntries(names.map((name) => [name, ownGroups.get(name) ?? null]));
+      if (seat !== undefined) this.host.groups.setBy(seat, groups);
+    }
+  }
+
+  /** Weights of groups of the tenant of this seat have changed. */
+  regroup(seatNumber: number, given: GivenGroups): void {
+    this.members.get(seatNumber)?.setGroups(given);
+    this.notify();
+  }
+
   lineAdded(): void {}
   tell(): boolean {
     return true;
@@ -89,6 +106,12 @@ export class Process implements DaemonLink {
   relabel(seatNumber: number): void {
     this.members.get(seatNumber)?.setLabels(this.host.giveLabels(this.client, seatNumber));
     this.notify();
+  }
+
+  /** The daemon has gone. */
+  end(): void {
+    for (const member of this.members.values()) member.detach();
+    this.members.clear();
   }
 
   notify(): void {

@@ -310,6 +310,7 @@ test('without a daemon members have the standalone rate; when it goes they keep 
     signal() {},
     poll() {},
     lacksRuler() {},
+    groupsSet() {},
     lineAdded() {},
     tell: () => true,
   };

@@ -97,7 +97,7 @@ test('rules weigh the groups of tenants and programs; weights that the program s
 
 test.each([
   [{ groups: { kv: 0 } }, 'must be a number from 1e-6 to 1e6'],
-  [{ groups: { '': 1 } }, 'must be a name of 1 to 64 printable characters'],
+  [{ groups: { '': 1 } }, 'must have names of 1 to 64 printable characters'],
   [{ match: { port: 7 }, groups: { kv: 2 } }, "'groups' belongs to the tenant, not to its connections"],
 ])('rule %o is refused', (rule, message) => {
   expect(labelRulesSchema.safeParse([rule]).error?.message).toContain(message);

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { defaultSocket, request, requestTenants } from '../../daemon/client/tool-request.ts';
 import type { TenantRow, ToDaemon } from '../../daemon/protocol.ts';
 import { ConfigError } from '../../verbs/errors.ts';
+import { isGroupName } from '../../verbs/groups.ts';
 import { isGroup, isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
 import { tableText } from '../output/table.ts';
@@ -24,12 +25,15 @@ const HEAD = [
   'why',
 ];
 
-/** The labels that the daemon gives to a tenant's contexts, besides its weight. */
-function labelsOf({ traffic, group, qpWeight }: TenantRow): string {
+/** The labels that the daemon gives to a tenant's contexts, besides its weight, and the weights of its groups. */
+function labelsOf({ traffic, group, qpWeight, groups = {}, moreGroups = 0 }: TenantRow): string {
+  const weights = Object.entries(groups).map(([name, weight]) => `${shownName(name)} ${weight}`);
+  if (moreGroups > 0) weights.push(`${moreGroups} more`);
   const labels = [
     traffic ?? '',
     group === null ? '' : `group ${shownName(group)}`,
     qpWeight === null ? '' : `queue pairs ${qpWeight}`,
+    weights.length === 0 ? '' : `groups ${weights.join(' ')}`,
   ];
   return labels.filter((one) => one !== '').join(', ') || '-';
 }
@@ -85,11 +89,26 @@ const SETTINGS: Readonly<Record<string, readonly [read: ValueReader, reset?: str
 };
 
 /**
- * Parses settings such as `weight=3`, `traffic=latency`, `gbps=10`, `gbps=share`, `maxQps=4` and `maxQps=none`.
+ * Parses settings such as `weight=3`, `traffic=latency`, `groups.kv=3`, `gbps=10`, `gbps=share`, `maxQps=4` and `maxQps=none`.
  * @throws ConfigError
  */
 function settings(words: readonly string[]): Setting {
-  return Object.fromEntries(words.map(settingOf));
+  const groups: Record<string, number | null> = {};
+  const others = words.flatMap((word) => {
+    const { name, weight } = groupSettingOf(word) ?? {};
+    if (name === undefined || weight === undefined) return [settingOf(word)];
+    groups[name] = weight;
+    return [];
+  });
+  return { ...Object.fromEntries(others), ...(others.length < words.length && { groups }) };
+}
+
+/** Parses `groups.NAME=WEIGHT` or `groups.NAME=own`; null: it is another setting, or wrong. The name may contain `=`. */
+function groupSettingOf(word: string): { name: string; weight: number | null } | null {
+  const [, name, text] = /^groups\.(.+)=([^=]*)$/.exec(word) ?? [];
+  if (!isGroupName(name)) return null;
+  const weight = text === 'own' ? null : numberIf(isWeight)(text);
+  return typeof weight === 'string' || weight === undefined ? null : { name, weight };
 }
 
 function settingOf(word: string): [key: string, value: number | string | null] {
@@ -102,8 +121,8 @@ function settingOf(word: string): [key: string, value: number | string | null] {
     if (value !== undefined) return [key, value];
   }
   throw new ConfigError(
-    `invalid setting '${word}'; use weight=NUMBER or qpWeight=NUMBER (from 1e-6 to 1e6), group=NAME, ` +
-      `traffic=${TRAFFIC_NAMES.join('|')}, or =own for the programs' own label; gbps=NUMBER or gbps=share (a share by ` +
+    `invalid setting '${word}'; use weight=NUMBER, qpWeight=NUMBER or groups.NAME=NUMBER (from 1e-6 to 1e6), ` +
+      `group=NAME, traffic=${TRAFFIC_NAMES.join('|')}, or =own for the programs' own; gbps=NUMBER or gbps=share (a share by ` +
       'weight); maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none for no limit',
   );
 }
@@ -151,18 +170,20 @@ export function addSet(command: Command): void {
     .argument('<tenant>', 'the name that `isoverbs tenants` shows')
     .argument(
       '<setting...>',
-      "weight=NUMBER; the labels qpWeight=NUMBER, group=NAME or traffic=KIND, or =own for the programs' own; gbps=NUMBER, " +
-        'or gbps=share for a share by weight; maxQps=NUMBER or maxRequestsPerS=NUMBER, or =none',
+      'weight=NUMBER; the labels qpWeight=NUMBER, group=NAME or traffic=KIND, or the weight of a group, ' +
+        "groups.NAME=NUMBER, or =own for the programs' own; gbps=NUMBER, or gbps=share for a share by weight; " +
+        'maxQps=NUMBER or maxRequestsPerS=NUMBER, or =none',
     )
     .option('--socket <path>', 'the socket of the daemon')
     .action(set);
   describe(sub, {
     about:
-      'Gives a tenant another weight, other labels, a fixed rate, or limits on its queue pairs and on the requests it ' +
+      'Gives a tenant another weight, other labels, other weights of its groups, a fixed rate, or limits on its queue pairs and on the requests it ' +
       'may send per second, on each device, until the daemon ends.',
     examples: [
       ['isoverbs set storage weight=3', 'three shares of the link'],
       ['isoverbs set storage traffic=latency group=kv', 'labels for all contexts of the tenant'],
+      ['isoverbs set storage groups.kv=3 groups.scan=1', 'weights of two groups of the tenant'],
       ['isoverbs set storage gbps=10', 'a fixed rate instead of a share'],
       ['isoverbs set storage maxRequestsPerS=1000 maxQps=none', 'set one limit, remove the other'],
     ],

@@ -36,6 +36,9 @@ const RETRY_MS = 50;
 const MAX_RETRY_MS = 1000;
 /** A daemon of another version, or one that refuses, is unlikely to change soon. */
 const REFUSED_RETRY_MS = 5000;
+/** Groups in a message to the daemon, so that the longest names fit, and the most messages in BEAT_MS. */
+const GROUPS_PER_MESSAGE = 16;
+const GROUP_MESSAGES_PER_BEAT = 8;
 
 export class DaemonClient implements DaemonLink {
   private readonly options: ClientOptions;
@@ -63,6 +66,7 @@ export class DaemonClient implements DaemonLink {
   private isPolling = false;
   /** Events of lines that wait for the end of a poll. */
   private readonly deferred: (() => void)[] = [];
+  private hasUnsentGroups = false;
   private readonly tells = new Budget(TELLS, performance.now() * 1e6);
 
   constructor(options: ClientOptions) {
@@ -154,6 +158,29 @@ export class DaemonClient implements DaemonLink {
     return true;
   }
 
+  groupsSet(): void {
+    this.hasUnsentGroups = true;
+  }
+
+  /** Tells the daemon what programs have set, a few messages at a time, because it disconnects a client that sends too many. */
+  private sendGroups(): void {
+    const { connection } = this;
+    if (connection === null || !this.hasUnsentGroups) return;
+    let room = GROUP_MESSAGES_PER_BEAT;
+    for (const member of this.members) {
+      const { seatNumber: slot, unsentGroups, ownGroups } = member;
+      if (slot < 0 || this.pendingJoins[slot] !== 0) continue;
+      for (; unsentGroups.size > 0; room--) {
+        if (room === 0) return;
+        const names = [...unsentGroups].slice(0, GROUPS_PER_MESSAGE);
+        const groups = Object.fromEntries(names.map((name) => [name, ownGroups.get(name) ?? null]));
+        connection.send({ type: 'group', slot, groups });
+        for (const name of names) unsentGroups.delete(name);
+      }
+    }
+    this.hasUnsentGroups = false;
+  }
+
   private told({ slot, agent, words }: Answer & { type: 'told' }): void {
     if (this.pendingJoins[slot] !== 0) return;
     const member = this.bySeat[slot];
@@ -217,6 +244,7 @@ export class DaemonClient implements DaemonLink {
     if (nowMs < this.pollDueMs || this.isPolling) return;
     this.pollDueMs = nowMs + POLL_MS;
     for (const member of this.members) member.checkLife(nowMs);
+    this.sendGroups();
     this.isPolling = true;
     try {
       if (this.connection !== null) this.connection.poll();
@@ -299,6 +327,7 @@ export class DaemonClient implements DaemonLink {
   private received(message: Answer): void {
     if (message.type === 'joined' || message.type === 'refused') this.joinAnswered(message);
     else if (message.type === 'labels') this.relabel(message.slot, message.labels);
+    else if (message.type === 'groups') this.regroup(message);
     else if (message.type === 'told') this.told(message);
     else if (message.type === 'line' && this.pendingJoins[message.slot] === 0) {
       this.raiseLines(this.bySeat[message.slot]);
@@ -309,6 +338,12 @@ export class DaemonClient implements DaemonLink {
   private relabel(seatNumber: number, labels: GivenLabels): void {
     if (this.pendingJoins[seatNumber] !== 0) return;
     this.bySeat[seatNumber]?.setLabels(labels);
+    this.notifyListeners();
+  }
+
+  private regroup({ slot, ...given }: Answer & { type: 'groups' }): void {
+    if (this.pendingJoins[slot] !== 0) return;
+    this.bySeat[slot]?.setGroups(given);
     this.notifyListeners();
   }
 
@@ -324,6 +359,7 @@ export class DaemonClient implements DaemonLink {
     if (message.type === 'joined') {
       member.attach(row, connection.welcome.layout);
       member.setLabels(message.labels);
+      this.announceGroups(member);
       for (const { onBeat } of this.listeners) onBeat();
       this.raiseLines(member);
       this.signal();
@@ -343,10 +379,20 @@ export class DaemonClient implements DaemonLink {
     for (const { onNews } of this.listeners) onNews();
   }
 
+  /** A daemon that has just given the member a seat knows nothing of its groups, and sends those that it does know. */
+  private announceGroups(member: RemoteMember): void {
+    member.setGroups({ groups: {}, fixed: [], isAll: true });
+    member.unsentGroups.clear();
+    for (const name of member.ownGroups.keys()) member.unsentGroups.add(name);
+    if (member.unsentGroups.size > 0) this.hasUnsentGroups = true;
+    this.sendGroups();
+  }
+
   /** Gives a sign of life, and passes on grants that changed in the meantime. */
   private beat(): void {
     for (const { counters } of this.members) counters[HEARTBEAT]++;
     if (this.connection !== null) for (const { onBeat } of this.listeners) onBeat();
+    this.sendGroups();
     const nowMs = performance.now();
     this.pollDueMs = nowMs + 2 * BEAT_MS;
     for (const member of this.members) member.checkLife(nowMs);

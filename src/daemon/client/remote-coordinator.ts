@@ -10,7 +10,7 @@ import type { MemberColumns } from '../../coordinator/ruler.ts';
 import { type Labels, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { TELLS } from '../budgets.ts';
 import { columnsIn, type Row, SEATS_PER_CLIENT } from '../pages.ts';
-import type { GivenLabels } from '../protocol.ts';
+import type { GivenGroups, GivenLabels } from '../protocol.ts';
 
 /** Clock readings cost as much as this many calls (a power of two). */
 const CALLS_PER_POLL = 8;
@@ -113,6 +113,12 @@ export class RemoteMember implements M.MemberPage {
   /** Labels by the daemon, which stay when it goes. */
   labels: Partial<Labels> = {};
   private hasNewLabels = false;
+  /** Weights of groups by the daemon, which stay when it goes, and the names of those that a program cannot change. */
+  groups: ReadonlyMap<string, number> = new Map();
+  private readonly fixedGroups = new Set<string>();
+  /** Groups that the program has created, and those of which the daemon does not know yet. */
+  readonly ownGroups = new Map<string, number>();
+  readonly unsentGroups = new Set<string>();
   isStalled = false;
   /** Its seat in the client's pages; -1 for none. */
   seatNumber = -1;
@@ -202,6 +208,35 @@ export class RemoteMember implements M.MemberPage {
     this.hasNewLabels = true;
   }
 
+  /** The daemon gives weights of groups; with `isAll`, those that are absent have none. */
+  setGroups({ groups, fixed, isAll = false }: GivenGroups): void {
+    const weights = new Map(isAll ? [] : this.groups);
+    if (isAll) this.fixedGroups.clear();
+    for (const [name, weight] of Object.entries(groups)) {
+      this.fixedGroups.delete(name);
+      if (weight === null) weights.delete(name);
+      // What the program has set meanwhile is newer.
+      else if (fixed.includes(name) || !this.unsentGroups.has(name)) weights.set(name, weight);
+    }
+    for (const name of fixed) this.fixedGroups.add(name);
+    this.groups = weights;
+    this.hasNewLabels = true;
+  }
+
+  /** The program has set the weight of a group; null: it has given up the group. */
+  setOwnGroup(name: string, weight: number | null): void {
+    if (weight === null) this.ownGroups.delete(name);
+    else this.ownGroups.set(name, weight);
+    this.unsentGroups.add(name);
+    if (this.fixedGroups.has(name) || !this.groups.has(name)) return;
+    // Without a daemon, other processes of the tenant may still have the group, but nothing would ever say so.
+    if (weight === null && this.seat !== null) return;
+    const weights = new Map(this.groups);
+    if (weight === null) weights.delete(name);
+    else weights.set(name, weight);
+    this.groups = weights;
+  }
+
   get hasChanged(): boolean {
     if (this.hasNewLabels) return true;
     for (const view of this.views.values()) if (view.hasChanged) return true;
@@ -230,6 +265,8 @@ export interface DaemonLink {
   lacksRuler(ruler: string, device: string): void;
   /** A member has a new line. */
   lineAdded(member: RemoteMember, line: RemoteLine): void;
+  /** The program has set weights of groups (RemoteMember.unsentGroups). */
+  groupsSet(): void;
   /** Tells the agent something, if the member has a seat in a daemon that runs the agent. */
   /** Returns false if the words are lost because there were too many messages. */
   tell(member: RemoteMember, agent: string, words: ArrayLike<number>): boolean;
@@ -266,6 +303,11 @@ export class RemoteCoordinator implements DeviceCoordinator {
     this.members[index] = undefined;
     member.lines.clear();
     this.link.memberLeft(member);
+  }
+
+  setGroup({ row }: M.MemberPage, name: string, weight: number | null): void {
+    this.members[row]?.setOwnGroup(name, weight);
+    this.link.groupsSet();
   }
 
   listen(onNews: () => void, onBeat: () => void): void {
