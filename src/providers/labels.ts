@@ -13,23 +13,33 @@ import {
   maskedLabels,
   type QpLabels,
   qpLabels,
+  sameLabels,
   withLabels,
 } from '../verbs/labels.ts';
 import { requireFields } from '../verbs/qp-state.ts';
+import type { OpenOptions, QpAttr, QpInfo, QpInitAttr } from '../verbs/types.ts';
 import type { Verbs } from '../verbs/verbs.ts';
 import { Groups } from './groups.ts';
 
 /** The verbs that carry labels, or tell which context an object belongs to. */
 type Carriers = 'openDevice' | 'closeDevice' | 'allocPd' | 'openXrcd' | 'createQp' | 'modifyQp' | 'queryQp';
 
+/** What a device may want to know of labels and groups. */
+export interface LabelHooks {
+  /** A queue pair was created with these labels, or they have changed. The queue pair may have been destroyed since. */
+  onLabels?(qp: number, context: number, labels: Labels): void;
+  /** The weight of a context's tenant has changed since the context was opened. */
+  onWeight?(context: number, weight: number): void;
+  /** The weight of a group of the context's tenant has changed; it is 1 while no context has created the group. */
+  onGroup?(context: number, name: string, weight: number): void;
+}
+
 /** A device without labels. */
-interface Device extends Pick<Verbs, Carriers> {
+interface Device extends Pick<Verbs, Carriers>, LabelHooks {
   /** @throws InvalidHandleError that names the verb */
   requireContext(context: number, verb: string): void;
   /** @throws InvalidHandleError that names modifyQp */
   requireQp(qp: number): void;
-  /** The weight of a group of the context's tenant has changed; it is 1 while no context has created the group. */
-  onGroup?(context: number, name: string, weight: number): void;
 }
 
 /** The verbs that only labels and groups have. */
@@ -79,6 +89,11 @@ class Owners {
     this.handles[index] = handle;
     this.contexts[index] = context;
   }
+
+  /** The objects of a context, and some of closed ones. */
+  *of(context: number): Generator<number> {
+    for (const [index, owner] of this.contexts.entries()) if (owner === context) yield this.handles[index];
+  }
 }
 
 function widened(column: Uint32Array, index: number): Uint32Array<ArrayBuffer> {
@@ -89,87 +104,124 @@ function widened(column: Uint32Array, index: number): Uint32Array<ArrayBuffer> {
 
 /** The verbs of a device with labels and groups. */
 export function labelVerbs(device: Device): Pick<Verbs, Carriers | Own> {
-  const contexts = new LabelTable<Labels>();
-  const qps = new LabelTable<QpLabels>();
-  const contextOfPd = new Owners();
-  const contextOfXrcd = new Owners();
-  const contextOfQp = new Owners();
-  const labelsOf = (context: number) => contexts.get(context) ?? DEFAULT_LABELS;
-  const groups = new Groups({
-    requireContext: device.requireContext,
-    isContextIn: (context, name) => labelsOf(context).group === name,
-    countQps: (context, name) =>
-      qps
-        .handles(({ group }) => group === name)
-        .filter((qp) => contextOfQp.get(qp) === context && isOpen(device, qp)).length,
-    onGroup: device.onGroup,
-  });
-  return {
-    ...groups.verbs(),
-    openDevice(name, options) {
-      const { labels: given, groups: created, ...rest } = options ?? {};
-      const labels = withLabels(
-        DEFAULT_LABELS,
-        contextLabels('openDevice', given === undefined ? {} : given),
-      );
-      const isPlain = given === undefined && created === undefined;
-      const context = groups.open(created, name, rest.tenant ?? '', () =>
-        device.openDevice(name, isPlain ? options : rest),
-      );
-      contexts.set(context, labels === DEFAULT_LABELS ? undefined : labels);
-      return context;
-    },
-    closeDevice(context) {
-      groups.close(context, () => device.closeDevice(context));
-    },
-    setLabels(context, change) {
-      device.requireContext(context, 'setLabels');
-      const labels = withLabels(labelsOf(context), contextLabels('setLabels', change));
-      contexts.set(context, labels);
-      return labels;
-    },
-    allocPd(context) {
-      const pd = device.allocPd(context);
-      contextOfPd.set(pd, context);
-      return pd;
-    },
-    openXrcd(context) {
-      const xrcd = device.openXrcd(context);
-      contextOfXrcd.set(xrcd, context);
-      return xrcd;
-    },
-    createQp(pd, attr) {
-      const isLabelled = typeof attr === 'object' && attr !== null && hasLabels(attr);
-      const own = isLabelled ? qpLabels('createQp', attr) : undefined;
-      const info = device.createQp(pd, isLabelled ? withoutLabels(attr) : attr);
-      contextOfQp.set(info.handle, contextOfPd.get(pd) || contextOfXrcd.get(attr.xrcd ?? 0));
-      qps.set(info.handle, own);
-      return info;
-    },
-    modifyQp(handle, attr, mask) {
-      if (
-        typeof mask !== 'number' ||
-        (mask & LABEL_BITS) === 0 ||
-        typeof attr !== 'object' ||
-        attr === null
-      ) {
-        device.modifyQp(handle, attr, mask);
-        return;
-      }
-      device.requireQp(handle);
-      requireFields(attr, mask & LABEL_BITS);
-      const change = maskedLabels(attr, mask);
-      const rest = mask & ~LABEL_BITS;
-      if (rest !== 0) device.modifyQp(handle, withoutLabels(attr), rest);
-      qps.set(handle, { ...qps.get(handle), ...change });
-    },
-    queryQp(handle) {
-      const { attr, init } = device.queryQp(handle);
-      const labels = withLabels(labelsOf(contextOfQp.get(handle)), qps.get(handle) ?? {});
-      const { qpWeight, group, traffic } = labels;
-      return { attr: { ...attr, qpWeight, group, traffic }, init };
-    },
-  };
+  return new LabelKeeper(device).verbs();
+}
+
+class LabelKeeper {
+  private readonly device: Device;
+  private readonly groups: Groups;
+  private readonly contexts = new LabelTable<Labels>();
+  private readonly qps = new LabelTable<QpLabels>();
+  private readonly contextOfPd = new Owners();
+  private readonly contextOfXrcd = new Owners();
+  private readonly contextOfQp = new Owners();
+
+  constructor(device: Device) {
+    this.device = device;
+    this.groups = new Groups({
+      requireContext: device.requireContext,
+      isContextIn: (context, name) => this.labelsOf(context).group === name,
+      countQps: (context, name) => this.countQps(context, name),
+      onGroup: device.onGroup,
+    });
+  }
+
+  verbs(): Pick<Verbs, Carriers | Own> {
+    const { device, contextOfPd, contextOfXrcd } = this;
+    return {
+      ...this.groups.verbs(),
+      openDevice: (name, options) => this.openDevice(name, options),
+      closeDevice: (context) => this.groups.close(context, () => device.closeDevice(context)),
+      setLabels: (context, change) => this.setLabels(context, change),
+      allocPd(context) {
+        const pd = device.allocPd(context);
+        contextOfPd.set(pd, context);
+        return pd;
+      },
+      openXrcd(context) {
+        const xrcd = device.openXrcd(context);
+        contextOfXrcd.set(xrcd, context);
+        return xrcd;
+      },
+      createQp: (pd, attr) => this.createQp(pd, attr),
+      modifyQp: (handle, attr, mask) => this.modifyQp(handle, attr, mask),
+      queryQp: (handle) => {
+        const { attr, init } = device.queryQp(handle);
+        const { qpWeight, group, traffic } = this.labelsOfQp(handle);
+        return { attr: { ...attr, qpWeight, group, traffic }, init };
+      },
+    };
+  }
+
+  private labelsOf(context: number): Labels {
+    return this.contexts.get(context) ?? DEFAULT_LABELS;
+  }
+
+  private labelsOfQp(qp: number): Labels {
+    return withLabels(this.labelsOf(this.contextOfQp.get(qp)), this.qps.get(qp) ?? {});
+  }
+
+  private openDevice(name: string, options?: OpenOptions): number {
+    const { labels: given, groups, ...rest } = options ?? {};
+    const labels = withLabels(DEFAULT_LABELS, contextLabels('openDevice', given === undefined ? {} : given));
+    const isPlain = given === undefined && groups === undefined;
+    const context = this.groups.open(groups, name, rest.tenant ?? '', () =>
+      this.device.openDevice(name, isPlain ? options : rest),
+    );
+    this.contexts.set(context, labels === DEFAULT_LABELS ? undefined : labels);
+    return context;
+  }
+
+  private setLabels(context: number, change: Partial<Labels>): Labels {
+    const { device } = this;
+    device.requireContext(context, 'setLabels');
+    const before = this.labelsOf(context);
+    const labels = withLabels(before, contextLabels('setLabels', change));
+    this.contexts.set(context, labels);
+    if (labels.weight !== before.weight) device.onWeight?.(context, labels.weight);
+    if (device.onLabels !== undefined && !sameLabels({ ...labels, weight: before.weight }, before)) {
+      for (const qp of this.contextOfQp.of(context)) this.tellLabels(qp);
+    }
+    return labels;
+  }
+
+  private createQp(pd: number, attr: QpInitAttr): QpInfo {
+    const isLabelled = typeof attr === 'object' && attr !== null && hasLabels(attr);
+    const own = isLabelled ? qpLabels('createQp', attr) : undefined;
+    const info = this.device.createQp(pd, isLabelled ? withoutLabels(attr) : attr);
+    this.contextOfQp.set(info.handle, this.contextOfPd.get(pd) || this.contextOfXrcd.get(attr.xrcd ?? 0));
+    this.qps.set(info.handle, own);
+    this.tellLabels(info.handle);
+    return info;
+  }
+
+  private modifyQp(handle: number, attr: QpAttr, mask: number): void {
+    const { device, qps } = this;
+    const isLabelled = typeof mask === 'number' && (mask & LABEL_BITS) !== 0;
+    if (!isLabelled || typeof attr !== 'object' || attr === null) {
+      device.modifyQp(handle, attr, mask);
+      return;
+    }
+    device.requireQp(handle);
+    requireFields(attr, mask & LABEL_BITS);
+    const change = maskedLabels(attr, mask);
+    const rest = mask & ~LABEL_BITS;
+    if (rest !== 0) device.modifyQp(handle, withoutLabels(attr), rest);
+    qps.set(handle, { ...qps.get(handle), ...change });
+    this.tellLabels(handle);
+  }
+
+  private tellLabels(qp: number): void {
+    const { device, contextOfQp } = this;
+    if (device.onLabels !== undefined) device.onLabels(qp, contextOfQp.get(qp), this.labelsOfQp(qp));
+  }
+
+  /** Number of queue pairs of a context whose own label names a group. */
+  private countQps(context: number, name: string): number {
+    const { device, qps, contextOfQp } = this;
+    const named = qps.handles(({ group }) => group === name);
+    return named.filter((qp) => contextOfQp.get(qp) === context && isOpen(device, qp)).length;
+  }
 }
 
 function isOpen(device: Device, qp: number): boolean {

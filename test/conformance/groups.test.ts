@@ -1,6 +1,7 @@
 // Groups under every chain of policies, inline and in a worker: programs see the same as on the bare device, and
 // policies see each weight that changes, once per tenant.
 import { expect, test } from 'vitest';
+import { labelVerbs } from '../../src/providers/labels.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import type { CoordinatorPort } from '../../src/shim/coordinator-port.ts';
@@ -177,5 +178,45 @@ test('a new weight of the tenant is one event, if the policy has onWeight', () =
     ['created', 1, ''],
     ['weight', 3],
     ['labels', 4, 'kv'],
+  ]);
+});
+
+test('the device may hear of labels and of weights', () => {
+  const log: unknown[] = [];
+  let isBusy = false;
+  const v = labelVerbs({
+    openDevice: () => 1,
+    closeDevice: () => {
+      if (isBusy) throw new V.BusyError('busy');
+    },
+    allocPd: () => 2,
+    openXrcd: () => 3,
+    createQp: () => ({ handle: 4 }) as V.QpInfo,
+    modifyQp: () => {},
+    queryQp: () => ({ attr: {}, init: {} }) as ReturnType<V.Verbs['queryQp']>,
+    requireContext: () => {},
+    requireQp: () => {},
+    onLabels: (qp, context, { qpWeight, group }) => log.push(['labels', qp, context, qpWeight, group]),
+    onWeight: (context, weight) => log.push(['weight', context, weight]),
+    onGroup: (context, name, weight) => log.push(['group', context, name, weight]),
+  });
+  const context = v.openDevice('dev0', { groups: { kv: 3 } });
+  v.createQp(v.allocPd(context), { group: 'kv' } as V.QpInitAttr);
+  v.setLabels(context, { weight: 2 });
+  v.setLabels(context, { qpWeight: 5 });
+  v.modifyQp(4, { group: '' }, V.ISO_QP_GROUP);
+  isBusy = true;
+  expect(() => v.closeDevice(context)).toThrow('busy');
+  isBusy = false;
+  v.closeDevice(context);
+  expect(log).toEqual([
+    ['group', 1, 'kv', 3],
+    ['labels', 4, 1, 1, 'kv'],
+    ['weight', 1, 2],
+    ['labels', 4, 1, 5, 'kv'],
+    ['labels', 4, 1, 5, ''],
+    ['group', 1, 'kv', 1],
+    ['group', 1, 'kv', 3],
+    ['group', 1, 'kv', 1],
   ]);
 });
