@@ -48,6 +48,11 @@ const HARDWARE: Readonly<Record<SchedulerName, Hardware>> = Object.freeze({
     set: { puHoldBytes: 81920 },
     classes: null,
   },
+  palos: {
+    says: 'Palos in the NIC: payload bytes by weight, queue pairs labelled latency first, a short FIFO',
+    set: {},
+    classes: null,
+  },
 });
 
 /** Stands for no policy or no scheduler in a list of them. */

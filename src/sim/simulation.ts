@@ -150,6 +150,7 @@ export class Simulation {
     freeLimiter(qp);
     qp.reset();
     for (const port of this.world.ports) for (const sender of [qp.requests, qp.replies]) port.remove(sender);
+    this.world.hosts[qp.host].weights?.remove(qp);
     qp.state = C.IBV_QPS_RESET;
     noteState(this.world, qp);
     dropWaiting(this.world, qp);

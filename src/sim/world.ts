@@ -6,6 +6,7 @@ import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import { EgressPort } from './egress/fifo-port.ts';
 import { classSchedulerOf, type MakeQpScheduler, qpSchedulerOf } from './egress/make-scheduler.ts';
+import { NicWeights } from './egress/palos/nic-weights.ts';
 import type { Port } from './egress/port.ts';
 import { Limiters } from './egress/rate-limiters.ts';
 import { StoppablePort } from './egress/stoppable-port.ts';
@@ -40,6 +41,8 @@ export interface Host {
   readonly random: RandomStream;
   readonly pcie: Pcie;
   readonly limiters: Limiters;
+  /** Null unless its scheduler uses weights. */
+  readonly weights: NicWeights | null;
   readonly caches: NicCaches;
   readonly receiver: Receiver;
 }
@@ -144,7 +147,6 @@ export class World {
     this.greedy = params.scheduler === 'greedy';
     this.makeQpScheduler = makeQpScheduler;
     this.stoppable = classSchedulerOf(params).classes > 1 || (layout !== null && params.pfcXoffBytes > 0);
-    this.reportsWork = this.stoppable || makeQpScheduler(params).began !== undefined;
     this.faults = new LinkFaults(hostCount, seed);
     this.receives = receiverWaits(params);
     for (let index = 0; index < hostCount; index++) {
@@ -156,25 +158,27 @@ export class World {
         lossThreshold: 0,
         random: new RandomStream(seed, 'loss', index),
         limiters: new Limiters(params, new RandomStream(seed, 'limiter', index)),
+        weights: params.scheduler === 'palos' ? new NicWeights(params, this.clock) : null,
         pcie,
         caches: new NicCaches(params, pcie, this.clock),
         receiver: new Receiver(params, this.clock),
       });
       if (Number.isFinite(params.processingUnits)) this.units.push(new Units(this, index));
       for (const gbps of [params.linkGbps, params.loopbackGbps]) {
-        this.ports.push(this.makePort(gbps));
+        this.ports.push(this.makePort(gbps, this.hosts[index].weights));
       }
     }
+    this.reportsWork = this.stoppable || this.ports.some((port) => port.schedulerOf(0)?.began !== undefined);
     this.switchNetwork = layout === null ? null : new SwitchNetwork(this, layout, seed);
     this.ackBytes = params.ackBytes > 0 || layout === null ? params.ackBytes : params.headerBytes;
     if (this.switchNetwork === null) return;
     for (const port of this.ports) if (isLink(port)) port.setOneWay(this.switchNetwork.entryNs);
   }
 
-  private makePort(gbps: number): Port {
+  private makePort(gbps: number, weights: NicWeights | null): Port {
     const { params, clock } = this;
     const id = this.ports.length;
-    const make = () => this.makeQpScheduler(params);
+    const make = () => this.makeQpScheduler(params, weights);
     if (!this.stoppable) return new EgressPort(id, params, gbps, clock, make());
     return new StoppablePort(id, params, gbps, clock, classSchedulerOf(params), make);
   }

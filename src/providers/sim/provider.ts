@@ -6,7 +6,7 @@ import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoResourcesError, shown } from '../../verbs/errors.ts';
 import { extBytesFor, ringBytes, within } from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
-import { labelVerbs } from '../labels.ts';
+import { type LabelHooks, labelVerbs } from '../labels.ts';
 import { ahVerbs } from './ah-verbs.ts';
 import { inside, requireInteger } from './arguments.ts';
 import type { SimRendezvous } from './cm/rendezvous.ts';
@@ -83,6 +83,7 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
       ...queuePairs,
       requireContext: hostOf,
       requireQp: (qp) => objects.qps.require(qp, 'modifyQp'),
+      ...weightHooks(pump, objects),
     }),
     nowNs: () => pump.nowNs,
     sleep: (_context, delayNs, keeps) => {
@@ -97,6 +98,22 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
     },
   };
   return { provider: Object.freeze(provider), objects };
+}
+
+/** Takes labels to the tables of NICs that schedule by weight. */
+function weightHooks(pump: TimePump, { contexts, qps }: Objects): LabelHooks {
+  const { hosts } = pump.sim.world;
+  return {
+    onLabels(handle, _context, labels) {
+      const object = qps.get(handle);
+      if (object === undefined) return;
+      hosts[object.qp.host].weights?.setLabels(object.qp, object.context.tenant, labels);
+    },
+    onWeight(handle, weight) {
+      const { host, tenant } = contexts.require(handle, 'setLabels');
+      hosts[host].weights?.setTenantWeight(tenant, weight);
+    },
+  };
 }
 
 function ringVerbs(objects: Objects): Pick<Provider, 'createWrRing' | 'createWcRing' | 'destroyRing'> {

@@ -3,12 +3,17 @@ import type { NicParams } from '../profile/params.ts';
 import { type ClassScheduler, SingleClass } from './class-scheduler.ts';
 import { Ets } from './ets.ts';
 import { FixedRound } from './fixed-round.ts';
+import type { NicWeights } from './palos/nic-weights.ts';
+import { Palos } from './palos/palos-scheduler.ts';
 import type { QpScheduler } from './qp-scheduler.ts';
 import { TailRound } from './qp-scheduler.ts';
 import { StrictPriority } from './strict-priority.ts';
 
-/** Creates the scheduler of the queue pairs of a port, or of one of its classes. */
-export type MakeQpScheduler = (params: Readonly<NicParams>) => QpScheduler;
+/**
+ * Creates the scheduler of the queue pairs of a port, or of one of its classes. `weights` are those of the port's NIC, if
+ * its scheduler uses any.
+ */
+export type MakeQpScheduler = (params: Readonly<NicParams>, weights: NicWeights | null) => QpScheduler;
 
 export function classSchedulerOf(params: Readonly<NicParams>): ClassScheduler {
   switch (params.scheduler) {
@@ -21,5 +26,7 @@ export function classSchedulerOf(params: Readonly<NicParams>): ClassScheduler {
   }
 }
 
-export const qpSchedulerOf: MakeQpScheduler = ({ rrOrder }) =>
-  rrOrder === 'fixed' ? new FixedRound() : new TailRound();
+export const qpSchedulerOf: MakeQpScheduler = (params, weights) => {
+  if (weights !== null) return new Palos(params, weights);
+  return params.rrOrder === 'fixed' ? new FixedRound() : new TailRound();
+};

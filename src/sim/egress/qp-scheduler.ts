@@ -26,9 +26,9 @@ export interface QpScheduler {
   next(nowNs: number): Sender | null;
   /**
    * The sender that `next` returned leaves the round, and joins again if it has another packet. `bytes` is what is
-   * admitted of it, headers included; 0: it had no packet any more.
+   * admitted of it, headers included; 0: it had no packet any more. `payloadBytes` is the part of it that is payload.
    */
-  charge(bytes: number): void;
+  charge(bytes: number, payloadBytes: number): void;
   /** A destroyed sender leaves, wherever it is. It never returns. */
   ended(sender: Sender): void;
   /** When `next` returned null although senders are in the round: the time to ask again, in ns. Default: never. */

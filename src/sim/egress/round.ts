@@ -3,8 +3,13 @@
 import { awaitsPayload } from '../nic/wqe-fetch.ts';
 import { startTimer } from '../transport/acknowledgements.ts';
 import { RESUME, ROLE_REQUEST, SENDING, type Sender } from '../transport/qp.ts';
-import { nextRequest, nextRequestBytes } from '../transport/request-packets.ts';
-import { nextResponse, nextResponseBytes, responseSent } from '../transport/responder.ts';
+import { nextRequest, nextRequestBytes, nextRequestPayload } from '../transport/request-packets.ts';
+import {
+  nextResponse,
+  nextResponseBytes,
+  nextResponsePayload,
+  responseSent,
+} from '../transport/responder.ts';
 import { requestSent } from '../transport/unreliable.ts';
 import type { World } from '../world.ts';
 import { serveWire } from './departures.ts';
@@ -56,11 +61,11 @@ function admitNext(world: World, port: Port, cls: number, scheduler: QpScheduler
   const request = sender.role === ROLE_REQUEST;
   const bytes = request ? nextRequestBytes(world, qp) : nextResponseBytes(world, qp);
   if (bytes < 0) {
-    scheduler.charge(0);
+    scheduler.charge(0, 0);
     return true;
   }
   if (!port.fits(cls, bytes, world.events)) return false;
-  scheduler.charge(bytes);
+  scheduler.charge(bytes, request ? nextRequestPayload(qp) : nextResponsePayload(qp));
   const { unitUser } = sender;
   const holdEnded = unitUser !== null && unitUser.unit >= 0 && world.units[qp.host].sent(unitUser, bytes);
   const p = request ? nextRequest(world, qp) : nextResponse(world, qp);

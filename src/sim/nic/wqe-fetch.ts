@@ -30,10 +30,11 @@ export function allowFetch(world: World, qp: Qp, index: number): void {
 
 /** Fetches the next batches, at most two of them in the NIC or in flight. */
 export function fetchMore(world: World, qp: Qp): void {
-  const { wqeFetchBatch, wqeBytes } = world.params;
+  const { scheduler, wqeFetchBatch, palosWqeBatch, wqeBytes } = world.params;
+  const batch = scheduler === 'palos' ? palosWqeBatch : wqeFetchBatch;
   const { pcie } = world.hosts[qp.host];
-  while (qp.fetched !== qp.fetchLimit && ((qp.fetched - qp.cur) | 0) <= 2 * wqeFetchBatch) {
-    const count = Math.min((qp.fetchLimit - qp.fetched) | 0, wqeFetchBatch);
+  while (qp.fetched !== qp.fetchLimit && ((qp.fetched - qp.cur) | 0) <= 2 * batch) {
+    const count = Math.min((qp.fetchLimit - qp.fetched) | 0, batch);
     qp.fetched = (qp.fetched + count) | 0;
     pcie.read(count * wqeBytes);
     world.events.due[0] = pcie.done[0];

@@ -7,6 +7,7 @@ const POSITIVE = new Set([
   'pcieGbps',
   'dmaReads',
   'wqeFetchBatch',
+  'palosWqeBatch',
   'readAheadBytes',
   'qpcEntries',
   'mptEntries',
@@ -31,6 +32,7 @@ const POSITIVE = new Set([
 const COUNTS = new Set([
   'dmaReads',
   'wqeFetchBatch',
+  'palosWqeBatch',
   'qpcEntries',
   'mptEntries',
   'mttEntries',
@@ -46,8 +48,19 @@ const MAX_BYTES: Readonly<Record<string, number>> = {
   rethBytes: 1 << 16,
   ackBytes: 1 << 16,
   egressFifoBytes: 1 << 30,
+  palosChunkBytes: 1 << 30,
+  palosFifoBytes: 1 << 30,
+  palosUrgentBytes: 2 ** 31,
 };
-const SHARES = new Set(['agentLoss', 'hostJitter', 'pcieJitter', 'rateError', 'ecnPmax', 'dcqcnG']);
+const SHARES = new Set([
+  'agentLoss',
+  'hostJitter',
+  'pcieJitter',
+  'palosUrgentShare',
+  'rateError',
+  'ecnPmax',
+  'dcqcnG',
+]);
 /** Path MTUs of verbs and of Ethernet. */
 const MTUS = [256, 512, 1024, 1500, 2048, 4096];
 

@@ -4,7 +4,9 @@
  */
 
 /** How an egress port orders ready packets; see docs/simulation.md. */
-export type SchedulerName = 'rr' | 'sp' | 'ets' | 'greedy';
+export type SchedulerName = 'rr' | 'sp' | 'ets' | 'greedy' | 'palos';
+/** The queue pairs among which `palos` divides the weights; see chunk-weights.ts. */
+export type PalosSums = 'configured' | 'active';
 /** Position in the round of a queue pair that has another packet: at the end, or fixed. */
 export type RrOrder = 'tail' | 'fixed';
 /**
@@ -94,6 +96,25 @@ export interface NicParams {
   egressFifoBytes: number;
   /** With `ets`: weight of each class, whose quantum is weight x MTU bytes. */
   etsWeights: readonly number[];
+  /** With `palos`: the queue pairs that count in the sums of weights. */
+  palosSums: PalosSums;
+  /** With `palos`: mean chunk, in payload bytes; N is this times the number of queue pairs. 0: the MTU, as in the paper. */
+  palosChunkBytes: number;
+  /**
+   * With `palos`: takes the place of egressFifoBytes. 0: two packets of the MTU with headers, one on the wire and one
+   * behind it. With fewer, the wire would be idle while the scheduler chooses; more of them would only delay what is
+   * urgent, because packets in the FIFO keep their order.
+   */
+  palosFifoBytes: number;
+  /** With `palos`: longest message that a queue pair labelled `latency` sends before all others. 0: the MTU. */
+  palosUrgentBytes: number;
+  /**
+   * With `palos`: the part of the link that those messages may take, headers included. 1: no limit, as in the paper. 0: the
+   * label has no effect.
+   */
+  palosUrgentShare: number;
+  /** With `palos`: takes the place of wqeFetchBatch. */
+  palosWqeBatch: number;
   linkGbps: number;
   /** Rate of the loopback path, which has its own FIFO. */
   loopbackGbps: number;
@@ -197,8 +218,9 @@ export const COORDINATOR_COSTS: Readonly<CoordinatorCosts> = Object.freeze({
 
 /** Allowed values of the parameters that are words. */
 export const WORDS: Readonly<Record<string, readonly string[]>> = Object.freeze({
-  scheduler: ['rr', 'sp', 'ets', 'greedy'],
+  scheduler: ['rr', 'sp', 'ets', 'greedy', 'palos'],
   rrOrder: ['tail', 'fixed'],
   ackRequests: ['message', 'signaled'],
+  palosSums: ['configured', 'active'],
   congestionControl: ['none', 'dcqcn'],
 });

@@ -145,6 +145,8 @@ export class Qp {
   readonly isAgent: boolean;
   /** The provider's handle. */
   handle = 0;
+  /** Its index in its NIC's tables of weights; -1: none. */
+  member = -1;
   state = C.IBV_QPS_RESET;
   /** The attributes as set by modifyQp. */
   attr: QpAttr = {};
@@ -433,4 +435,13 @@ export function sendingLevel(sender: Sender): number {
     if (!fetching || qp.rnrWait || qp.state !== C.IBV_QPS_RTS) return -1;
   }
   return qp.type === C.IBV_QPT_UD ? (qp.sqAh[qp.cur & qp.sq.mask]?.sl ?? qp.sl) : qp.sl;
+}
+
+/**
+ * Whether a sender is about to send: it has a packet, or is in its serial gap, or a WQE or payload is on its way, or a
+ * rate limit holds its packet back.
+ */
+export function hasWork(sender: Sender): boolean {
+  const isHeld = (sender.qp.heldRoles & (1 << sender.role)) !== 0;
+  return (isHeld && sender.phase() === SENDING) || sendingLevel(sender) >= 0;
 }

@@ -1,7 +1,7 @@
 /** Properties of a single request in a send queue. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import type { Qp } from './qp.ts';
+import { type Qp, ROLE_REQUEST, type Sender } from './qp.ts';
 
 /** LOCAL_INV, BIND_MW, WAIT, ENABLE: executed in the processing unit, without a packet. */
 export function isLocalOp(opcode: number): boolean {
@@ -35,4 +35,10 @@ export function packetsOf(qp: Qp, seq: number): number {
 export function isSignaled(qp: Qp, seq: number): boolean {
   const flags = flagsOf(qp, seq);
   return (flags & C.IBV_SEND_SIGNALED) !== 0 || (qp.sqSigAll && (flags & C.ISO_SEND_INTERNAL) === 0);
+}
+
+/** Payload of the message that a sender is sending, in bytes. Requests of READs and atomics carry none. */
+export function messageBytes({ qp, role }: Sender): number {
+  if (role !== ROLE_REQUEST) return qp.responses.length[qp.responses.head];
+  return isReadOrAtomic(opcodeOf(qp, qp.cur)) ? 0 : qp.sq.length[qp.cur & qp.sq.mask];
 }

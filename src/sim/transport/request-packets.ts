@@ -16,13 +16,18 @@ const TWO32 = 4294967296;
 /** Bytes on the wire of the next packet; -1 when there is none. */
 export function nextRequestBytes(world: World, qp: Qp): number {
   if (qp.phase !== SENDING) return -1;
-  const slot = qp.cur & qp.sq.mask;
   const opcode = opcodeOf(qp, qp.cur);
   if (isReadOrAtomic(opcode)) return world.params.headerBytes + world.params.rethBytes;
-  const left = ((qp.sq.length[slot] | 0) - qp.pkt * qp.mtu) | 0;
   const headers =
     world.params.headerBytes + (qp.pkt === 0 && opcode < C.IBV_WR_SEND ? world.params.rethBytes : 0);
-  return (Math.min(left, qp.mtu) + headers) | 0;
+  return (nextRequestPayload(qp) + headers) | 0;
+}
+
+/** Payload of the next packet, if there is one. READs and atomics have none. */
+export function nextRequestPayload(qp: Qp): number {
+  if (isReadOrAtomic(opcodeOf(qp, qp.cur))) return 0;
+  const left = ((qp.sq.length[qp.cur & qp.sq.mask] | 0) - qp.pkt * qp.mtu) | 0;
+  return Math.min(left, qp.mtu);
 }
 
 /** Builds the next packet and reads its memory now; -1 when the memory may not be read. */

@@ -370,9 +370,14 @@ export function onResponsePayload(world: World, qp: Qp): void {
 /** Bytes on the wire of the next response packet; -1 when there is none. */
 export function nextResponseBytes(world: World, qp: Qp): number {
   if (qp.respPhase !== SENDING) return -1;
+  return (nextResponsePayload(qp) + world.params.headerBytes) | 0;
+}
+
+/** Payload of the next response packet, if there is one. */
+export function nextResponsePayload(qp: Qp): number {
   const r = qp.responses;
   const left = ((r.length[r.head] | 0) - qp.respPkt * qp.mtu) | 0;
-  return (Math.min(left, qp.mtu) + world.params.headerBytes) | 0;
+  return Math.min(left, qp.mtu);
 }
 
 /** Builds the next response packet and reads its memory now; -1 when the memory is no longer accessible. */
