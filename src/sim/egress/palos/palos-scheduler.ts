@@ -1,17 +1,17 @@
 /**
- * Palos (chunks by weight) in the NIC. In each round, a queue pair that has work may send one chunk of payload. Its turn
- * sends packets until the chunk is used up, then it goes back to the end.
+ * Palos (chunks by weight) in the NIC. In each round, a queue pair with work may send one chunk of payload. Its turn
+ * sends packets until the chunk is used up; then the queue pair goes to the end.
  *
- * - Only whole packets are sent: one goes while anything is left of the chunk, and what it takes too much is missing in
- *   later rounds. This needs no size of the next packet, which the hardware learns with its WQE, and it works for chunks
- *   shorter than a packet: the queue pair is due again in the first round in which it has something left.
- * - A queue pair that is away (between two WQEs, or waiting for a WQE or for payload) keeps what is left, and its place.
- *   Meanwhile the next ones send, because the link must not idle. When it returns it comes first. The next round may
- *   begin without it, but no further one before those present have borrowed a chunk each: they send ahead of their turns
- *   and are skipped later, which keeps the shares exact. A queue pair that is away for longer keeps one chunk.
+ * - Only whole packets are sent: a packet goes while anything is left of the chunk, and what it takes too much is missing
+ *   in later rounds. This requires no size of the next packet, which the hardware learns with its WQE, and it works for
+ *   chunks shorter than a packet: the queue pair is due again in the first round in which it has something left.
+ * - A queue pair that is away (between two WQEs, or while a WQE or payload is on its way) keeps what is left, and its
+ *   place. Others send meanwhile, because the link must not idle. The next round may begin without it, but no further
+ *   one until those present have borrowed a chunk each: they send ahead of their turns and are skipped later, which keeps
+ *   shares exact. A queue pair that is away for even longer keeps one chunk.
  * - A queue pair without work loses what is left, but not what it has sent too much.
- * - Labelled queue pairs with short messages come before all others, within a cap (urgent-cap.ts). What they send counts
- *   against their chunks too.
+ * - Short messages of queue pairs labelled `latency` come before all others, within a cap (urgent-cap.ts). They count
+ *   against the chunk as well, so the label gives precedence rather than a larger share, except for the cap itself.
  *
  * Requests of a queue pair and its responses to READs share its chunk and alternate.
  */
@@ -20,45 +20,47 @@ import type { NicParams } from '../../profile/params.ts';
 import { hasWork, type Sender } from '../../transport/qp.ts';
 import { messageBytes } from '../../transport/request-info.ts';
 import type { QpScheduler } from '../qp-scheduler.ts';
-import { AwayList } from './away-list.ts';
+import { IdList } from './id-list.ts';
 import type { ChunkUser, NicWeights } from './nic-weights.ts';
 import { TurnOrder } from './turn-order.ts';
-import { UrgentQueue } from './urgent-queue.ts';
 
 const NONE = -1;
-/** In `ready`, the bits of senders in turn, and of urgent ones. */
-const IN_TURN = 3;
-const URGENT_SHIFT = 2;
 /**
  * A member that must wait for many rounds is considered again after this many, and whenever it has waited for twice as
  * long: the granularity of its group may have grown, which is not announced to each member.
  */
 const ROUNDS_UNTIL_CHECK = 64;
 
+/** The scheduler of the queue pairs of a port. A member is a queue pair; each has up to two senders. */
 export class Palos implements QpScheduler, ChunkUser {
   readonly fifoBytes: number;
   private readonly weights: NicWeights;
   private readonly urgentBytes: number;
   private readonly mtuBytes: number;
-  private readonly order = new TurnOrder();
-  private readonly away = new AwayList();
-  private readonly urgent = new UrgentQueue();
   /** [0] the current round; [1] the place that was given last. */
   private readonly counters = new Float64Array(2);
+  private readonly order = new TurnOrder();
+  /** Members with work that have no packet in the round. */
+  private readonly away = new IdList();
+  /** Senders that go first; and those that would if it were not for the cap, which are in the round as well. */
+  private readonly urgent = new IdList();
+  private readonly capped = new IdList();
+  /** By number of the sender: twice its member plus its role. */
+  private readonly senders: (Sender | null)[] = [];
   // By member: what is left of the chunks up to `round`, below 0 if it has sent too much, in payload bytes.
   private credit: Float64Array = new Float64Array(16);
   private round: Float64Array = new Float64Array(16);
-  /** By member: bit ROLE_*: this sender has a packet; in the higher bits: it is among the urgent ones. */
+  /** By member: the round in which it left, while it is away. */
+  private leftIn: Float64Array = new Float64Array(16);
+  /** By member: bit ROLE_*: this sender has a packet in the round. */
   private ready: Uint8Array = new Uint8Array(16);
   /** By member: the role that sent last. */
   private lastRole: Uint8Array = new Uint8Array(16);
   private isActive: Uint8Array = new Uint8Array(16);
-  /** By member and role. */
-  private readonly senders: (Sender | null)[] = [];
   /** The member that was charged last, until it is known whether it has another packet. */
   private charged = NONE;
-  /** What next() returned. */
-  private chosen: Sender | null = null;
+  /** The sender that next() returned. */
+  private chosen = NONE;
 
   constructor(params: Readonly<NicParams>, weights: NicWeights) {
     const { mtuBytes, headerBytes, rethBytes, palosFifoBytes, palosUrgentBytes } = params;
@@ -71,7 +73,7 @@ export class Palos implements QpScheduler, ChunkUser {
 
   began(sender: Sender): void {
     const member = this.activate(sender);
-    if (this.ready[member] === 0 && !this.order.has(member)) this.away.add(member, this.counters[0]);
+    if (!this.isHere(member) && !this.away.has(member)) this.leave(member);
   }
 
   join(sender: Sender): void {
@@ -79,41 +81,43 @@ export class Palos implements QpScheduler, ChunkUser {
     sender.queued = true;
     const member = this.activate(sender);
     this.away.remove(member);
+    const isInTurn = this.order.has(member);
+    if (!isInTurn) this.catchUp(member);
     const { urgentCap } = this.weights;
-    if (urgentCap.allows(member) && messageBytes(sender) <= this.urgentBytes) {
-      this.urgent.push(sender);
-      this.ready[member] |= 1 << (sender.role + URGENT_SHIFT);
-      return;
+    if (urgentCap.isLabelled(member) && messageBytes(sender) <= this.urgentBytes) {
+      const list = urgentCap.allows(member) ? this.urgent : this.capped;
+      list.add(2 * member + sender.role);
+      if (list === this.urgent) return;
     }
     this.ready[member] |= 1 << sender.role;
-    if (this.order.has(member)) return;
-    this.catchUp(member);
+    if (isInTurn) return;
     if (this.credit[member] <= 0) this.waitForTurn(member);
     this.order.add(member);
   }
 
   next(): Sender | null {
     this.settle();
-    this.chosen = this.urgent.first;
-    if (this.chosen !== null) return this.chosen;
-    const member = this.firstInTurn();
-    this.chosen = member === NONE ? null : this.readySender(member);
-    return this.chosen;
+    if (this.capped.first !== NONE) this.promote(this.capped.first);
+    this.chosen = this.urgent.first === NONE ? this.firstInTurn() : this.urgent.first;
+    return this.chosen === NONE ? null : this.senders[this.chosen];
   }
 
   charge(bytes: number, payloadBytes: number): void {
-    const sender = this.chosen as Sender;
-    const { member } = sender.qp;
+    const { chosen } = this;
+    const member = chosen >> 1;
+    const sender = this.senders[chosen] as Sender;
     const payload = bytes === 0 ? 0 : Math.max(payloadBytes, 1);
     sender.queued = false;
     this.charged = member;
-    if (this.urgent.first === sender) {
-      this.urgent.shift();
-      this.ready[member] &= ~(1 << (sender.role + URGENT_SHIFT));
-      this.weights.urgentCap.take(member, bytes);
-      if (this.credit[member] > -this.weights.chunkBytes(member)) this.credit[member] -= payload;
+    if (this.urgent.has(chosen)) {
+      const { urgentCap } = this.weights;
+      this.urgent.remove(chosen);
+      urgentCap.take(member, bytes);
+      // Without a limit, a queue pair would owe more and more if its share is below the cap.
+      if (this.credit[member] > -this.mostDebt(member) - urgentCap.burstBytes) this.credit[member] -= payload;
       return;
     }
+    this.capped.remove(chosen);
     this.ready[member] &= ~(1 << sender.role);
     this.lastRole[member] = sender.role;
     this.credit[member] -= payload;
@@ -126,12 +130,14 @@ export class Palos implements QpScheduler, ChunkUser {
 
   ended(sender: Sender): void {
     const { member } = sender.qp;
-    if (member === NONE || this.senders[2 * member + sender.role] !== sender) return;
-    this.senders[2 * member + sender.role] = null;
-    this.urgent.remove(sender);
-    this.ready[member] &= ~((1 << sender.role) | (1 << (sender.role + URGENT_SHIFT)));
-    if ((this.ready[member] & IN_TURN) === 0) this.order.remove(member);
-    if (this.senders[2 * member] !== null || this.senders[2 * member + 1] !== null) return;
+    const id = 2 * member + sender.role;
+    if (member === NONE || this.senders[id] !== sender) return;
+    this.senders[id] = null;
+    this.urgent.remove(id);
+    this.capped.remove(id);
+    this.ready[member] &= ~(1 << sender.role);
+    if (this.ready[member] === 0) this.order.remove(member);
+    if (this.senders[id ^ 1] !== null) return;
     this.away.remove(member);
     this.rest(member);
     if (this.charged === member) this.charged = NONE;
@@ -151,7 +157,7 @@ export class Palos implements QpScheduler, ChunkUser {
     this.order.moved(member);
   }
 
-  /** Rounds since those that are counted in the credit of a member that waits for a later one; -1 for others. */
+  /** Rounds that the credit of a member does not include yet, if the member waits for a later one; otherwise -1. */
   private roundsWaited(member: number): number {
     if (member >= this.isActive.length || !this.order.has(member)) return NONE;
     return this.order.due[member] > this.counters[0] ? this.counters[0] - this.round[member] : NONE;
@@ -167,21 +173,21 @@ export class Palos implements QpScheduler, ChunkUser {
     this.isActive[member] = 1;
     this.weights.began(member);
     if (this.credit[member] > 0) this.credit[member] = 0;
-    const missed = this.counters[0] - 1 - this.round[member];
-    if (missed <= 0) return member;
-    this.credit[member] = Math.min(0, this.credit[member] + missed * this.weights.chunkBytes(member));
-    this.round[member] = this.counters[0] - 1;
+    this.addMissed(member, 0);
     return member;
   }
 
   private register(member: number, sender: Sender): void {
     this.credit = fitColumn(this.credit, member);
     this.round = fitColumn(this.round, member);
+    this.leftIn = fitColumn(this.leftIn, member);
     this.ready = fitColumn(this.ready, member);
     this.lastRole = fitColumn(this.lastRole, member);
     this.isActive = fitColumn(this.isActive, member);
     this.order.fit(member);
     this.away.fit(member);
+    this.urgent.fit(2 * member + 1);
+    this.capped.fit(2 * member + 1);
     while (this.senders.length <= 2 * member + 1) this.senders.push(null);
     this.senders[2 * member + sender.role] = sender;
   }
@@ -193,14 +199,26 @@ export class Palos implements QpScheduler, ChunkUser {
     this.weights.rested(member);
   }
 
-  /** A member returns: of the rounds that it missed, it keeps one chunk and the last round. */
+  private leave(member: number): void {
+    this.away.add(member);
+    this.leftIn[member] = this.counters[0];
+  }
+
+  /** A member returns: of the rounds that it missed, it keeps one chunk, and the last round. */
   private catchUp(member: number): void {
-    const missed = this.counters[0] - 1 - this.round[member];
-    if (missed <= 0) return;
-    const chunk = this.weights.chunkBytes(member);
-    this.credit[member] = Math.min(this.credit[member] + missed * chunk, chunk);
-    this.round[member] = this.counters[0] - 1;
+    if (!this.addMissed(member, this.weights.chunkBytes(member))) return;
     this.order.due[member] = this.round[member];
+  }
+
+  /** Adds the chunks of missed rounds before the last one, up to a limit. Returns whether there were any. */
+  private addMissed(member: number, mostBytes: number): boolean {
+    const last = this.counters[0] - 1;
+    const missed = last - this.round[member];
+    if (missed <= 0) return false;
+    const credit = this.credit[member] + missed * this.weights.chunkBytes(member);
+    this.credit[member] = Math.min(credit, mostBytes);
+    this.round[member] = last;
+    return true;
   }
 
   /** Puts a member behind those of the round in which it is due. */
@@ -217,42 +235,51 @@ export class Palos implements QpScheduler, ChunkUser {
     order.due[member] = Math.min(round[member] + rounds, checkAt);
   }
 
-  /** The member whose packet goes next, or -1. Begins the next round if need be. */
+  /** The sender whose packet goes next, or -1. Begins the next round if need be. */
   private firstInTurn(): number {
-    const { order, counters, credit, round } = this;
+    const { order, counters, credit } = this;
     for (let member = order.first; member !== NONE; member = order.first) {
       const due = order.due[member];
       if (due > counters[0]) {
         this.dropIdle();
-        if (this.mayBorrow(member, due)) return member;
+        if (this.mayBorrow(member)) return this.senderOf(member);
         counters[0] = due;
       }
-      if (due > round[member]) {
-        const left = credit[member] + (due - round[member]) * this.weights.chunkBytes(member);
-        if (left > 0) {
-          credit[member] = left;
-          round[member] = due;
-        }
-      }
-      if (credit[member] > 0) return member;
-      // It is too early: the chunk has shrunk, or it was only to be considered again.
+      this.grant(member);
+      if (credit[member] > 0) return this.senderOf(member);
+      // It is too early: the chunk has shrunk, or the member was only to be considered again.
       this.planTurn(member, due);
       order.moved(member);
     }
     return NONE;
   }
 
-  /** Whether a member sends ahead of its turn because a round may not begin without one that is away. */
-  private mayBorrow(member: number, due: number): boolean {
-    const { away, counters, round } = this;
-    if (away.first === NONE) return false;
-    if (due === counters[0] + 1 && away.since[away.first] === counters[0]) return false;
-    const chunk = this.weights.chunkBytes(member);
-    const left = this.credit[member] + Math.max(0, counters[0] - round[member]) * chunk;
-    return left > -Math.max(chunk, this.mtuBytes);
+  /** Adds the chunks up to the round in which a member is due, if that gives it any credit. */
+  private grant(member: number): void {
+    const { round, credit } = this;
+    const due = this.order.due[member];
+    if (due <= round[member]) return;
+    const left = credit[member] + (due - round[member]) * this.weights.chunkBytes(member);
+    if (left <= 0) return;
+    credit[member] = left;
+    round[member] = due;
   }
 
-  /** Removes members that are no longer away but without work, from the one that left first on. */
+  /** Whether a member sends ahead of its turn because its round may not begin without one that is away. */
+  private mayBorrow(member: number): boolean {
+    const { away, counters, round } = this;
+    if (away.first === NONE) return false;
+    if (this.order.due[member] === counters[0] + 1 && this.leftIn[away.first] === counters[0]) return false;
+    const waited = Math.max(0, counters[0] - round[member]);
+    return this.credit[member] + waited * this.weights.chunkBytes(member) > -this.mostDebt(member);
+  }
+
+  /** How much a member may have sent too much before it sends yet another packet ahead of its turn. */
+  private mostDebt(member: number): number {
+    return Math.max(this.weights.chunkBytes(member), this.mtuBytes);
+  }
+
+  /** Removes members that are not away but without work, from the one that left first on. */
   private dropIdle(): void {
     const { away } = this;
     for (let member = away.first; member !== NONE; member = away.first) {
@@ -262,15 +289,33 @@ export class Palos implements QpScheduler, ChunkUser {
     }
   }
 
+  /** A sender that the cap held back goes first if the cap allows it by now. */
+  private promote(id: number): void {
+    const member = id >> 1;
+    const { urgentCap } = this.weights;
+    const isLabelled = urgentCap.isLabelled(member);
+    if (isLabelled && !urgentCap.allows(member)) return;
+    this.capped.remove(id);
+    if (!isLabelled) return;
+    this.urgent.add(id);
+    this.ready[member] &= ~(1 << (id & 1));
+    if (this.ready[member] === 0) this.order.remove(member);
+  }
+
   /** The member charged last has not joined again: it is away, or without work. */
   private settle(): void {
     const member = this.charged;
     if (member === NONE) return;
     this.charged = NONE;
-    if ((this.ready[member] & IN_TURN) === 0) this.order.remove(member);
-    if (this.ready[member] !== 0) return;
-    if (this.hasWork(member)) this.away.add(member, this.counters[0]);
+    if (this.ready[member] === 0) this.order.remove(member);
+    if (this.isHere(member)) return;
+    if (this.hasWork(member)) this.leave(member);
     else this.rest(member);
+  }
+
+  /** Whether a member has a packet that may go next. */
+  private isHere(member: number): boolean {
+    return this.order.has(member) || this.urgent.has(2 * member) || this.urgent.has(2 * member + 1);
   }
 
   private hasWork(member: number): boolean {
@@ -279,10 +324,9 @@ export class Palos implements QpScheduler, ChunkUser {
     return (request !== null && hasWork(request)) || (response !== null && hasWork(response));
   }
 
-  /** The sender of a member that goes next: both take turns. */
-  private readySender(member: number): Sender {
+  /** The sender of a member that goes next: if both have packets, they alternate. */
+  private senderOf(member: number): number {
     const other = 1 - this.lastRole[member];
-    const role = (this.ready[member] & (1 << other)) !== 0 ? other : this.lastRole[member];
-    return this.senders[2 * member + role] as Sender;
+    return 2 * member + ((this.ready[member] & (1 << other)) !== 0 ? other : 1 - other);
   }
 }

@@ -14,12 +14,14 @@ import type { NicParams } from '../../profile/params.ts';
 const BURST_NS = 10_000;
 
 export class UrgentCap {
+  /** What may go first at once, headers included. */
+  readonly burstBytes: number;
   private readonly unlimited: boolean;
   private readonly bytesPerNs: number;
   private readonly clock: Float64Array;
   /** Number of labelled queue pairs. */
   private labelled = 0;
-  private isLabelled: Uint8Array = new Uint8Array(16);
+  private labels: Uint8Array = new Uint8Array(16);
   /** [0] tokens of all, in bytes on the wire; [1] when they were counted. */
   private readonly all: Float64Array;
   // By member: the same, of its own.
@@ -31,14 +33,15 @@ export class UrgentCap {
     this.unlimited = palosUrgentShare === 1;
     this.bytesPerNs = (palosUrgentShare * linkGbps) / 8;
     this.clock = clock;
-    this.all = new Float64Array([BURST_NS * this.bytesPerNs, 0]);
+    this.burstBytes = BURST_NS * this.bytesPerNs;
+    this.all = new Float64Array([this.burstBytes, 0]);
   }
 
   /** Sets or removes the label of a queue pair. */
   setLabelled(member: number, isLabelled: boolean): void {
-    this.isLabelled = fitColumn(this.isLabelled, member);
-    if (isLabelled === (this.isLabelled[member] === 1)) return;
-    this.isLabelled[member] = isLabelled ? 1 : 0;
+    this.labels = fitColumn(this.labels, member);
+    if (isLabelled === (this.labels[member] === 1)) return;
+    this.labels[member] = isLabelled ? 1 : 0;
     this.labelled += isLabelled ? 1 : -1;
     this.tokens = fitColumn(this.tokens, member);
     this.countedNs = fitColumn(this.countedNs, member);
@@ -46,18 +49,21 @@ export class UrgentCap {
     this.countedNs[member] = this.clock[0];
   }
 
-  /** Whether a queue pair is labelled, and within the cap. */
+  isLabelled(member: number): boolean {
+    return this.labels[member] === 1;
+  }
+
+  /** Whether a labelled queue pair is within the cap. */
   allows(member: number): boolean {
-    if (member >= this.isLabelled.length || this.isLabelled[member] === 0) return false;
     if (this.unlimited) return true;
     const nowNs = this.clock[0];
     const { all, bytesPerNs } = this;
-    all[0] = Math.min(all[0] + (nowNs - all[1]) * bytesPerNs, BURST_NS * bytesPerNs);
+    all[0] = Math.min(all[0] + (nowNs - all[1]) * bytesPerNs, this.burstBytes);
     all[1] = nowNs;
     if (all[0] > 0) return true;
     const ownPerNs = bytesPerNs / this.labelled;
     const filled = this.tokens[member] + (nowNs - this.countedNs[member]) * ownPerNs;
-    this.tokens[member] = Math.min(filled, BURST_NS * ownPerNs);
+    this.tokens[member] = Math.min(filled, this.burstBytes / this.labelled);
     this.countedNs[member] = nowNs;
     return this.tokens[member] > 0;
   }
