@@ -1,6 +1,6 @@
 /**
  * Prints the bytes allocated per packet by the built package, and the number of garbage collections:
- *   node --expose-gc --min-semi-space-size=64 --max-semi-space-size=64 test/sim/garbage-run.mjs PROFILE LOAD
+ *   node --expose-gc --min-semi-space-size=64 --max-semi-space-size=64 test/sim/garbage-run.mjs PROFILE LOAD [SCHEDULER]
  * The young generation has room for all that a million packets could allocate: nothing is collected unseen.
  */
 import { PerformanceObserver } from 'node:perf_hooks';
@@ -12,6 +12,8 @@ const PACKETS = 1_000_000;
 const built = (/** @type {string} */ file) => import(new URL(`../../${file}`, import.meta.url).href);
 /** @type {typeof import('../../bench/against-cpp/sim-load.ts')} */
 const { Load } = await built('out/bench/against-cpp/sim-load.js');
+/** @type {typeof import('../../src/sim/profile/overrides.ts')} */
+const { override } = await built('dist/sim/profile/overrides.js');
 /** @type {typeof import('../../src/sim/profile/profiles.ts')} */
 const { PROFILES } = await built('dist/sim/profile/profiles.js');
 
@@ -28,8 +30,8 @@ const LOADS = {
   ],
 };
 
-const [profile, name] = process.argv.slice(2);
-const load = new Load(PROFILES[profile], 1);
+const [profile, name, scheduler = PROFILES[profile].scheduler] = process.argv.slice(2);
+const load = new Load(override(PROFILES[profile], { scheduler }), 1);
 for (const app of LOADS[name]) load.add(app);
 load.start();
 const runTo = (/** @type {number} */ count) => {

@@ -15,11 +15,14 @@ test.skipIf(!BUILT).each([
   ['cx6-100g', 'small'],
   ['cx6-100g', 'read'],
   ['cx3-56g', 'mixed'],
+  ['cx5-100g', 'small', 'palos'],
+  ['cx5-100g', 'mixed', 'palos'],
 ])(
-  '%s, %s (skipped when it is not built)',
-  (profile, load) => {
+  '%s, %s %s(skipped when it is not built)',
+  (profile, load, scheduler?: string) => {
     const flags = ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64'];
-    const { stdout, stderr } = spawnSync(process.execPath, [...flags, SCRIPT, profile, load], {
+    const words = scheduler === undefined ? [profile, load] : [profile, load, scheduler];
+    const { stdout, stderr } = spawnSync(process.execPath, [...flags, SCRIPT, ...words], {
       encoding: 'utf8',
     });
     expect(stderr).toBe('');

@@ -65,7 +65,7 @@ class Gate implements QpScheduler {
     this.ready.push(sender);
   }
 
-  next(nowNs: number): Sender | null {
+  next([nowNs]: Float64Array): Sender | null {
     this.nowNs = nowNs;
     const isOpen = nowNs >= this.openNs;
     this.wakeNs = isOpen || this.ready.length === 0 ? Number.POSITIVE_INFINITY : this.openNs;

@@ -21,9 +21,10 @@ export interface QpScheduler {
   join(sender: Sender): void;
   /**
    * The sender whose packet is admitted next. Null: none has a packet, or all have to wait until `wakeNs`. Repeated
-   * calls return the same sender until it is charged or another one joins.
+   * calls return the same sender until it is charged or another one joins. `clock[0]` is the current time, in an array
+   * because V8 allocates a double that crosses a call.
    */
-  next(nowNs: number): Sender | null;
+  next(clock: Float64Array): Sender | null;
   /**
    * The sender that `next` returned leaves the round, and joins again if it has another packet. `bytes` is what is
    * admitted of it, headers included; 0: it had no packet any more. `payloadBytes` is the part of it that is payload.

@@ -48,8 +48,8 @@ function serveStoppable(world: World, port: StoppablePort): void {
 export function admitPackets(world: World, port: Port, cls: number): void {
   const scheduler = port.schedulerOf(cls);
   if (scheduler === null) return;
-  const nowNs = world.clock[0];
-  for (let sender = scheduler.next(nowNs); sender !== null; sender = scheduler.next(nowNs)) {
+  const { clock } = world;
+  for (let sender = scheduler.next(clock); sender !== null; sender = scheduler.next(clock)) {
     if (!admitNext(world, port, cls, scheduler, sender)) return;
   }
   if (scheduler.wakeNs !== undefined) port.wakeAt(scheduler.wakeNs, world.events);

@@ -28,6 +28,8 @@ export interface ChunkUser {
 /** The weights and labels of the queue pairs of one NIC. */
 export class NicWeights {
   readonly urgentCap: UrgentCap;
+  /** [0] payload bytes, with a fraction. An array, because V8 allocates a double that crosses a call. */
+  readonly chunkBytes = new Float64Array(1);
   /**
    * In units of 2^-16 bytes rather than with as many binary places, because chunks would then be whole bytes. Chunks of
    * a few bytes are common when many queue pairs share a NIC with a heavy one.
@@ -112,9 +114,9 @@ export class NicWeights {
     if (--this.activeAt[member] === 0) this.chunks.setActive(member, false);
   }
 
-  /** What a member with work may send in a turn: payload bytes, with a fraction. */
-  chunkBytes(member: number): number {
-    return this.chunks.chunkBytes(member) / UNITS_PER_BYTE;
+  /** Sets chunkBytes to what a member with work may send in a turn. */
+  readChunk(member: number): void {
+    this.chunkBytes[0] = this.chunks.chunkBytes(member) / UNITS_PER_BYTE;
   }
 
   private add(qp: Qp, tenant: string, { weight, group, qpWeight, traffic }: Labels): void {

@@ -35,6 +35,8 @@ const ROUNDS_UNTIL_CHECK = 64;
 export class Palos implements QpScheduler, ChunkUser {
   readonly fifoBytes: number;
   private readonly weights: NicWeights;
+  /** [0] the chunk that was read last. */
+  private readonly chunk: Float64Array;
   private readonly urgentBytes: number;
   private readonly mtuBytes: number;
   /** [0] the current round; [1] the place that was given last. */
@@ -68,6 +70,7 @@ export class Palos implements QpScheduler, ChunkUser {
     this.urgentBytes = palosUrgentBytes === 0 ? mtuBytes : palosUrgentBytes;
     this.mtuBytes = mtuBytes;
     this.weights = weights;
+    this.chunk = weights.chunkBytes;
     weights.addUser(this);
   }
 
@@ -114,7 +117,7 @@ export class Palos implements QpScheduler, ChunkUser {
       this.urgent.remove(chosen);
       urgentCap.take(member, bytes);
       // Without a limit, a queue pair would owe more and more if its share is below the cap.
-      if (this.credit[member] > -this.mostDebt(member) - urgentCap.burstBytes) this.credit[member] -= payload;
+      if (!this.owesMoreThan(member, urgentCap.burstBytes)) this.credit[member] -= payload;
       return;
     }
     this.capped.remove(chosen);
@@ -147,13 +150,15 @@ export class Palos implements QpScheduler, ChunkUser {
   chunkChanges(member: number): void {
     const rounds = this.roundsWaited(member);
     if (rounds <= 0) return;
-    this.credit[member] = Math.min(0, this.credit[member] + rounds * this.weights.chunkBytes(member));
+    this.weights.readChunk(member);
+    this.credit[member] = Math.min(0, this.credit[member] + rounds * this.chunk[0]);
     this.round[member] = this.counters[0];
   }
 
   chunkChanged(member: number): void {
     if (this.roundsWaited(member) < 0) return;
-    this.planTurn(member, this.counters[0]);
+    this.order.due[member] = this.counters[0];
+    this.planTurn(member);
     this.order.moved(member);
   }
 
@@ -173,7 +178,7 @@ export class Palos implements QpScheduler, ChunkUser {
     this.isActive[member] = 1;
     this.weights.began(member);
     if (this.credit[member] > 0) this.credit[member] = 0;
-    this.addMissed(member, 0);
+    this.addMissed(member, false);
     return member;
   }
 
@@ -206,33 +211,37 @@ export class Palos implements QpScheduler, ChunkUser {
 
   /** A member returns: of the rounds that it missed, it keeps one chunk, and the last round. */
   private catchUp(member: number): void {
-    if (!this.addMissed(member, this.weights.chunkBytes(member))) return;
+    if (this.round[member] >= this.counters[0] - 1) return;
+    this.addMissed(member, true);
     this.order.due[member] = this.round[member];
   }
 
-  /** Adds the chunks of missed rounds before the last one, up to a limit. Returns whether there were any. */
-  private addMissed(member: number, mostBytes: number): boolean {
+  /** Adds the chunks of missed rounds before the last one, up to nothing left, or to one chunk. */
+  private addMissed(member: number, keepsChunk: boolean): void {
+    const { credit, round } = this;
     const last = this.counters[0] - 1;
-    const missed = last - this.round[member];
-    if (missed <= 0) return false;
-    const credit = this.credit[member] + missed * this.weights.chunkBytes(member);
-    this.credit[member] = Math.min(credit, mostBytes);
-    this.round[member] = last;
-    return true;
+    if (round[member] >= last) return;
+    this.weights.readChunk(member);
+    const chunk = this.chunk[0];
+    credit[member] = Math.min(credit[member] + (last - round[member]) * chunk, keepsChunk ? chunk : 0);
+    round[member] = last;
   }
 
   /** Puts a member behind those of the round in which it is due. */
   private waitForTurn(member: number): void {
     this.order.place[member] = ++this.counters[1];
-    this.planTurn(member, this.round[member]);
+    this.order.due[member] = this.round[member];
+    this.planTurn(member);
   }
 
-  /** Sets the round in which a member without credit is due, or is considered again after `from`. */
-  private planTurn(member: number, from: number): void {
-    const { round, order } = this;
-    const rounds = Math.floor(-this.credit[member] / this.weights.chunkBytes(member)) + 1;
-    const checkAt = from + Math.max(ROUNDS_UNTIL_CHECK, from - round[member]);
-    order.due[member] = Math.min(round[member] + rounds, checkAt);
+  /** Moves the round in which a member without credit is due, or is considered again. */
+  private planTurn(member: number): void {
+    const { due } = this.order;
+    const round = this.round[member];
+    this.weights.readChunk(member);
+    const dueIn = Math.floor(-this.credit[member] / this.chunk[0]) + 1;
+    const checkedIn = due[member] - round + Math.max(ROUNDS_UNTIL_CHECK, due[member] - round);
+    due[member] = round + Math.min(dueIn, checkedIn);
   }
 
   /** The sender whose packet goes next, or -1. Begins the next round if need be. */
@@ -248,7 +257,7 @@ export class Palos implements QpScheduler, ChunkUser {
       this.grant(member);
       if (credit[member] > 0) return this.senderOf(member);
       // It is too early: the chunk has shrunk, or the member was only to be considered again.
-      this.planTurn(member, due);
+      this.planTurn(member);
       order.moved(member);
     }
     return NONE;
@@ -259,7 +268,8 @@ export class Palos implements QpScheduler, ChunkUser {
     const { round, credit } = this;
     const due = this.order.due[member];
     if (due <= round[member]) return;
-    const left = credit[member] + (due - round[member]) * this.weights.chunkBytes(member);
+    this.weights.readChunk(member);
+    const left = credit[member] + (due - round[member]) * this.chunk[0];
     if (left <= 0) return;
     credit[member] = left;
     round[member] = due;
@@ -267,16 +277,18 @@ export class Palos implements QpScheduler, ChunkUser {
 
   /** Whether a member sends ahead of its turn because its round may not begin without one that is away. */
   private mayBorrow(member: number): boolean {
-    const { away, counters, round } = this;
+    const { away, counters } = this;
     if (away.first === NONE) return false;
     if (this.order.due[member] === counters[0] + 1 && this.leftIn[away.first] === counters[0]) return false;
-    const waited = Math.max(0, counters[0] - round[member]);
-    return this.credit[member] + waited * this.weights.chunkBytes(member) > -this.mostDebt(member);
+    return !this.owesMoreThan(member, 0);
   }
 
-  /** How much a member may have sent too much before it sends yet another packet ahead of its turn. */
-  private mostDebt(member: number): number {
-    return Math.max(this.weights.chunkBytes(member), this.mtuBytes);
+  /** Whether a member has sent too much by a chunk, and at least a packet, and by so many bytes more. */
+  private owesMoreThan(member: number, moreBytes: number): boolean {
+    this.weights.readChunk(member);
+    const chunk = this.chunk[0];
+    const waited = Math.max(0, this.counters[0] - this.round[member]);
+    return this.credit[member] + waited * chunk <= -Math.max(chunk, this.mtuBytes) - moreBytes;
   }
 
   /** Removes members that are not away but without work, from the one that left first on. */
