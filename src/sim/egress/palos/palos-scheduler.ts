@@ -61,8 +61,9 @@ export class Palos implements QpScheduler, ChunkUser {
   private isActive: Uint8Array = new Uint8Array(16);
   /** The member that was charged last, until it is known whether it has another packet. */
   private charged = NONE;
-  /** The sender that next() returned. */
+  /** The sender that next() returned, and whether it sends ahead of its turn. */
   private chosen = NONE;
+  private isLoan = false;
 
   constructor(params: Readonly<NicParams>, weights: NicWeights) {
     const { mtuBytes, headerBytes, rethBytes, palosFifoBytes, palosUrgentBytes } = params;
@@ -123,10 +124,11 @@ export class Palos implements QpScheduler, ChunkUser {
     this.capped.remove(chosen);
     this.ready[member] &= ~(1 << sender.role);
     this.lastRole[member] = sender.role;
+    if (bytes === 0) return;
+    if (!this.isLoan) this.grant(member);
     this.credit[member] -= payload;
     // The place in a turn stays until the chunk is used up.
-    const isLoan = this.order.due[member] > this.counters[0];
-    if (!isLoan && this.credit[member] > 0) return;
+    if (!this.isLoan && this.credit[member] > 0) return;
     this.waitForTurn(member);
     this.order.moved(member);
   }
@@ -244,18 +246,16 @@ export class Palos implements QpScheduler, ChunkUser {
     due[member] = round + Math.min(dueIn, checkedIn);
   }
 
-  /** The sender whose packet goes next, or -1. Begins the next round if need be. */
+  /** The sender whose packet goes next, or -1. Its round begins when it is charged. */
   private firstInTurn(): number {
-    const { order, counters, credit } = this;
+    const { order, credit, round, chunk, counters } = this;
     for (let member = order.first; member !== NONE; member = order.first) {
       const due = order.due[member];
-      if (due > counters[0]) {
-        this.dropIdle();
-        if (this.mayBorrow(member)) return this.senderOf(member);
-        counters[0] = due;
-      }
-      this.grant(member);
-      if (credit[member] > 0) return this.senderOf(member);
+      if (due > counters[0]) this.dropIdle();
+      this.isLoan = due > counters[0] && this.mayBorrow(member);
+      if (this.isLoan) return this.senderOf(member);
+      this.weights.readChunk(member);
+      if (credit[member] + Math.max(0, due - round[member]) * chunk[0] > 0) return this.senderOf(member);
       // It is too early: the chunk has shrunk, or the member was only to be considered again.
       this.planTurn(member);
       order.moved(member);
@@ -263,15 +263,14 @@ export class Palos implements QpScheduler, ChunkUser {
     return NONE;
   }
 
-  /** Adds the chunks up to the round in which a member is due, if that gives it any credit. */
+  /** The turn of a member begins or goes on: adds the chunks up to the round in which it is due. */
   private grant(member: number): void {
-    const { round, credit } = this;
+    const { round, counters } = this;
     const due = this.order.due[member];
+    if (due > counters[0]) counters[0] = due;
     if (due <= round[member]) return;
     this.weights.readChunk(member);
-    const left = credit[member] + (due - round[member]) * this.chunk[0];
-    if (left <= 0) return;
-    credit[member] = left;
+    this.credit[member] += (due - round[member]) * this.chunk[0];
     round[member] = due;
   }
 
