@@ -1,5 +1,7 @@
 // Claims: every claim is complete, and verdicts follow from measurements.
 import { expect, test } from 'vitest';
+import type { Report } from '../../src/cli/report/report.ts';
+import { formsTable } from '../../src/cli/report/sections.ts';
 import { jobOf, specOf } from '../../src/mix/jobs.ts';
 import {
   agentMessages,
@@ -37,6 +39,7 @@ import {
 } from '../../src/papers/engine/expect.ts';
 import { driftOf } from '../../src/papers/engine/frozen.ts';
 import { mix } from '../../src/papers/engine/mix.ts';
+import { countsFor } from '../../src/papers/engine/paper.ts';
 import {
   claimsAbout,
   notShownOf,
@@ -48,7 +51,9 @@ import {
 } from '../../src/papers/engine/papers.ts';
 import {
   driftText,
+  formSentences,
   heldClaims,
+  heldInForms,
   paperClaims,
   paperSentence,
   paperText,
@@ -220,6 +225,52 @@ test('a claim holds if all its lines hold; reported lines do not count', () => {
   expect(heldClaims(claims, rows)).toEqual([1, 2]);
   const other = { ...row, system: 'perf', verdict: 'fails' as const };
   expect(heldClaims([CLAIM, { ...CLAIM, system: 'perf' }], [row, other])).toEqual([1, 2]);
+});
+
+test('lines of one text in two forms are two rows, and a report counts and shows them by form', () => {
+  const size = (form: 'hardware' | 'software', expected: number): Check => ({
+    ...CHECKS[0],
+    at: undefined,
+    form,
+    expect: closedForm(expected),
+  });
+  const claim = { ...CLAIM, checks: [size('hardware', 100), size('software', 120), CHECKS[0]] };
+  const rows = evaluate(claim, [1], outcomesOf(100));
+  expect(rows.map(({ form, verdict }) => [form, verdict])).toEqual([
+    ['hardware', 'holds'],
+    ['software', 'fails'],
+    [undefined, 'holds'],
+  ]);
+  expect(tableOf([claim], rows)).toMatch(/size, hardware .*100 x.*1 %.*holds/);
+  const forms = heldInForms([claim], rows);
+  expect(forms).toEqual([
+    { system: 'bare', form: 'hardware', lines: [1, 1], claims: [1, 1] },
+    { system: 'bare', form: 'software', lines: [0, 1], claims: [0, 1] },
+  ]);
+  expect(formSentences(forms)[1]).toBe(
+    'bare, software: 0 of 1 lines hold (0 %), and all lines of 0 of 1 claims.',
+  );
+  const report = { claims: [claim], rows } as unknown as Report;
+  expect(formsTable(report, 'bare')).toEqual({
+    head: ['', 'hardware', 'software'],
+    rows: [['x: size', '100 x holds (100, 1 %)', '100 x fails (120, 1 %)']],
+  });
+  expect(formsTable({ ...report, rows: rows.slice(2) }, 'bare')).toBeUndefined();
+});
+
+test('lines about another form than the one in the paper do not decide its claims', () => {
+  const paper = PAPERS[0];
+  const inHardware = { ...paper, policy: { ids: [], parts: {}, form: 'hardware' as const } };
+  const counted = ([undefined, 'hardware', 'software', 'bare'] as const).map((form) => [
+    countsFor(paper, { form }),
+    countsFor(inHardware, { form }),
+  ]);
+  expect(counted).toEqual([
+    [true, true],
+    [true, true],
+    [true, false],
+    [true, false],
+  ]);
 });
 
 test('a missing or broken run fails its rows and gives the reason', () => {

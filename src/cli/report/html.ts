@@ -10,6 +10,7 @@ import {
   byPaper,
   CLAIM_HEAD,
   chaptersOf,
+  formsTable,
   linesOf,
   notShownTable,
   type PaperPart,
@@ -107,7 +108,9 @@ function systemSection(report: Report, system: string): Markup {
   const chapters = chaptersOf(report, system).map(
     ({ title, claims }) => html`<h3>${title}</h3>${claims.map((claim) => claimBlock(report, claim))}`,
   );
-  return html`<section id="system-${system}"><h2>Claims about ${system}</h2>${chapters}</section>`;
+  const forms = formsTable(report, system);
+  const columns = forms !== undefined && html`<h3>The forms side by side</h3>${table(forms)}`;
+  return html`<section id="system-${system}"><h2>Claims about ${system}</h2>${chapters}${columns}</section>`;
 }
 
 function contents(report: Report, papers: readonly PaperPart[]): Markup {

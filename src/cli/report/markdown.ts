@@ -9,6 +9,7 @@ import {
   byPaper,
   CLAIM_HEAD,
   chaptersOf,
+  formsTable,
   linesOf,
   notShownTable,
   type PaperPart,
@@ -42,7 +43,9 @@ function systemText(report: Report, system: string): string {
   const chapters = chaptersOf(report, system).map(({ title, claims }) =>
     [`### ${title}`, ...claims.map((one) => claim(report, one))].join('\n\n'),
   );
-  return [`## Claims about ${system}`, ...chapters].join('\n\n');
+  const forms = formsTable(report, system);
+  const columns = forms === undefined ? [] : ['### The forms side by side', table(forms)];
+  return [`## Claims about ${system}`, ...chapters, ...columns].join('\n\n');
 }
 
 /** The address of a figure's picture, if it has one. */

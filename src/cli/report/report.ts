@@ -5,7 +5,7 @@ import type { Row } from '../../papers/engine/evaluate-claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import type { Drift } from '../../papers/engine/frozen.ts';
 import type { NotShown } from '../../papers/engine/paper.ts';
-import type { PaperClaim } from '../../papers/engine/report.ts';
+import { heldInForms, type PaperClaim } from '../../papers/engine/report.ts';
 
 export interface Report {
   /** The command that produces the same report. */
@@ -32,5 +32,5 @@ export function jsonOf(report: Report): object {
     const commands = Object.entries(mixes).map(([name, mix]) => [name, commandOf(mix, report.seeds[0])]);
     return { system, id, part, title, source, shows, note, mixes: Object.fromEntries(commands) };
   });
-  return { ...report, claims };
+  return { ...report, claims, forms: heldInForms(report.claims, report.rows) };
 }

@@ -1,10 +1,17 @@
 /** Tables and lines that the Markdown and the HTML page share, as plain text. */
-import type { Claim } from '../../papers/engine/claim.ts';
+import { type Claim, FORMS } from '../../papers/engine/claim.ts';
 import type { Row, Verdict } from '../../papers/engine/evaluate-claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import { short } from '../../papers/engine/expect.ts';
+import { countsFor } from '../../papers/engine/paper.ts';
 import { PAPERS, PARTS } from '../../papers/engine/papers.ts';
-import { type PaperClaim, paperSentence } from '../../papers/engine/report.ts';
+import {
+  formSentences,
+  heldInForms,
+  type PaperClaim,
+  paperSentence,
+  whatOf,
+} from '../../papers/engine/report.ts';
 import type { Report } from './report.ts';
 
 export interface TextTable {
@@ -36,7 +43,6 @@ export function notShownTable({ notShown }: Report): TextTable {
 
 const digits = (value: number) => (Number.isFinite(value) ? short(value) : '-');
 const withUnit = (text: string, unit: string) => (unit === '' || text === '-' ? text : `${text} ${unit}`);
-const whatOf = ({ what, at }: Row) => (at === undefined ? what : `${what} (${at})`);
 
 /** The lines of a claim, and remarks about them. */
 export function linesOf({ rows }: Report, claim: Claim): TextTable & { remarks: readonly string[] } {
@@ -57,6 +63,29 @@ export function linesOf({ rows }: Report, claim: Claim): TextTable & { remarks: 
     ]),
     remarks: claim.note === undefined ? remarks : [claim.note, ...remarks],
   };
+}
+
+/** The lines about a system in all its forms, side by side; undefined if the system has only one. */
+export function formsTable({ claims, rows }: Report, system: string): TextTable | undefined {
+  const own = rows.filter((row) => row.system === system && row.form !== undefined);
+  const forms = FORMS.filter((form) => own.some((row) => row.form === form));
+  if (forms.length === 0) return undefined;
+  const lines = claims.flatMap(({ id }) => {
+    const ofClaim = own.filter(({ claim }) => claim === id);
+    const names = [...new Set(ofClaim.map(({ what }) => what))];
+    return names.map((name) => {
+      const inForm = (form: string) => ofClaim.find((row) => row.what === name && row.form === form);
+      return [`${id}: ${name}`, ...forms.map((form) => formCell(inForm(form)))];
+    });
+  });
+  return { head: ['', ...forms], rows: lines };
+}
+
+function formCell(row: Row | undefined): string {
+  if (row === undefined) return '';
+  const { measured, unit, verdict, expected, tolerance } = row;
+  const bounds = ['-', 'none'].includes(tolerance) ? expected : `${expected}, ${tolerance}`;
+  return `${withUnit(digits(measured), unit)} ${verdict} (${bounds})`;
 }
 
 /** Claims about a system, by chapter. */
@@ -118,7 +147,7 @@ export function verdictTable(papers: readonly PaperPart[]): TextTable {
 }
 
 /** The same numbers in sentences, paper by paper. */
-export function sentences({ systems }: Report, papers: readonly PaperPart[]): string[] {
+export function sentences({ systems, claims, rows }: Report, papers: readonly PaperPart[]): string[] {
   const counted = papers.filter(({ claims }) => claims.length > 0);
   const lines = counted.map(({ name, claims }) => paperSentence(name, claims));
   if (counted.length > 1)
@@ -128,7 +157,7 @@ export function sentences({ systems }: Report, papers: readonly PaperPart[]): st
         counted.flatMap(({ claims }) => claims),
       ),
     );
-  return [...lines, ...onlyBare(systems, counted)];
+  return [...lines, ...formSentences(heldInForms(claims, rows)), ...onlyBare(systems, counted)];
 }
 
 /** Names the papers whose own policy is not in the report: only their claims about bare devices count. */
@@ -152,10 +181,14 @@ export interface PaperLine {
 }
 
 /** Picks the first line that has the verdict of the paper claim, and counts the other lines. */
-export function paperLine(report: Report, { id, verdict, by }: PaperClaim): PaperLine {
+export function paperLine(report: Report, { paper, id, verdict, by }: PaperClaim): PaperLine {
+  const own = PAPERS.find(({ name }) => name === paper);
   const shownBy = report.claims.filter((claim) => claim.shows.includes(id));
   const rows = shownBy.flatMap((claim) =>
-    report.rows.filter((row) => row.system === claim.system && row.claim === claim.id),
+    report.rows.filter(
+      (row) =>
+        row.system === claim.system && row.claim === claim.id && (own === undefined || countsFor(own, row)),
+    ),
   );
   const row = rows.find((one) => one.verdict === (verdict as Verdict)) ?? rows[0];
   const more = rows.length > 1 ? ` (and ${rows.length - 1} more)` : '';

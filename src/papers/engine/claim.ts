@@ -7,12 +7,23 @@ import type { Expectation } from './expect.ts';
 /** Results of one seed, by the names that the claim gave its mixtures. */
 export type Runs = Readonly<Record<string, MixResult>>;
 
+/**
+ * A form of a system that has several: in the NIC, or as a policy on a NIC without it. `bare` is neither. A report about
+ * such a system has a column for each form.
+ */
+export type Form = (typeof FORMS)[number];
+
+/** In the order of the report's columns. */
+export const FORMS = ['hardware', 'software', 'bare'] as const;
+
 /** One number about which the claim makes a statement. */
 export interface Check {
-  /** Checks of a claim with the same `what` share one line of the report, which shows the worst of them. */
+  /** Checks of a claim with the same `what` and form share one line of the report, which shows the worst of them. */
   what: string;
   /** Distinguishes checks with the same `what`. */
   at?: string;
+  /** The form of the system that is measured, if it has several. */
+  form?: Form;
   unit: string;
   measure(runs: Runs): number;
   expect: Expectation;

@@ -3,7 +3,7 @@
 import { distinct, type Job, jobOf, jobsOf } from '../../mix/jobs.ts';
 import type { Outcomes } from '../../mix/outcomes.ts';
 import type { MixResult } from '../../mix/result.ts';
-import type { Check, Claim, Runs } from './claim.ts';
+import type { Check, Claim, Form, Runs } from './claim.ts';
 import { distance, type ExpectationKind } from './expect.ts';
 
 export type Verdict = 'holds' | 'fails' | 'reported';
@@ -16,6 +16,7 @@ export interface Row {
   what: string;
   /** Identifies one of several checks with the same `what`. */
   at?: string;
+  form?: Form;
   unit: string;
   kind: ExpectationKind;
   expected: string;
@@ -76,6 +77,7 @@ function rowOf(claim: Claim, samples: readonly Sample[]): Row {
     part: claim.part,
     what: check.what,
     at: check.at,
+    form: check.form,
     unit: check.unit,
     kind,
     expected,
@@ -96,15 +98,16 @@ function deviationsOf(samples: readonly Sample[]): string | undefined {
   return all.size === 0 ? undefined : [...all].join('; ');
 }
 
-/** One row for each `what` of a claim. */
+/** One row for each `what` and form of a claim. */
 export function evaluate(claim: Claim, seeds: readonly number[], outcomes: Outcomes): Row[] {
   const lines = new Map<string, Sample[]>();
   for (const seed of seeds) {
     const runs = runsOf(claim, seed, outcomes);
     for (const check of claim.checks) {
-      const line = lines.get(check.what) ?? [];
+      const key = `${check.form} ${check.what}`;
+      const line = lines.get(key) ?? [];
       line.push(sample(check, seed, runs));
-      lines.set(check.what, line);
+      lines.set(key, line);
     }
   }
   return [...lines.values()].map((samples) => rowOf(claim, samples));

@@ -1,5 +1,6 @@
 /** A paper: its claims, by the numbers of its sections and figures, and how they are shown here. */
-import type { Claim } from './claim.ts';
+import type { Claim, Form } from './claim.ts';
+import type { Row } from './evaluate-claim.ts';
 import type { Figure } from './figure.ts';
 
 /** Paper claims that no claim here shows, with the reason. They never count as held. */
@@ -25,6 +26,8 @@ export interface Paper {
     ids: readonly string[];
     /** Chapters of the report about the paper. */
     parts: Readonly<Record<number, string>>;
+    /** The form in which the paper describes the system, if it has several. */
+    form?: Form;
   };
   notShown: readonly NotShown[];
   /** Claims that show the paper's claims. */
@@ -38,4 +41,9 @@ export function idsOf(key: string, text: string): string[] {
     .trim()
     .split(/\s+/)
     .map((number) => `${key}-${number}`);
+}
+
+/** Whether a line decides a claim of the paper, which says nothing about other forms of its system than its own. */
+export function countsFor({ policy }: Paper, { form }: Pick<Row, 'form'>): boolean {
+  return form === undefined || policy?.form === undefined || form === policy.form;
 }

@@ -1,19 +1,23 @@
 /** The table of `isoverbs reproduce`. */
 import Table from 'cli-table3';
-import type { Claim } from './claim.ts';
+import { type Claim, FORMS, type Form } from './claim.ts';
 import type { Row, Verdict } from './evaluate-claim.ts';
 import { short } from './expect.ts';
 import type { Drift } from './frozen.ts';
-import type { NotShown, Paper } from './paper.ts';
+import { countsFor, type NotShown, type Paper } from './paper.ts';
 import { idsAbout, PAPERS, PARTS } from './papers.ts';
 
 const digits = (value: number) => (Number.isFinite(value) ? short(value) : '-');
 
+/** What a row measures, of which of several checks, and in which form. */
+export function whatOf({ what, at, form }: Pick<Row, 'what' | 'at' | 'form'>): string {
+  return [what, at !== undefined && ` (${at})`, form !== undefined && `, ${form}`].filter(Boolean).join('');
+}
+
 function cells(row: Row): string[] {
-  const what = row.at === undefined ? row.what : `${row.what} (${row.at})`;
   const unit = row.unit === '' ? '' : ` ${row.unit}`;
   return [
-    `  ${what}`,
+    `  ${whatOf(row)}`,
     `${row.expected}${unit}`,
     row.tolerance,
     `${digits(row.measured)}${unit}`,
@@ -120,6 +124,38 @@ export function heldClaims(claims: readonly Claim[], rows: readonly Row[]): [hel
   return [verdicts.filter((held) => held).length, verdicts.length];
 }
 
+/** How many lines and claims hold in one form of a system. */
+export interface HeldInForm {
+  readonly system: string;
+  readonly form: Form;
+  /** Lines that hold, and lines with a verdict. */
+  readonly lines: readonly [held: number, of: number];
+  /** The same of claims, which hold if all their lines in this form hold. */
+  readonly claims: readonly [held: number, of: number];
+}
+
+/** For each form of each system that has forms. */
+export function heldInForms(claims: readonly Claim[], rows: readonly Row[]): HeldInForm[] {
+  const systems = [...new Set(claims.map(({ system }) => system))];
+  return systems.flatMap((system) =>
+    FORMS.flatMap((form) => {
+      const own = rows.filter((row) => row.system === system && row.form === form);
+      const judged = own.filter(({ verdict }) => verdict !== 'reported');
+      if (judged.length === 0) return [];
+      const held = judged.filter(({ verdict }) => verdict === 'holds').length;
+      return [{ system, form, lines: [held, judged.length] as const, claims: heldClaims(claims, own) }];
+    }),
+  );
+}
+
+/** One sentence for each form. */
+export function formSentences(forms: readonly HeldInForm[]): string[] {
+  return forms.map(({ system, form, lines, claims }) => {
+    const percent = Math.round((100 * lines[0]) / lines[1]);
+    return `${system}, ${form}: ${lines[0]} of ${lines[1]} lines hold (${percent} %), and all lines of ${claims[0]} of ${claims[1]} claims.`;
+  });
+}
+
 /** Lines that have changed since the profiles were frozen. */
 export function driftText(drift: readonly Drift[]): string {
   const show = (value: number | undefined) => (value === undefined ? 'nothing' : digits(value));
@@ -141,7 +177,10 @@ export interface PaperClaim {
 /** A paper claim holds when every line of every claim that shows it holds; reported lines do not count. */
 function paperClaim(paper: Paper, id: string, claims: readonly Claim[], rows: readonly Row[]): PaperClaim {
   const showing = claims.filter((claim) => claim.shows.includes(id));
-  const its = rows.filter((row) => showing.some((one) => one.id === row.claim && one.system === row.system));
+  const its = rows.filter(
+    (row) =>
+      countsFor(paper, row) && showing.some((one) => one.id === row.claim && one.system === row.system),
+  );
   const count = (verdict: Verdict) => its.filter((row) => row.verdict === verdict).length;
   const lines = { holds: count('holds'), fails: count('fails'), reported: count('reported') };
   const known = paper.notShown.find(({ ids }) => ids.includes(id));
