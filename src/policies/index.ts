@@ -5,6 +5,8 @@ import type { Ruler } from '../coordinator/ruler.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import type { PolicyNeeds } from '../shim/policy.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { chunk } from './chunk/index.ts';
+import { chunkOptions } from './chunk/options.ts';
 import { handedTokens } from './justitia/handed-tokens.ts';
 import { justitia } from './justitia/index.ts';
 import { justitiaOptions } from './justitia/options.ts';
@@ -144,6 +146,15 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     agents: [],
     options: tokenBucketOptions,
     create: (options) => tokenBucket(tokenBucketOptions.parse(options)),
+  },
+  chunk: {
+    summary:
+      'splits large messages into chunks, of which each queue pair has one in flight; a baseline without any order',
+    needs: { wait: 'none', coordinator: 'none', shimmedPeer: 'for SENDs' },
+    rulers: [],
+    agents: [],
+    options: chunkOptions,
+    create: (options) => chunk(chunkOptions.parse(options)),
   },
 };
 

@@ -6,6 +6,8 @@ import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
 import { trace } from '../../src/interceptors/index.ts';
+import { Chunk } from '../../src/policies/chunk/chunk.ts';
+import { chunkOptions } from '../../src/policies/chunk/options.ts';
 import { policies } from '../../src/policies/index.ts';
 import { Justitia } from '../../src/policies/justitia/justitia.ts';
 import { justitiaOptions } from '../../src/policies/justitia/options.ts';
@@ -86,6 +88,7 @@ test('policies lists exactly the requirements that each policy declares', () => 
     perf: new Perf(perfOptions.parse({}), new CoordinatorRegistry()),
     justitia: new Justitia(justitiaOptions.parse({}), new CoordinatorRegistry()),
     'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new CoordinatorRegistry()),
+    chunk: new Chunk(chunkOptions.parse({})),
   };
   expect(Object.keys(policies)).toEqual(Object.keys(built));
   for (const [name, policy] of Object.entries(built)) {

@@ -105,6 +105,7 @@ export const chains: Record<string, Chain> = {
     chain: () => [createPolicy('token-bucket', { linkGbps: 400, burstBytes: 16_000, pieceBytes: 1024 })],
     share: 0.15,
   },
+  chunk: { chain: () => [createPolicy('chunk', { chunkBytes: 512, chunks: 2 })] },
   justitia: {
     chain: () => [createPolicy('justitia', { maxGbps: 400, chunkBytes: 700, bulkChunkBytes: 900 })],
     share: 0.3,

@@ -46,9 +46,12 @@ interface Run {
   mix: Mix;
 }
 
-/** `none` and every built-in policy; perf also as its paper describes it. */
+/** Policies that isolate nothing by themselves, or only what their options name. */
+const BASELINES = ['token-bucket', 'chunk'];
+
+/** `none` and every built-in policy except baselines; perf also as its paper describes it. */
 export function defaultPolicies(): string[] {
-  const named = Object.keys(policies).filter((name) => name !== 'token-bucket');
+  const named = Object.keys(policies).filter((name) => !BASELINES.includes(name));
   return ['none', ...named.flatMap((name) => (name === 'perf' ? [name, `${name}:paper`] : [name]))];
 }
 
