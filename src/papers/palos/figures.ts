@@ -1,10 +1,11 @@
 /** Palos's figures. */
 
 import { gbps } from '../../mix/metrics.ts';
-import type { Mix } from '../../mix/mixture.ts';
+import type { Mix, MixChange } from '../../mix/mixture.ts';
 import type { Figure, Panel } from '../engine/figure.ts';
 import { type MixOptions, mix } from '../engine/mix.ts';
 import { average, bandwidth, rate, stated, toAlone } from '../engine/panels.ts';
+import { flows as flowsAtPaperMtu, SIZES } from './forms.ts';
 
 // The flows of Palos on ConnectX-5: small flows, and large flows of 2 MB.
 const PROFILE = 'cx5-100g';
@@ -14,6 +15,20 @@ const small = (bytes: number) => `M:name=small,size=${bytes},qps=16`;
 /** One small flow that waits for each completion. */
 const single = (bytes: number) => `D:name=small,size=${bytes},think=1us`;
 const flows = (apps: readonly string[], more: MixOptions = {}): Mix => mix(PROFILE, apps, more);
+
+/** The series of Palos as the paper describes it. The policy is the series palos. */
+const NIC = 'palos in the NIC';
+const inNic = { [NIC]: (): MixChange => ({ set: { scheduler: 'palos' } }) };
+/** Policies besides Palos, which serve queue pairs by tenant rather than by group. */
+const OTHERS = ['none', 'perf', 'perf:paper', 'justitia'];
+/** Both forms of Palos for applications that belong to one group, and so to one tenant. */
+const oneGroup = <T>(apps: (x: T) => readonly string[]) => {
+  const labelled = (x: T) => apps(x).map((app) => `${app},tenant=t,group=one`);
+  return {
+    palos: (x: T): MixChange => ({ policy: 'palos', apps: labelled(x) }),
+    [NIC]: (x: T): MixChange => ({ set: { scheduler: 'palos' }, apps: labelled(x) }),
+  };
+};
 
 const figure2: Figure<number> = {
   number: '2',
@@ -45,11 +60,9 @@ const figure3: Figure<number> = {
   panels: [toAlone(average('small'), () => flows([single(64)]), stated('none', 'II-B', [[24, 7.8]]))],
 };
 
-const SIZES = [256, 512, 1024, 2048, 4096];
-
 const everywhere = (value: number) =>
   stated(
-    'palos',
+    NIC,
     'V-A',
     SIZES.map((bytes) => [bytes, value]),
   );
@@ -58,12 +71,14 @@ const figure7: Figure<number> = {
   number: '7',
   title: 'Isolation of one large flow from 16 small flows in a group',
   source: 'Palos V-A, fig. 7: the small flows get about 16/17 of their peak, the large flow 1/17',
-  note: 'At MTU 4096. The text gives 0.058 % as the last value, where 5.8 % is meant: one share of 17. perf treats the 16 flows as one application with 16 queue pairs, of which one sends at a time, so they get less than bare.',
+  note: 'At MTU 1500. The text gives 0.058 % as the last value, where 5.8 % is meant: one share of 17. perf treats the 16 flows as one application with 16 queue pairs, of which one sends at a time, so they get less than bare.',
   x: { title: 'small message size', values: SIZES, log: true, bytes: true },
-  mix: (bytes) => flows([`${large()},group=one`, `${small(bytes)},group=one`]),
+  mix: (bytes) => flowsAtPaperMtu([large(), small(bytes)]),
+  policies: OTHERS,
+  series: oneGroup((bytes: number) => [large(), small(bytes)]),
   panels: [
-    toAlone(rate('small'), (bytes) => flows([small(bytes)]), everywhere(16 / 17)),
-    toAlone(bandwidth('large'), () => flows([large()]), [
+    toAlone(rate('small'), (bytes) => flowsAtPaperMtu([small(bytes)]), everywhere(16 / 17)),
+    toAlone(bandwidth('large'), () => flowsAtPaperMtu([large()]), [
       ...stated('none', 'V-A', [
         [256, 0.47],
         [4096, 0.058],
@@ -77,13 +92,15 @@ const figure8: Figure<number> = {
   number: '8',
   title: 'Isolation of a latency-sensitive flow from several large flows in a group',
   source: 'Palos V-A, fig. 8',
-  note: 'At MTU 4096, with 64 B as in the caption; the text says 16 B.',
+  note: 'At MTU 1500, with 64 B as in the caption; the text says 16 B.',
   x: { title: 'large flows', values: [1, 2, 4, 8, 16] },
-  mix: (count) => flows([`${large(count)},group=one`, `${single(64)},group=one`], { duration: '20ms' }),
+  mix: (count) => flowsAtPaperMtu([large(count), single(64)], { duration: '20ms' }),
+  policies: OTHERS,
+  series: oneGroup((count: number) => [large(count), `${single(64)},kind=latency`]),
   panels: [
-    toAlone(average('small'), () => flows([single(64)]), [
+    toAlone(average('small'), () => flowsAtPaperMtu([single(64)]), [
       ...stated('none', 'V-A', [[16, 5]]),
-      ...stated('palos', 'V-A', [[16, 1.79]]),
+      ...stated(NIC, 'V-A', [[16, 1.79]]),
     ]),
     bandwidth('large', { title: 'Bandwidth of all large flows' }),
   ],
@@ -94,10 +111,12 @@ const figure9: Figure<number> = {
   title: '16 small flows in group A, and several large flows in group B',
   source:
     'Palos V-B, fig. 9: alongside 8 large flows A falls to 10 % of its rate alongside one large flow, and B rises to 155 %',
-  note: 'Virtual lanes are hardware queues with equal weights. The paper plots both relative to one large flow. In the model, on the bare device, A falls to 19 % and B rises to 150 %.',
+  note: 'Virtual lanes are hardware queues with equal weights. The paper plots both relative to one large flow. In the model, on the bare device at MTU 1500, A falls to 27 % and B rises to 219 %.',
   x: { title: 'large flows', values: [1, 2, 4, 8] },
-  mix: (count) => flows([`${large(count)},group=b`, `${small(64)},group=a`]),
+  mix: (count) => flowsAtPaperMtu([`${large(count)},group=b`, `${small(64)},group=a`]),
   series: {
+    ...inNic,
+    'chunks of 25 KB': () => ({ policy: 'chunk' }),
     'virtual lanes': (count) => ({
       set: { scheduler: 'ets', etsWeights: '1,1' },
       apps: [`${large(count)},group=b,class=1`, `${small(64)},group=a,class=0`],
@@ -131,15 +150,15 @@ const figure10: Figure<number> = {
   source: 'Palos V-C, fig. 10: exactly as equation (1) predicts',
   note: 'token-bucket, also in combination with perf, supports weights of groups, as tenants, but not of queue pairs. The paper plots the prediction of equation (1) for 100 Gbps.',
   x: { title: 'weight of the group', values: WEIGHTS },
-  mix: () => flows(APPS, { duration: '20ms' }),
-  series: { 'token-bucket': () => ({ policy: 'token-bucket' }) },
+  mix: () => flowsAtPaperMtu(APPS, { duration: '20ms' }),
+  series: { ...inNic, 'token-bucket': () => ({ policy: 'token-bucket' }) },
   panels: QPS.map(
     (qp): Panel<number> => ({
       title: `Bandwidth of the queue pair of weight ${qp}`,
       unit: 'Gbps',
       measure: (run, weight) => gbps(run, `g${weight}-${qp}`),
       paper: WEIGHTS.map((weight) => ({
-        series: 'palos',
+        series: NIC,
         x: weight,
         value: share(weight, qp),
         from: 'V-C, equation (1)',
@@ -165,7 +184,7 @@ const group = (title: string, names: string[]) => ({
   unit: 'Gbps',
   measure: (run: Parameters<typeof gbps>[0]) => names.reduce((sum, name) => sum + gbps(run, name), 0),
   paper: stated(
-    'palos',
+    NIC,
     'V-C',
     GROUP_WEIGHTS.map((weight) => [weight, 50]),
   ),
@@ -177,8 +196,8 @@ const figure11: Figure<number> = {
   source: 'Palos V-C, fig. 11: both groups stay at 50 Gbps',
   note: 'token-bucket supports groups, as tenants, but no weights of queue pairs.',
   x: { title: 'weight of QP 6', values: GROUP_WEIGHTS },
-  mix: (weight) => flows(apps(weight), { duration: '10ms' }),
-  series: { 'token-bucket': () => ({ policy: 'token-bucket' }) },
+  mix: (weight) => flowsAtPaperMtu(apps(weight), { duration: '10ms' }),
+  series: { ...inNic, 'token-bucket': () => ({ policy: 'token-bucket' }) },
   panels: [
     group('Bandwidth of group A', ['qp1', 'qp2', 'qp3']),
     group('Bandwidth of group B', ['qp4', 'qp5', 'qp6']),

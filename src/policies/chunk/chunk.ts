@@ -1,6 +1,6 @@
 /**
- * Software chunking, as in Flor (OSDI 2023): large messages are cut into chunks, and each queue pair keeps no more of
- * them in flight than a bandwidth-delay product. Queue pairs know nothing of each other.
+ * Software chunking, the baseline of Palos (section V-B): large messages are cut into chunks, and each queue pair keeps
+ * no more of them in flight than a bandwidth-delay product. Queue pairs know nothing of each other.
  */
 import type { Actions, Policy, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
