@@ -319,13 +319,14 @@ test.each(SYSTEMS)('every claim about %s is complete, and its mixtures can run',
   expect(new Set(jobs.map((job) => job.key)).size).toBe(jobs.length);
 });
 
-// Overheads of the C implementation and results of a network, which a single simulated device cannot reproduce.
+// Overheads of the C implementation, results of a network, which a single simulated device cannot reproduce, and motives.
 const PERF_OTHERS = `4.4-batching 5.2.1-table2-d-vs-b 5.2.1-table2-d-vs-bmulti 5.2.1-table2-d-vs-mmulti
   5.2.1-cpu-bound 5.2.1-ram 5.2.4-fig11 5.2.4-queueing`.split(/\s+/);
 const JUSTITIA_OTHERS = '5-loc 6.2-cpu 6.6-fig25 C.4-fig35 C.4-fig36'.split(' ');
 const OTHERS: Readonly<Record<string, readonly string[]>> = {
   perf: PERF_OTHERS.map((id) => `perf-${id}`),
   justitia: JUSTITIA_OTHERS.map((id) => `justitia-${id}`),
+  palos: ['palos-I-workload'],
 };
 
 test.each(SYSTEMS)('every paper claim about %s is shown, or listed as not shown', (system) => {

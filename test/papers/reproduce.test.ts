@@ -38,6 +38,7 @@ test.each([
   ['bare', 15],
   ['perf', 7],
   ['justitia', 7],
+  ['palos', 14],
 ])('the short set of %s holds, with runs in worker threads', { timeout: 180_000 }, (system, lines) => {
   const { code, out, err } = reproduce(
     '--system',

@@ -150,6 +150,7 @@ const idleMembers: Claim = {
   source: 'equation (2) over the queue pairs that are configured, or over those that are active',
   shows: [],
   note: 'Relative to another group of the same weight, all of which sends. The idle queue pairs begin in the last 1 us.',
+  smoke: true,
   mixes: Object.fromEntries(
     (['configured', 'active'] as const).flatMap((sums) =>
       (['hardware', 'software'] as const).map((form) => [

@@ -36,6 +36,7 @@ const chunkSizes: Claim = {
   source: 'Palos V: N is 1500 B for each queue pair; equation (2) gives 685.7 to 2571.4 B in fig. 10',
   shows: ['palos-V-params'],
   note: 'In whole bytes. The device of all claims has the rates and the MTU of section V.',
+  smoke: true,
   mixes: {},
   checks: [
     { what: 'smallest chunk', member: 0, bytes: (10 / 280) * (2 / 5) * 48_000 },
