@@ -103,16 +103,19 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
 /** Takes labels to the tables of NICs that schedule by weight. */
 function weightHooks(pump: TimePump, { contexts, qps }: Objects): LabelHooks {
   const { hosts } = pump.sim.world;
+  // A context without a tenant's name is a tenant of its own. It may have been closed already.
+  const tenantOf = (context: number) => contexts.get(context)?.tenant || `#${context}`;
+  const weightsAt = (context: number) => {
+    const host = contexts.get(context)?.host;
+    return host === undefined ? null : hosts[host].weights;
+  };
   return {
-    onLabels(handle, _context, labels) {
-      const object = qps.get(handle);
-      if (object === undefined) return;
-      hosts[object.qp.host].weights?.setLabels(object.qp, object.context.tenant, labels);
+    onLabels: (handle, context, labels) => {
+      const qp = qps.get(handle)?.qp;
+      if (qp !== undefined) hosts[qp.host].weights?.setLabels(qp, tenantOf(context), labels);
     },
-    onWeight(handle, weight) {
-      const { host, tenant } = contexts.require(handle, 'setLabels');
-      hosts[host].weights?.setTenantWeight(tenant, weight);
-    },
+    onWeight: (context, weight) => weightsAt(context)?.setTenantWeight(tenantOf(context), weight),
+    onGroup: (context, name, weight) => weightsAt(context)?.setGroupWeight(tenantOf(context), name, weight),
   };
 }
 
