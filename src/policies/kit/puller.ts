@@ -34,7 +34,7 @@ export interface Order {
 export interface PullerOptions {
   readonly order: Order;
   readonly wire: WireFacts;
-  /** Serving stops while this many bytes on the wire are in flight on the link out of the device; above 0. */
+  /** Serving stops while requests that take this many bytes of the window (`loadOf`) are in flight; above 0. */
   readonly windowBytes: number;
   /** Longer messages are cut into pieces of this size. */
   readonly pieceBytes: number;
@@ -47,6 +47,10 @@ export interface PullerOptions {
    * pairs does not count towards the window.
    */
   readonly issue?: typeof step;
+  /** What a request takes of the window; default: its bytes on the link out of the device. */
+  readonly loadOf?: typeof egressBytes;
+  /** Whether what a queue pair is issued now counts towards the window; default: yes. */
+  readonly counts?: (qp: number) => boolean;
 }
 
 /**
@@ -85,16 +89,20 @@ export class Puller {
   private readonly used = new Float64Array(1);
   private readonly order: Order;
   private readonly issue: typeof step;
+  private readonly loadOf: typeof egressBytes;
+  private readonly counts: ((qp: number) => boolean) | undefined;
   /** What was issued last, and its lengths on the wire: nearly all pieces are alike. */
   private pricedOpcode = -1;
   private pricedBytes = 0;
   private wireBytes = 0;
-  private egressBytes = 0;
+  private loadBytes = 0;
 
   constructor(options: PullerOptions) {
     this.options = options;
     this.order = options.order;
     this.issue = options.issue ?? step;
+    this.loadOf = options.loadOf ?? egressBytes;
+    this.counts = options.counts;
     this.windowBytes = options.windowBytes;
     this.pieceBytes = options.pieceBytes;
   }
@@ -197,7 +205,8 @@ export class Puller {
       const at = index << STATE_BITS;
       if (!this.flying.has(index)) states[at + PROGRESS] = nowNs;
       states[at + INFLIGHT] = out.inflightBytes(qp) + inflight;
-      this.setLoad(index, states[at + LOAD] + this.egressBytes);
+      const counts = this.counts === undefined || this.counts(index);
+      this.setLoad(index, states[at + LOAD] + (counts ? this.loadBytes : 0));
     }
     if (out.backlog(qp) > 0) return true;
     // Otherwise, no completion might report these bytes: the shim requests completions only while it holds more.
@@ -211,7 +220,7 @@ export class Puller {
     this.pricedOpcode = opcode;
     this.pricedBytes = bytes;
     this.wireBytes = wireBytes(wire, opcode, bytes);
-    this.egressBytes = egressBytes(wire, opcode, bytes);
+    this.loadBytes = this.loadOf(wire, opcode, bytes);
   }
 
   /** Whether enough READs are in flight. More than the device allows (rd_atomic) would hold up what follows. */

@@ -18,6 +18,8 @@ const groupColumns = (i: number): Column[] => [
 
 /** The columns that a member writes. */
 export const WINDOW_REPORTS: readonly Column[] = [
+  // 1 if the member has this policy.
+  { name: 'hasPolicy', unit: '0 or 1', min: 0, max: 1, default: 0 },
   // Since it was opened, in the direction that requests load more.
   { name: 'wireBytes', unit: 'bytes on the wire', min: 0, max: Number.MAX_SAFE_INTEGER, default: 0 },
   // Whether requests wait for the window.
@@ -35,10 +37,12 @@ export const WINDOW_GRANTS: readonly Column[] = [
 ];
 
 /** Indices of the columns in a member's page. */
+export const HAS_POLICY = columnIndex(WINDOW_REPORTS, 'hasPolicy');
+/** See HAS_POLICY. */
 export const WIRE_BYTES = columnIndex(WINDOW_REPORTS, 'wireBytes');
-/** See WIRE_BYTES. */
+/** See HAS_POLICY. */
 export const IS_HUNGRY = columnIndex(WINDOW_REPORTS, 'isHungry');
-/** See WIRE_BYTES. */
+/** See HAS_POLICY. */
 export const LEAST_PART = columnIndex(WINDOW_REPORTS, 'leastPart');
 /** The first of the columns of groups. */
 export const FIRST_GROUP = columnIndex(WINDOW_REPORTS, 'group0');

@@ -12,6 +12,7 @@ import {
   FIRST_GROUP,
   GROUP_COLUMNS,
   GROUPS,
+  HAS_POLICY,
   IS_HUNGRY,
   IS_STEERED,
   LEAST_PART,
@@ -59,6 +60,7 @@ export class Reporter {
     registry.govern(context, windows, rules, (given) => given);
     const page = registry.page(context);
     const columns = page.columns(windows);
+    columns.reports[HAS_POLICY] = 1;
     this.members.set(context.index, { context, page, columns, qps: new Set(), isActive: false });
     registry.decide(context, windows, nowNs);
   }
@@ -101,6 +103,8 @@ export class Reporter {
     for (const member of this.members.values()) {
       const { reports } = member.columns;
       member.page.beat();
+      // After a connection with another daemon, the columns are new.
+      reports[HAS_POLICY] = 1;
       member.isActive = false;
       this.groups.fill(0);
       reports[LEAST_PART] = leastPart;

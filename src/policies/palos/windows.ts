@@ -49,6 +49,7 @@ interface Group {
 
 class Windows implements Decider<WindowRules> {
   private readonly members: MembersView;
+  private readonly hasPolicy: ReportColumn;
   private readonly wireBytes: ReportColumn;
   private readonly isHungry: ReportColumn;
   private readonly leastPart: ReportColumn;
@@ -61,6 +62,7 @@ class Windows implements Decider<WindowRules> {
 
   constructor(members: MembersView) {
     this.members = members;
+    this.hasPolicy = members.report('hasPolicy');
     this.wireBytes = members.report('wireBytes');
     this.isHungry = members.report('isHungry');
     this.leastPart = members.report('leastPart');
@@ -107,8 +109,9 @@ class Windows implements Decider<WindowRules> {
     return hasLeft;
   }
 
+  /** Whether a row is a member that has this policy. */
   private isMember(member: number): boolean {
-    return this.members.tenants.tenantOf(member) >= 0;
+    return this.members.tenants.tenantOf(member) >= 0 && this.hasPolicy.of(member) === 1;
   }
 
   /** Reads what the members have sent since the last step. */

@@ -1,0 +1,238 @@
+/**
+ * One direction of a device's link, with a window of bytes on the wire and the order in which queue pairs share it: out of
+ * the device, or, for READs, into it.
+ */
+import type { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
+import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
+import { IBV_QPT_UD, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
+import { Puller } from '../kit/puller.ts';
+import { NONE } from '../kit/run-queue.ts';
+import { BLOCKED, step } from '../kit/step.ts';
+import { egressBytes, type WireFacts } from '../kit/wire.ts';
+import { ChunkOrder } from './chunk-order.ts';
+import { Pace } from './pace.ts';
+import { RoundTrip } from './round-trip.ts';
+
+/** Pieces in flight in addition to what the link carries in a round trip: one is fetched while another one is sent. */
+const SPARE_PIECES = 2;
+/** Messages of one queue pair in flight beyond those that it processes in a round trip. */
+const SPARE_MESSAGES = 4;
+/**
+ * A queue pair processes one message after another, each in a certain time. Many messages in a row would therefore stay
+ * in the window for longer than the spare pieces allow for: on average, half the time of the row.
+ */
+const ROW_PER_SPARE = 2;
+/** Length of the pieces of a slow queue pair (pace.ts), which have no part in the order of a link that waits for them. */
+const SLOW_PIECE_BYTES = 65_536;
+
+/** What the window and the length of pieces depend on. */
+export interface WindowOptions {
+  /** The round trip until it has been measured. */
+  readonly roundTripNs: number;
+  readonly linkPerNs: number;
+  /** Time for which a message occupies its queue pair; 0: unknown. */
+  readonly gapNs: number;
+  readonly pieceBytes: number;
+  /** What a message counts at least, of the bytes of a chunk. */
+  readonly minChargeBytes: number;
+  /** A window to use instead of the one that follows from the others. */
+  readonly windowBytes?: number;
+}
+
+/** What a direction needs of its owner. */
+export interface DirectionOwner {
+  /** Whether the oldest held request of a queue pair belongs here. If not, the owner has noted the queue pair. */
+  takes(qp: QpView, out: Actions): boolean;
+  /** A request or a piece was issued. */
+  issued(qp: QpView, opcode: number, bytes: number): void;
+}
+
+/** The bytes that a request puts on the wire in one direction. */
+export type LoadOf = typeof egressBytes;
+
+/** One direction of the link. */
+export class Direction {
+  readonly order: ChunkOrder;
+  readonly puller: Puller;
+  /** The part of the window that other processes leave to this one. */
+  part = 1;
+  /** The bytes on the wire of a piece, as a part of the window. */
+  leastPart = 0;
+  private readonly owner: DirectionOwner;
+  private readonly wire: WireFacts;
+  private readonly loadOf: LoadOf;
+  private readonly pace = new Pace();
+  private readonly roundTrip: RoundTrip;
+  private window: WindowOptions;
+  /**
+   * The window; and the one for requests that follow each other so closely on their queue pair that the device fetches
+   * them from memory: short messages, and those of a queue pair that alone has something to send.
+   */
+  private windowBytes = 1;
+  private fetchedBytes = 1;
+  /** Messages that a queue pair may have in flight; and those in a row, before others have their turns. */
+  private mostMessages = 0;
+  private rowMessages = 0;
+  /** The queue pair that was served last, and what it has sent since its last signaled request, and in a row. */
+  private last = NONE;
+  private unreportedBytes = 0;
+  private inRow = 0;
+
+  /** @param token the token of this direction's timer */
+  constructor(
+    owner: DirectionOwner,
+    weights: ChunkWeights,
+    window: WindowOptions,
+    { wire, loadOf, token }: { wire: WireFacts; loadOf: LoadOf; token: number },
+  ) {
+    this.owner = owner;
+    this.wire = wire;
+    this.loadOf = loadOf;
+    this.window = window;
+    this.roundTrip = new RoundTrip(window.linkPerNs);
+    this.order = new ChunkOrder(weights);
+    this.puller = new Puller({
+      order: this.order,
+      wire,
+      windowBytes: 1,
+      pieceBytes: 1,
+      readAheadBytes: Number.POSITIVE_INFINITY,
+      token,
+      issue: this.issue,
+      loadOf,
+      counts: (qp) => !this.pace.isSlow(qp),
+    });
+    this.fit();
+  }
+
+  /** Changes what the window depends on. */
+  configure(window: WindowOptions): void {
+    this.window = window;
+    this.fit();
+  }
+
+  /** Fits the window to the round trip and the length of pieces. */
+  private fit(): void {
+    const { puller, wire } = this;
+    const { linkPerNs, gapNs, pieceBytes, windowBytes } = this.window;
+    const roundTripNs = this.roundTrip.ns || this.window.roundTripNs;
+    const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, pieceBytes);
+    const spareBytes = SPARE_PIECES * piece;
+    this.windowBytes = windowBytes ?? roundTripNs * linkPerNs + spareBytes;
+    this.fetchedBytes = windowBytes ?? this.windowBytes + piece;
+    this.leastPart = Math.min(1, piece / this.windowBytes);
+    puller.pieceBytes = pieceBytes;
+    puller.windowBytes = this.windowBytes;
+    this.pace.expectedNs = roundTripNs + this.windowBytes / linkPerNs;
+    this.mostMessages = Math.ceil(roundTripNs / Math.max(gapNs, 1)) + SPARE_MESSAGES;
+    const rowNs = (ROW_PER_SPARE * spareBytes) / linkPerNs;
+    this.rowMessages = Math.max(1, Math.floor(rowNs / Math.max(gapNs, 1)));
+  }
+
+  /** A queue pair was created. */
+  add(qp: QpView, out: Actions): void {
+    this.order.reset(qp.index);
+    this.pace.reset(qp.index);
+    // All peers of datagrams count as one.
+    if (qp.type === IBV_QPT_UD) this.roundTrip.connect(qp.index, '');
+    this.puller.onQp(qp, 'created', out);
+  }
+
+  /** A queue pair was modified, or destroyed. */
+  changed(qp: QpView, change: QpChange, out: Actions): void {
+    this.roundTrip.cancel();
+    if (change === 'state') this.pace.reset(qp.index);
+    if (change === 'state' && qp.dgid !== '') this.roundTrip.connect(qp.index, qp.dgid);
+    this.puller.onQp(qp, change, out);
+  }
+
+  onCompleted(qp: QpView, out: Actions): void {
+    const nowNs = out.nowNs(qp.context);
+    this.pace.completed(qp.index, out.inflight(qp), nowNs);
+    this.puller.onCompleted(qp, out);
+    if (this.puller.usedBytes === 0) this.drained(nowNs);
+  }
+
+  /** What was in flight has completed. While others wait, this is noticed with the next request. */
+  private drained(nowNs: number): void {
+    if (this.roundTrip.drained(nowNs)) this.fit();
+  }
+
+  /** Time in which a request completes at the end of a full window. */
+  get expectedNs(): number {
+    return this.pace.expectedNs;
+  }
+
+  /** Whether a queue pair may have no more messages in flight. */
+  isFull(qp: QpView, out: Actions): boolean {
+    return out.inflight(qp) >= this.mostMessages;
+  }
+
+  /** Issues a request, or a piece of one (PullerOptions.issue). */
+  private readonly issue = (qp: QpView, out: Actions, pieceBytes: number): number => {
+    const { order, pace } = this;
+    const { index } = qp;
+    if (!this.owner.takes(qp, out)) return BLOCKED;
+    const isSlow = pace.isSlow(index);
+    if (!isSlow && this.isFull(qp, out)) {
+      order.hold(index);
+      return BLOCKED;
+    }
+    const opcode = out.nextOpcode(qp);
+    const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : this.fitPiece(index, pieceBytes));
+    if (bytes === BLOCKED) {
+      order.hold(index);
+      return BLOCKED;
+    }
+    order.spend(index, Math.max(bytes, this.window.minChargeBytes));
+    this.report(qp, bytes, out);
+    pace.issued(index);
+    if (pace.isFree(index)) pace.time(index, out.nowNs(qp.context));
+    if (!isSlow) this.time(qp, opcode, bytes, out);
+    this.owner.issued(qp, opcode, bytes);
+    return bytes;
+  };
+
+  /** Measures the round trip: until it is known, requests go one at a time. */
+  private time(qp: QpView, opcode: number, bytes: number, out: Actions): void {
+    const { puller, roundTrip } = this;
+    const isFirst = puller.usedBytes === 0;
+    const nowNs = isFirst ? out.nowNs(qp.context) : 0;
+    if (isFirst) this.drained(nowNs);
+    // A short message may travel inside its request, which is faster.
+    const isSample = isFirst && bytes >= puller.pieceBytes / 2;
+    roundTrip.issued(qp.index, this.loadOf(this.wire, opcode, bytes), isSample, nowNs);
+    if (roundTrip.isMeasuring) {
+      out.signalNow(qp);
+      puller.windowBytes = 1;
+    } else {
+      const isFetched = !this.order.isShared || bytes < puller.pieceBytes / 2;
+      puller.windowBytes = (isFetched ? this.fetchedBytes : this.windowBytes) * this.part;
+    }
+  }
+
+  /** The length of a piece: what is left of the chunk, in whole packets. */
+  private fitPiece(index: number, pieceBytes: number): number {
+    const { mtuBytes } = this.wire;
+    return Math.min(pieceBytes, Math.ceil(this.order.creditOf(index) / mtuBytes) * mtuBytes);
+  }
+
+  /**
+   * Requests completions often enough: for each piece, of one message or of several short ones, and at the end of a turn.
+   * Otherwise the device reports many short messages together, and the window stays full for too long.
+   */
+  private report(qp: QpView, bytes: number, out: Actions): void {
+    const { order, puller } = this;
+    const { index } = qp;
+    if (index !== this.last) [this.last, this.unreportedBytes, this.inRow] = [index, 0, 0];
+    this.unreportedBytes += bytes;
+    this.inRow++;
+    const isLast = order.creditOf(index) <= 0 || this.inRow >= this.rowMessages;
+    if (this.unreportedBytes < puller.pieceBytes && !isLast) return;
+    out.signalNow(qp);
+    this.unreportedBytes = 0;
+    if (!isLast) return;
+    this.inRow = 0;
+    if (order.creditOf(index) > 0) order.yield(index);
+  }
+}

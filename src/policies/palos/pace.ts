@@ -1,0 +1,65 @@
+/**
+ * Finds queue pairs whose requests take much longer than the window does: the bottleneck is elsewhere, at a switch, at
+ * their peer or at a limit of their own rate. What they have in flight does not queue at the device, so it must not keep
+ * others from sending, and more of it does no harm.
+ */
+import { fitColumn } from '../../shim/tables.ts';
+
+/** A queue pair is slow if a request takes this many times as long as it would at the end of a full window ... */
+const SLOW = 4;
+/** ... and no longer slow at this many times. */
+const FAST = 2;
+
+/** Words of a queue pair, as a power of two: the requests it was issued, the one being timed plus one, and since when. */
+const BITS = 2;
+const ISSUED = 0;
+const TIMED = 1;
+const SINCE = 2;
+/** 1 if it is slow. */
+const IS_SLOW = 3;
+
+/** The paces of queue pairs. */
+export class Pace {
+  /** Time in which a request completes at the end of a full window. */
+  expectedNs = Number.POSITIVE_INFINITY;
+  private states: Float64Array = new Float64Array(64 << BITS);
+
+  /** A queue pair begins, or begins anew. */
+  reset(qp: number): void {
+    this.states = fitColumn(this.states, (qp << BITS) + IS_SLOW);
+    this.states.fill(0, qp << BITS, (qp + 1) << BITS);
+  }
+
+  isSlow(qp: number): boolean {
+    return this.states[(qp << BITS) + IS_SLOW] === 1;
+  }
+
+  /** Whether the next request of the queue pair should be timed. */
+  isFree(qp: number): boolean {
+    return this.states[(qp << BITS) + TIMED] === 0;
+  }
+
+  /** A request was issued. */
+  issued(qp: number): void {
+    this.states[(qp << BITS) + ISSUED]++;
+  }
+
+  /** The request that was issued last is timed from now on. */
+  time(qp: number, nowNs: number): void {
+    const at = qp << BITS;
+    this.states[at + TIMED] = this.states[at + ISSUED];
+    this.states[at + SINCE] = nowNs;
+  }
+
+  /** Completions of the queue pair have arrived. @param inflight its requests that are still in flight */
+  completed(qp: number, inflight: number, nowNs: number): void {
+    const { states } = this;
+    const at = qp << BITS;
+    const timed = states[at + TIMED];
+    if (timed === 0 || states[at + ISSUED] - inflight < timed) return;
+    states[at + TIMED] = 0;
+    const takenNs = nowNs - states[at + SINCE];
+    if (takenNs > SLOW * this.expectedNs) states[at + IS_SLOW] = 1;
+    else if (takenNs < FAST * this.expectedNs) states[at + IS_SLOW] = 0;
+  }
+}
