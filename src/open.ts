@@ -32,6 +32,8 @@ export interface OpenDeviceOptions {
   tenant?: string;
   /** What policies should know of the context and its queue pairs. */
   labels?: ContextLabels;
+  /** Groups of queue pairs that the context creates (context.createGroup), with their weights. */
+  groups?: Readonly<Record<string, number>>;
   /** Default: the provider that has the device. */
   provider?: Provider | ProviderName;
   /**
@@ -97,7 +99,8 @@ export function openDevice(name?: string, options: OpenDeviceOptions = {}): Cont
   const tenant = options.tenant ?? (process.env.ISOVERBS_TENANT || state.tenant);
   const chosen = chooseDevice(name ?? defaultDeviceName(), options.provider);
   const provider = underPolicies(chosen.provider, options.policy, options.driver);
-  const context = new Context(provider, chosen.name, { tenant, labels: options.labels });
+  const { labels, groups } = options;
+  const context = new Context(provider, chosen.name, { tenant, labels, groups });
   if (provider.wait === 'emulated') reportOnce(`WAIT and ENABLE are emulated on ${chosen.name}`);
   state.opened.push(chosen.name);
   state.providers.add(provider);
@@ -110,7 +113,7 @@ function checkArguments(name: unknown, options: object): void {
       `openDevice: the name must be a string, got ${typeof name} ${String(name)}`,
     );
   }
-  const known = ['tenant', 'labels', 'provider', 'policy', 'driver'];
+  const known = ['tenant', 'labels', 'groups', 'provider', 'policy', 'driver'];
   requireKnown('openDevice', options, known);
 }
 

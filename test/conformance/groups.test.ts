@@ -1,6 +1,10 @@
 // Groups under every chain of policies, inline and in a worker: programs see the same as on the bare device, and
 // policies see each weight that changes, once per tenant.
-import { expect, test } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { check, createReplay, fault, readTrace, record, trace } from '../../src/interceptors/index.ts';
 import { labelVerbs } from '../../src/providers/labels.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
@@ -219,4 +223,51 @@ test('the device may hear of labels and of weights', () => {
     ['group', 1, 'kv', 3],
     ['group', 1, 'kv', 1],
   ]);
+});
+
+test('check reports groups that are destroyed too early, and programs see the same', () => {
+  const checking = check({ severity: 'hint' }, () => {});
+  expect(run([checking])).toEqual(bare);
+  const busy = checking.findings.filter(({ code }) => code === 'ISO_CHECK_DESTROY_ORDER');
+  expect(busy.map(({ verb }) => verb)).toEqual(['destroyGroup']);
+});
+
+test('fault fails each verb of groups, and nothing has changed then', () => {
+  const log: unknown[] = [];
+  const { provider } = createFabric({ hosts: 2, seed: 1, autoAdvance: false });
+  for (const verb of ['createGroup', 'setGroup', 'destroyGroup'] as const) {
+    const faults = fault({ verb, call: 2 });
+    const v = compose(provider, [createShim(() => logging(log)), faults]);
+    const context = v.openDevice('sim0', { tenant: 'a' });
+    log.length = 0;
+    v.createGroup(context, 'kv', 3);
+    v.setGroup(context, 'kv', 2);
+    const call = () => {
+      if (verb === 'destroyGroup') {
+        v.createGroup(context, 'other', 1);
+        v.destroyGroup(context, 'other');
+        v.destroyGroup(context, 'kv');
+      } else v[verb](context, 'kv', 5);
+    };
+    expect(call).toThrow(V.IsoverbsError);
+    expect(log).toEqual([
+      ['a', 'kv', 3],
+      ['a', 'kv', 2],
+    ]);
+    v.closeDevice(context);
+  }
+});
+
+test('trace, record and replay: programs see the same, and the trace has the verbs', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-groups-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const tracing = trace({ file: join(folder, 'groups.trace') });
+  const recorder = record({ file: join(folder, 'groups.record') });
+  expect(run([tracing])).toEqual(bare);
+  expect(run([recorder])).toEqual(bare);
+  tracing.close();
+  recorder.close();
+  const verbs = [...readTrace(tracing.files[0]).records()].map(({ verb }) => verb);
+  for (const verb of ['createGroup', 'setGroup', 'destroyGroup']) expect(verbs).toContain(verb);
+  expect(program(createReplay(recorder.files[0]).provider)).toEqual(bare);
 });

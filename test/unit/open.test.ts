@@ -4,7 +4,7 @@ import { openDevice } from '../../src/index.ts';
 test('a misspelt option is refused, not ignored', () => {
   const options = { polcy: 'perf' } as object;
   expect(() => openDevice('sim0', options)).toThrowError(
-    /no option 'polcy'; there are: tenant, labels, provider, policy, driver/,
+    /no option 'polcy'; there are: tenant, labels, groups, provider, policy, driver/,
   );
 });
 

@@ -19,6 +19,9 @@ const PARENT_DESTROYERS = [
 
 /** Other verbs that take an object's handle as their first argument. */
 const HANDLE_VERBS = [
+  'createGroup',
+  'setGroup',
+  'destroyGroup',
   'pollCq',
   'reqNotifyCq',
   'postSend',
