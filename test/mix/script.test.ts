@@ -49,6 +49,24 @@ test('groupWeight creates the groups of a tenant, and set changes a weight', asy
   expect(groups).toEqual(Array(2).fill('kv 3, scan 2, kv 4, bulk 0.5'));
 });
 
+test.each([
+  ['software', { policy: 'palos' }],
+  ['hardware', { set: { scheduler: 'palos' } }],
+])('under palos in %s, shares of groups and of tenants follow weights that are set', async (_, form) => {
+  const profile = 'cx5-100g';
+  for (const [first, second, step] of [
+    ['tenant=t,group=x,groupWeight=3', 'tenant=t,group=y', 'groupWeight=3'],
+    ['weight=3', '', 'weight=3'],
+  ]) {
+    const apps = [`B:name=a,${first}`, `B:name=b${second === '' ? '' : `,${second}`}`];
+    const result = await run([`5ms:set b ${step}`], apps, { profile, ...form });
+    const [a, b] = ['a', 'b'].map((name) => lineOf(result, name).throughputGbps);
+    const ratio = (from: number, to: number) => mean(a.slice(from, to)) / mean(b.slice(from, to));
+    expect(ratio(2, 9)).toBeCloseTo(3, 1);
+    expect(ratio(11, 20)).toBeCloseTo(1, 1);
+  }
+});
+
 test.each(['token-bucket', 'perf', 'token-bucket;perf'])(
   'under %s, shares follow a weight that is set, whatever the weights before',
   async (policy) => {

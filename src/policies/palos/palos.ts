@@ -61,6 +61,11 @@ export class Palos implements Policy {
     this.byContext[context.index].weights.setGroupWeight(tenantOf(context), name, weight);
   }
 
+  /** The weight of a tenant was set, which writes one entry, however many queue pairs it has. */
+  onWeight(context: ContextView): void {
+    this.byContext[context.index].weights.setTenantWeight(tenantOf(context), context.labels.weight);
+  }
+
   onQp(qp: QpView, change: QpChange, out: Actions): void {
     if (change === 'created') {
       this.byQp[qp.index] = this.byContext[qp.context.index];
