@@ -5,6 +5,7 @@ import type { ShimContext } from './context.ts';
 import type { CoordinatorPort } from './coordinator-port.ts';
 
 interface Tenant {
+  readonly key: string;
   readonly contexts: Set<ShimContext>;
   /** The weights that the policy knows, of groups whose weight is not the default. */
   readonly known: Map<string, number>;
@@ -18,6 +19,7 @@ export class ContextGroups {
   /** What the contexts of this shim have created. */
   private readonly own = new GroupTable();
   private readonly tenants = new Map<string, Tenant>();
+  private readonly byContext = new Map<ShimContext, Tenant>();
 
   constructor(next: Provider, coordinator: CoordinatorPort | null, report: ContextGroups['report']) {
     this.next = next;
@@ -27,11 +29,12 @@ export class ContextGroups {
 
   /** A context was opened. @param groups those that its options create */
   open(context: ShimContext, groups: Readonly<Record<string, number>>): void {
-    const { handle } = context;
-    this.own.open(handle, context.device, context.tenant);
-    const key = keyOf(context);
-    const tenant = this.tenants.get(key) ?? { contexts: new Set(), known: new Map() };
+    const { handle, device } = context;
+    this.own.open(handle, device, context.tenant);
+    const key = tenantKey(handle, device, context.tenant);
+    const tenant = this.tenants.get(key) ?? { key, contexts: new Set(), known: new Map() };
     this.tenants.set(key, tenant);
+    this.byContext.set(context, tenant);
     tenant.contexts.add(context);
     for (const [name, weight] of Object.entries(groups)) this.set(context, name, weight);
   }
@@ -70,24 +73,25 @@ export class ContextGroups {
   }
 
   close(context: ShimContext): void {
-    const key = keyOf(context);
-    const tenant = this.tenants.get(key);
+    const tenant = this.byContext.get(context);
+    if (tenant === undefined) return;
     const names = [...this.own.namesOf(context.handle)];
     this.own.close(context.handle);
-    tenant?.contexts.delete(context);
-    const [heir] = tenant?.contexts ?? [];
+    this.byContext.delete(context);
+    tenant.contexts.delete(context);
+    const [heir] = tenant.contexts;
     if (heir !== undefined) {
       for (const name of names) this.refresh(heir, name);
       return;
     }
     // Without contexts there is no tenant, and a policy may have kept its weights.
-    this.tenants.delete(key);
-    for (const name of tenant?.known.keys() ?? []) this.report(context, name, DEFAULT_GROUP_WEIGHT);
+    this.tenants.delete(tenant.key);
+    for (const name of tenant.known.keys()) this.report(context, name, DEFAULT_GROUP_WEIGHT);
   }
 
   /** Reports the weight of a group if it differs from what the policy knows. */
   private refresh(context: ShimContext, name: string): void {
-    const known = this.tenants.get(keyOf(context))?.known;
+    const known = this.byContext.get(context)?.known;
     if (known === undefined) return;
     const given = this.coordinator?.groupsOf?.(context)?.get(name);
     const weight = given ?? this.own.weightOf(context.handle, name);
@@ -96,8 +100,4 @@ export class ContextGroups {
     else known.set(name, weight);
     this.report(context, name, weight);
   }
-}
-
-function keyOf({ handle, device, tenant }: ShimContext): string {
-  return tenantKey(handle, device, tenant);
 }
