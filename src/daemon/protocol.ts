@@ -166,7 +166,14 @@ export const toClient = z.discriminatedUnion('type', [
     /** The agents that run in the daemon. */
     agents: z.array(z.string()).readonly().default([]),
   }),
-  z.object({ type: z.literal('joined'), slot, tenant: z.string(), labels: labels.default({}) }),
+  z.object({
+    type: z.literal('joined'),
+    slot,
+    tenant: z.string(),
+    labels: labels.default({}),
+    /** Whether weights of groups are in force, which follow in `groups`. */
+    hasGroups: z.boolean().default(false),
+  }),
   /** The labels of the context in a seat have changed. */
   z.object({ type: z.literal('labels'), slot, labels }),
   /** Weights of groups of the tenant of the context in a seat have changed. */

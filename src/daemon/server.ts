@@ -287,14 +287,15 @@ export class Server {
     const { host, nowNs } = this.options;
     const reason = host.join(client, seatNumber, device, nowNs(), tenant);
     this.passScheduler.request();
-    const name = client.seats.get(seatNumber)?.tenant.name ?? '';
+    const { tenant: owner } = client.seats.get(seatNumber) ?? {};
     this.answerAfterPass(peer, () => {
-      this.send(
-        peer,
-        reason === null
-          ? { type: 'joined', slot: seatNumber, tenant: name, labels: host.giveLabels(client, seatNumber) }
-          : { type: 'refused', slot: seatNumber, reason },
-      );
+      if (reason !== null) {
+        this.send(peer, { type: 'refused', slot: seatNumber, reason });
+        return;
+      }
+      const labels = host.giveLabels(client, seatNumber);
+      const hasGroups = owner !== undefined && owner.groups.names.length > 0;
+      this.send(peer, { type: 'joined', slot: seatNumber, tenant: owner?.name ?? '', labels, hasGroups });
     });
   }
 
@@ -368,14 +369,14 @@ export class Server {
       if (peer !== undefined)
         this.send(peer, { type: 'labels', slot, labels: host.giveLabels(client, slot) });
     }
-    for (const { client, seatNumber: slot, ...given } of host.groups.take(this.options.nowNs())) {
-      const peer = this.byClient.get(client as Client);
-      if (peer !== undefined) this.send(peer, { type: 'groups', slot, ...given });
-    }
     for (const client of host.takeClientsToNotify()) this.byClient.get(client)?.wake?.signal();
     for (const peer of [...this.awaitingPass]) {
       this.awaitingPass.delete(peer);
       for (const send of peer.pendingAnswers.splice(0)) send();
+    }
+    for (const { client, seatNumber: slot, ...given } of host.groups.take(this.options.nowNs())) {
+      const peer = this.byClient.get(client as Client);
+      if (peer !== undefined) this.send(peer, { type: 'groups', slot, ...given });
     }
   }
 

@@ -227,6 +227,33 @@ describe.skipIf(!hasPython)(`processes${hasPython ? '' : ` (skipped: ${reason})`
     },
   );
 
+  test('when the daemon is killed, the last weights stay, and the next daemon learns what programs have set', async () => {
+    const socket = join(folder(), 's');
+    const rules = 'rules: [{ match: { declared: shop }, tenant: shop, groups: { kv: 2 } }]';
+    const args = ['--config', written('daemon.yaml', rules), '--policy', POLICY];
+    const first = await daemon(socket, args);
+    const run = (text: string) =>
+      isoverbs(['run', '--socket', socket, '--tenant', 'shop', '--', ...RUN, text], {
+        ISOVERBS_TENANT: 'shop',
+      });
+    const aware = run(AWARE);
+    await until(() => aware.out().includes(' kv 2\n'));
+    first.child.kill('SIGKILL');
+    await first.ended;
+    await until(() => aware.err().includes('its last grants stay in force'));
+    await daemon(socket, args);
+    const unaware = run(UNAWARE);
+    await until(() => unaware.out().includes(' kv 2\n') && unaware.out().includes(' own 7\n'));
+    expect(
+      aware
+        .out()
+        .split('\n')
+        .filter((line) => / kv /.test(line)),
+    ).toHaveLength(1);
+    aware.child.kill('SIGKILL');
+    await until(() => unaware.out().endsWith(' own 1\n'));
+  });
+
   test('isoverbs set rejects wrong weights of groups', async () => {
     for (const word of ['groups.kv=0', 'groups.kv=1e9', 'groups.kv=', 'groups.=2', 'groups=2']) {
       const { status, stderr } = await isoverbs(['set', 'a', word, '--socket', join(folder(), 'none')]).ended;

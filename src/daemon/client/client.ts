@@ -359,7 +359,7 @@ export class DaemonClient implements DaemonLink {
     if (message.type === 'joined') {
       member.attach(row, connection.welcome.layout);
       member.setLabels(message.labels);
-      this.announceGroups(member);
+      this.announceGroups(member, message.hasGroups);
       for (const { onBeat } of this.listeners) onBeat();
       this.raiseLines(member);
       this.signal();
@@ -379,9 +379,12 @@ export class DaemonClient implements DaemonLink {
     for (const { onNews } of this.listeners) onNews();
   }
 
-  /** A daemon that has just given the member a seat knows nothing of its groups, and sends those that it does know. */
-  private announceGroups(member: RemoteMember): void {
-    member.setGroups({ groups: {}, fixed: [], isAll: true });
+  /**
+   * A daemon that has just given the member a seat knows nothing of its groups. Weights of an earlier daemon stay until
+   * those of this one arrive.
+   */
+  private announceGroups(member: RemoteMember, isGiven: boolean): void {
+    if (!isGiven) member.setGroups({ groups: {}, fixed: [], isAll: true });
     member.unsentGroups.clear();
     for (const name of member.ownGroups.keys()) member.unsentGroups.add(name);
     if (member.unsentGroups.size > 0) this.hasUnsentGroups = true;
