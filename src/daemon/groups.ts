@@ -31,32 +31,32 @@ export class TenantGroups {
   private readonly set = new Map<string, { weight: number; readonly seats: Set<GroupSeat> }>();
   private memberships = 0;
   /** Weights by the rules or an operator. */
-  private fixed: Readonly<Record<string, number>> = {};
+  private fixed: ReadonlyMap<string, number> = new Map();
   /** Groups whose weights have changed since the contexts received them. */
   readonly changed = new Set<string>();
 
   /** Null: no weight is in force. */
   weightOf(name: string): number | null {
-    return this.fixed[name] ?? this.set.get(name)?.weight ?? null;
+    return this.fixed.get(name) ?? this.set.get(name)?.weight ?? null;
   }
 
   /** The groups that have a weight, by name. */
   get names(): string[] {
-    return [...new Set([...Object.keys(this.fixed), ...this.set.keys()])].sort();
+    return [...new Set([...this.fixed.keys(), ...this.set.keys()])].sort();
   }
 
   /** What contexts receive of some groups. */
   given(names: readonly string[]): GivenGroups {
-    const fixed = names.filter((name) => Object.hasOwn(this.fixed, name));
+    const fixed = names.filter((name) => this.fixed.has(name));
     return { groups: Object.fromEntries(names.map((name) => [name, this.weightOf(name)])), fixed };
   }
 
   /** Takes over the weights by the rules and an operator. */
-  fix(fixed: Readonly<Record<string, number>>): void {
+  fix(fixed: ReadonlyMap<string, number>): void {
     const before = this.fixed;
     this.fixed = fixed;
-    for (const name of new Set([...Object.keys(before), ...Object.keys(fixed)])) {
-      if (before[name] !== fixed[name]) this.changed.add(name);
+    for (const name of new Set([...before.keys(), ...fixed.keys()])) {
+      if (before.get(name) !== fixed.get(name)) this.changed.add(name);
     }
   }
 
@@ -124,7 +124,7 @@ export class GroupNews {
   }
 
   /** Takes over the weights of a tenant by the rules and an operator. */
-  fix(tenant: GroupSeat['tenant'], fixed: Readonly<Record<string, number>>): void {
+  fix(tenant: GroupSeat['tenant'], fixed: ReadonlyMap<string, number>): void {
     tenant.groups.fix(fixed);
     this.mark(tenant);
   }

@@ -12,7 +12,7 @@ export interface TenantSettings {
   readonly gbps: number | null;
   readonly labels: TenantLabels;
   /** Weights of groups, by name. */
-  readonly groups: Readonly<Record<string, number>>;
+  readonly groups: ReadonlyMap<string, number>;
   /** 0: no limit. */
   readonly maxQps: number;
   readonly maxRequestsPerS: number;
@@ -23,7 +23,7 @@ export const UNSET: TenantSettings = {
   weight: 1,
   gbps: null,
   labels: NO_LABELS,
-  groups: {},
+  groups: new Map(),
   maxQps: 0,
   maxRequestsPerS: 0,
 };
@@ -59,7 +59,7 @@ export function mergedSetting(before: Setting = {}, change: Setting): Setting {
 function groupsOf(
   all: readonly Identity[],
   set: Readonly<Record<string, number | null>>,
-): Readonly<Record<string, number>> {
+): ReadonlyMap<string, number> {
   const weights = new Map<string, number>();
   for (const { groups = {} } of all) {
     for (const [name, weight] of Object.entries(groups)) {
@@ -70,7 +70,7 @@ function groupsOf(
     if (weight === null) weights.delete(name);
     else weights.set(name, weight);
   }
-  return Object.fromEntries(weights);
+  return weights;
 }
 
 /** Writes a tenant's settings into the columns of one of its members. */

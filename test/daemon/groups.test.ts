@@ -76,6 +76,14 @@ test('processes of a tenant share groups, and the last weight counts', () => {
   expect(other.seen).toEqual([]);
 });
 
+test('any printable name is the name of a group', () => {
+  const host = hostOf();
+  const [one, two] = [programOf(host), programOf(host)];
+  for (const name of ['constructor', 'toString', ' ', '=', '"']) one.v.createGroup(one.context, name, 2);
+  deliver(host, [one, two]);
+  expect(two.seen).toEqual(['  2', '" 2', '= 2', 'constructor 2', 'toString 2']);
+});
+
 test('a process that joins later receives the weights', () => {
   const host = hostOf();
   const one = programOf(host);

@@ -39,14 +39,14 @@ test('groupWeight creates the groups of a tenant, and set changes a weight', asy
   const { policyStates } = await run(
     ['2ms:set kv groupWeight=4', '3ms:set scan group=bulk', '4ms:set scan groupWeight=0.5'],
     [
-      'D:name=kv,tenant=shop,group=kv,groupWeight=3',
+      'D:name=kv,tenant=shop,group=constructor,groupWeight=3',
       'B:name=scan,tenant=shop,group=scan,groupWeight=2',
       'B:name=more,tenant=shop,group=scan,groupWeight=1.5',
     ],
     { policy },
   );
   const groups = policyStates?.map(({ does }) => does);
-  expect(groups).toEqual(Array(2).fill('kv 3, scan 2, kv 4, bulk 0.5'));
+  expect(groups).toEqual(Array(2).fill('constructor 3, scan 2, constructor 4, bulk 0.5'));
 });
 
 test.each([

@@ -79,7 +79,7 @@ export class Connector {
   private readonly objects = new Map<App, AppObjects>();
   /** By tenant. */
   private readonly weights = new Map<string, number>();
-  private readonly groups = new Map<string, Record<string, number>>();
+  private readonly groups = new Map<string, Map<string, number>>();
 
   /** @param apps every application that will be connected, whose memory is planned here */
   constructor(stacks: Stacks, mtuBytes: number, apps: readonly App[]) {
@@ -95,8 +95,8 @@ export class Connector {
   private addWeights({ tenant, weight, qpLabels: { group = '' }, groupWeight }: App): void {
     this.weights.set(tenant, Math.max(weight, this.weights.get(tenant) ?? 0));
     if (groupWeight === null) return;
-    const groups = this.groups.get(tenant) ?? {};
-    groups[group] = Math.max(groupWeight, groups[group] ?? 0);
+    const groups = this.groups.get(tenant) ?? new Map<string, number>();
+    groups.set(group, Math.max(groupWeight, groups.get(group) ?? 0));
     this.groups.set(tenant, groups);
   }
 
@@ -253,7 +253,11 @@ export class Connector {
       const { provider } = this.stacks.of(host);
       const weight = this.weights.get(tenant) ?? 1;
       const groups = this.groups.get(tenant);
-      const options = { tenant, labels: { weight }, ...(groups !== undefined && { groups }) };
+      const options = {
+        tenant,
+        labels: { weight },
+        ...(groups !== undefined && { groups: Object.fromEntries(groups) }),
+      };
       const context = provider.openDevice(`sim${host}`, options);
       const pd = provider.allocPd(context);
       const idleCq = provider.createCq(context, 1, 0).handle;
