@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { isModuleName } from '../drivers/index.ts';
 import { declaredFor } from '../mix/declare.ts';
-import { type Mix, type MixApp, withKeys } from '../mix/mixture.ts';
+import { declared, type Mix, type MixApp, withKeys } from '../mix/mixture.ts';
 import { parsePolicy } from '../mix/parse.ts';
 import type { Kind } from '../mix/spec.ts';
 import { type PolicyEntry, policies } from '../policies/index.ts';
@@ -28,6 +28,10 @@ interface Hardware {
   readonly set: Readonly<Partial<Record<keyof NicParams, string | number>>>;
   /** Service level by kind; null if the scheduler has no classes. */
   readonly classes: Readonly<Record<Kind, number>> | null;
+  /** Whether applications declare their kinds of traffic. */
+  readonly expectsTraffic?: boolean;
+  /** Name of its row if a policy has the name of the scheduler. */
+  readonly row?: string;
 }
 
 /** Strict priority and ETS as in PeRF, section 5.2.1; `greedy` as in Justitia's ConnectX-3 (docs/simulation.md). */
@@ -52,6 +56,8 @@ const HARDWARE: Readonly<Record<SchedulerName, Hardware>> = Object.freeze({
     says: 'Palos in the NIC: payload bytes by weight, queue pairs labelled latency first, a short FIFO',
     set: {},
     classes: null,
+    expectsTraffic: true,
+    row: 'palos-nic',
   },
 });
 
@@ -134,16 +140,17 @@ function underScheduler(mix: Mix, params: Readonly<NicParams>, name: string): Sc
   if (!Object.hasOwn(HARDWARE, name)) {
     throw new ConfigError(`unknown scheduler '${name}'; available: ${WORDS.scheduler.join(', ')}, ${NONE}`);
   }
-  const { says, set, classes } = HARDWARE[name as SchedulerName];
+  const { says, set, classes, expectsTraffic, row } = HARDWARE[name as SchedulerName];
   const kept = params.puHoldBytes > 0 && 'puHoldBytes' in set ? {} : set;
+  const { apps } = expectsTraffic === true ? declared(mix) : mix;
   return {
-    name,
+    name: row ?? name,
     group: 'hardware',
     says,
     mix: {
       ...mix,
       set: { ...kept, ...mix.set, scheduler: name },
-      apps: classes === null ? mix.apps : mix.apps.map((app) => classed(app, classes)),
+      apps: classes === null ? apps : apps.map((app) => classed(app, classes)),
     },
   };
 }

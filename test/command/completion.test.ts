@@ -41,7 +41,10 @@ test.each([
   ['mix --policy perf:isolation=a', ['perf:isolation=auto', 'perf:isolation=always']],
   ['mix --policy perf:paper,slotN', ['perf:paper,slotNs=']],
   ['mix --policy ./m', 'files'],
-  ['mix --set scheduler=', ['scheduler=rr', 'scheduler=sp', 'scheduler=ets', 'scheduler=greedy']],
+  [
+    'mix --set scheduler=',
+    ['scheduler=rr', 'scheduler=sp', 'scheduler=ets', 'scheduler=greedy', 'scheduler=palos'],
+  ],
   ['mix --app B:dep', ['B:depth=']],
   ['mix --plot ', 'files'],
   ['mix --duration ', []],

@@ -28,12 +28,12 @@ const MIX = {
 
 test("by default, compare covers each policy, its paper's variant, and each scheduler but the device's own", () => {
   const names = schemesOf(MIX, PROFILES['cx6-100g']).map(({ name }) => name);
-  expect(names).toEqual(['bare', ...allPolicies(), 'sp', 'ets', 'greedy']);
+  expect(names).toEqual(['bare', ...allPolicies(), 'sp', 'ets', 'greedy', 'palos-nic']);
   expect(allPolicies()).toEqual(expect.arrayContaining([...Object.keys(policies), 'perf:paper']));
   const onGreedy = schemesOf(MIX, PROFILES['cx3-56g'], { policies: ['none'] });
   expect(onGreedy.map(({ name }) => name)).toEqual([
     'bare',
-    ...WORDS.scheduler.filter((one) => one !== 'greedy'),
+    ...WORDS.scheduler.filter((one) => one !== 'greedy').map((one) => (one === 'palos' ? 'palos-nic' : one)),
   ]);
 });
 
@@ -48,6 +48,20 @@ test('schedulers give applications a class by kind, unless they have one', () =>
   expect(sp.mix.apps.map(({ spec }) => spec.class)).toEqual([2, 2, 1, 5]);
   expect(wordsOf(ets)).toEqual(['B:class=0', 'B:size=64KiB,class=0', 'M:qps=2,class=1', 'D:class=5']);
   expect(ets.mix.set).toEqual({ etsWeights: '16,1', scheduler: 'ets' });
+});
+
+test('palos in the NIC hears what applications are, and has another name than the policy', () => {
+  const apps = ['B', 'D', 'D:kind=bandwidth'].map(mixApp);
+  const [, palos] = schemesOf({ ...MIX, apps }, PROFILES['cx6-100g'], {
+    policies: ['none'],
+    schedulers: ['palos'],
+  });
+  expect(palos.name).toBe('palos-nic');
+  expect(palos.mix.apps.map(({ words }) => words)).toEqual([
+    'B:kind=bandwidth',
+    'D:kind=latency',
+    'D:kind=bandwidth',
+  ]);
 });
 
 test('applications keep their names when they run alone, and copies are summed up', async () => {
@@ -86,7 +100,7 @@ test('table and picture name every scheme; the table fits into 80 columns', {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-compare-'));
   try {
     const svg = join(folder, 'a/compare.svg');
-    const names = ['alone', 'bare', ...allPolicies(), 'sp', 'ets', 'greedy'];
+    const names = ['alone', 'bare', ...allPolicies(), 'sp', 'ets', 'greedy', 'palos-nic'];
     const { code, out, err } = await command(...SHORT, '--svg', svg);
     expect({ code, err }).toEqual({ code: 0, err: '' });
     const lines = out.split('\n').filter((line) => /^[│┌├└]/.test(line));
@@ -131,7 +145,7 @@ test.each<[string[], RegExp]>([
   [['--policy', 'perf:speed=1'], /there is no option 'speed'; there are: subMsgSizeBytes, /],
   [['--policy', 'perf', '--policy', 'perf'], /'perf' is compared twice/],
   [['--policy', './magic.mjs'], /magic\.mjs cannot be loaded/],
-  [['--scheduler', 'best'], /unknown scheduler 'best'; available: rr, sp, ets, greedy, none/],
+  [['--scheduler', 'best'], /unknown scheduler 'best'; available: rr, sp, ets, greedy, palos, none/],
   [['--app', 'X'], /unknown kind 'X'; use one of B, M, D/],
   [['--app', 'D:colour=red'], /unknown key 'colour'/],
   [['--app', 'D:name=x', '--app', 'B:name=x'], /two apps are named 'x'/],
