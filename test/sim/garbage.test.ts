@@ -11,17 +11,16 @@ const BUILT = existsSync(new URL('../../out/bench/against-cpp/sim-load.js', impo
 const MOST_BYTES_PER_PACKET = 1;
 
 test.skipIf(!BUILT).each([
-  ['cx6-100g', 'bulk'],
-  ['cx6-100g', 'small'],
-  ['cx6-100g', 'read'],
-  ['cx3-56g', 'mixed'],
+  ['cx6-100g', 'bulk', 'rr'],
+  ['cx6-100g', 'small', 'rr'],
+  ['cx6-100g', 'read', 'rr'],
+  ['cx3-56g', 'mixed', 'greedy'],
   ['cx5-100g', 'small', 'palos'],
   ['cx5-100g', 'mixed', 'palos'],
 ])(
-  '%s, %s %s(skipped when it is not built)',
-  (profile, load, scheduler?: string) => {
+  '%s, %s, %s (skipped when it is not built)',
+  (...words) => {
     const flags = ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64'];
-    const words = scheduler === undefined ? [profile, load] : [profile, load, scheduler];
     const { stdout, stderr } = spawnSync(process.execPath, [...flags, SCRIPT, ...words], {
       encoding: 'utf8',
     });
