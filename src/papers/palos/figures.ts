@@ -21,12 +21,12 @@ const NIC = 'palos in the NIC';
 const inNic = { [NIC]: (): MixChange => ({ set: { scheduler: 'palos' } }) };
 /** Policies besides Palos, which serve queue pairs by tenant rather than by group. */
 const OTHERS = ['none', 'perf', 'perf:paper', 'justitia'];
-/** Both forms of Palos for applications that belong to one group, and so to one tenant. */
-const oneGroup = <T>(apps: (x: T) => readonly string[]) => {
-  const labelled = (x: T) => apps(x).map((app) => `${app},tenant=t,group=one`);
+/** Both forms of Palos, for applications of one tenant. */
+const bothForms = (apps: (x: number) => readonly string[]) => {
+  const ofTenant = (x: number) => apps(x).map((app) => `${app},tenant=t`);
   return {
-    palos: (x: T): MixChange => ({ policy: 'palos', apps: labelled(x) }),
-    [NIC]: (x: T): MixChange => ({ set: { scheduler: 'palos' }, apps: labelled(x) }),
+    palos: (x: number): MixChange => ({ policy: 'palos', apps: ofTenant(x) }),
+    [NIC]: (x: number): MixChange => ({ set: { scheduler: 'palos' }, apps: ofTenant(x) }),
   };
 };
 
@@ -75,7 +75,7 @@ const figure7: Figure<number> = {
   x: { title: 'small message size', values: SIZES, log: true, bytes: true },
   mix: (bytes) => flowsAtPaperMtu([large(), small(bytes)]),
   policies: OTHERS,
-  series: oneGroup((bytes: number) => [large(), small(bytes)]),
+  series: bothForms((bytes) => [`${large()},group=one`, `${small(bytes)},group=one`]),
   panels: [
     toAlone(rate('small'), (bytes) => flowsAtPaperMtu([small(bytes)]), everywhere(16 / 17)),
     toAlone(bandwidth('large'), () => flowsAtPaperMtu([large()]), [
@@ -96,7 +96,7 @@ const figure8: Figure<number> = {
   x: { title: 'large flows', values: [1, 2, 4, 8, 16] },
   mix: (count) => flowsAtPaperMtu([large(count), single(64)], { duration: '20ms' }),
   policies: OTHERS,
-  series: oneGroup((count: number) => [large(count), `${single(64)},kind=latency`]),
+  series: bothForms((count) => [`${large(count)},group=one`, `${single(64)},group=one,kind=latency`]),
   panels: [
     toAlone(average('small'), () => flowsAtPaperMtu([single(64)]), [
       ...stated('none', 'V-A', [[16, 5]]),
@@ -113,13 +113,14 @@ const figure9: Figure<number> = {
     'Palos V-B, fig. 9: alongside 8 large flows A falls to 10 % of its rate alongside one large flow, and B rises to 155 %',
   note: 'Virtual lanes are hardware queues with equal weights. The paper plots both relative to one large flow. In the model, on the bare device at MTU 1500, A falls to 27 % and B rises to 219 %.',
   x: { title: 'large flows', values: [1, 2, 4, 8] },
-  mix: (count) => flowsAtPaperMtu([`${large(count)},group=b`, `${small(64)},group=a`]),
+  mix: (count) => flowsAtPaperMtu([large(count), small(64)]),
+  policies: OTHERS,
   series: {
-    ...inNic,
+    ...bothForms((count) => [`${large(count)},group=b`, `${small(64)},group=a`]),
     'chunks of 25 KB': () => ({ policy: 'chunk' }),
     'virtual lanes': (count) => ({
       set: { scheduler: 'ets', etsWeights: '1,1' },
-      apps: [`${large(count)},group=b,class=1`, `${small(64)},group=a,class=0`],
+      apps: [`${large(count)},class=1`, `${small(64)},class=0`],
     }),
   },
   panels: [
