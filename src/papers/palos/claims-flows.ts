@@ -1,6 +1,6 @@
 /** Palos shares the link among small and large flows of a group by bytes. */
 
-import { gbps, mmps, share } from '../../mix/metrics.ts';
+import { gbps, share } from '../../mix/metrics.ts';
 import type { Claim } from '../engine/claim.ts';
 import { atLeast, closedForm, reported } from '../engine/expect.ts';
 import { byteShares, cutTimeShares, packetShares, type SmallAndLarge, timeShares } from './closed-form.ts';
@@ -26,6 +26,9 @@ const flowsOf = (bytes: number): SmallAndLarge => ({
 
 const fourDigits = (values: number[]) => values.map((value) => value.toFixed(4)).join(', ');
 const CUT = SIZES.map((bytes) => cutTimeShares(flowsOf(bytes), PACKETS.mtuBytes, PACKETS));
+
+const BY_PAYLOAD =
+  'first measured by completions, which come in batches of 32 messages, 2 % of what flows of 2048 B send in the run; now by payload';
 
 const flowShares: Claim = {
   id: 'flow-shares',
@@ -69,8 +72,8 @@ const flowShares: Claim = {
       ...inEach(
         { what: 'small flows, relative to alone', at, unit: 'x' },
         both(closedForm(timeOf.small, 0.01)),
-        (named) => mmps(named(`both ${bytes}`), 'small') / mmps(named(`small ${bytes}`), 'small'),
-      ),
+        (named) => gbps(named(`both ${bytes}`), 'small') / gbps(named(`small ${bytes}`), 'small'),
+      ).map((check) => ({ ...check, deviation: BY_PAYLOAD })),
       ...inEach(
         { what: 'large flow, relative to alone', at, unit: 'x' },
         both(closedForm(timeOf.large, 0.03)),
