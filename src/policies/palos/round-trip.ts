@@ -77,7 +77,7 @@ export class RoundTrip {
     if (this.unknown !== NONE && ++this.waits === MAX_WAITS) samples[this.unknown] = SAMPLES;
     if (peer !== NONE) {
       const takenNs = Math.max(1, nowNs - this.sinceNs);
-      if (samples[peer] === 0 || takenNs < shortestNs[peer]) shortestNs[peer] = takenNs;
+      if (shortestNs[peer] === 0 || takenNs < shortestNs[peer]) shortestNs[peer] = takenNs;
       samples[peer]++;
       this.peer = NONE;
     }

@@ -1,0 +1,155 @@
+// The round trip that palos measures with the traffic itself.
+import { describe, expect, test } from 'vitest';
+import { RoundTrip } from '../../../src/policies/palos/round-trip.ts';
+
+/** 100 Gbit/s. */
+const PER_NS = 12.5;
+/** 100 ns on the link. */
+const BYTES = 1250;
+/** More requests than any measurement takes. */
+const MANY = 1000;
+
+class Rig {
+  readonly roundTrip = new RoundTrip(PER_NS);
+  nowNs = 1000;
+
+  /** A request that nothing else is in flight with, and its completion. Returns whether the round trip has changed. */
+  once(qp: number, roundTripNs: number): boolean {
+    this.roundTrip.issued(qp, BYTES, true, this.nowNs);
+    return this.end(roundTripNs + BYTES / PER_NS);
+  }
+
+  end(afterNs: number): boolean {
+    this.nowNs += afterNs;
+    return this.roundTrip.drained(this.nowNs);
+  }
+
+  /** Requests that go one at a time, until it has measured enough. Returns how many. */
+  measure(qp: number, roundTripNs: number): number {
+    let count = 0;
+    do this.once(qp, roundTripNs);
+    while (this.roundTrip.isMeasuring && ++count < MANY);
+    return count + 1;
+  }
+}
+
+test('the time that the bytes take on the link is not part of it', () => {
+  const { roundTrip, ...rig } = new Rig();
+  roundTrip.connect(0, 'peer');
+  roundTrip.issued(0, 10 * BYTES, true, rig.nowNs);
+  roundTrip.drained(rig.nowNs + 1000 + 3000);
+  expect(roundTrip.ns).toBeCloseTo(3000, 6);
+});
+
+test('a few requests go one at a time, and the shortest sample of a peer counts', () => {
+  const rig = new Rig();
+  rig.roundTrip.connect(0, 'peer');
+  expect(rig.roundTrip.isMeasuring).toBe(false);
+  expect(rig.once(0, 5000)).toBe(true);
+  expect(rig.roundTrip.isMeasuring).toBe(true);
+  expect(rig.once(0, 3000)).toBe(true);
+  expect(rig.once(0, 9000)).toBe(false);
+  expect(rig.roundTrip.isMeasuring).toBe(true);
+  expect(rig.once(0, 4000)).toBe(false);
+  expect(rig.roundTrip.isMeasuring).toBe(false);
+  expect(rig.roundTrip.ns).toBeCloseTo(3000, 6);
+  // Later samples count, too, if they are shorter, and need no requests that go one at a time.
+  expect(rig.once(0, 2000)).toBe(true);
+  expect(rig.roundTrip.isMeasuring).toBe(false);
+  expect(rig.roundTrip.ns).toBeCloseTo(2000, 6);
+});
+
+test('the longest of the peers counts', () => {
+  const rig = new Rig();
+  const { roundTrip } = rig;
+  roundTrip.connect(0, 'near');
+  roundTrip.connect(1, 'far');
+  roundTrip.connect(2, 'near');
+  rig.measure(0, 2000);
+  expect(roundTrip.ns).toBeCloseTo(2000, 6);
+  rig.measure(1, 8000);
+  expect(roundTrip.ns).toBeCloseTo(8000, 6);
+  // Another queue pair to a peer that has been measured requires nothing.
+  rig.once(2, 3000);
+  expect([roundTrip.isMeasuring, Math.round(roundTrip.ns)]).toEqual([false, 8000]);
+});
+
+test('a queue pair that is connected with another peer measures that one', () => {
+  const rig = new Rig();
+  rig.roundTrip.connect(0, 'near');
+  rig.measure(0, 2000);
+  rig.roundTrip.connect(0, 'far');
+  expect(rig.measure(0, 6000)).toBeGreaterThan(1);
+  expect(rig.roundTrip.ns).toBeCloseTo(6000, 6);
+});
+
+describe('what is no sample', () => {
+  test('a request next to others in flight', () => {
+    const rig = new Rig();
+    rig.roundTrip.connect(0, 'peer');
+    rig.roundTrip.issued(0, BYTES, true, rig.nowNs);
+    rig.roundTrip.issued(0, BYTES, false, rig.nowNs);
+    expect(rig.end(1e6)).toBe(false);
+    expect(rig.roundTrip.ns).toBe(0);
+  });
+
+  test('one whose end was no completion', () => {
+    const rig = new Rig();
+    rig.roundTrip.connect(0, 'peer');
+    rig.roundTrip.issued(0, BYTES, true, rig.nowNs);
+    rig.roundTrip.cancel();
+    expect(rig.end(10)).toBe(false);
+    expect(rig.roundTrip.ns).toBe(0);
+  });
+
+  test('one of a queue pair that is not connected', () => {
+    const rig = new Rig();
+    for (const qp of [0, 5000]) rig.once(qp, 3000);
+    expect([rig.roundTrip.ns, rig.roundTrip.isMeasuring]).toEqual([0, false]);
+  });
+
+  test('a second end of the same request', () => {
+    const rig = new Rig();
+    rig.roundTrip.connect(0, 'peer');
+    rig.once(0, 3000);
+    rig.end(1);
+    expect(rig.roundTrip.ns).toBeCloseTo(3000, 6);
+  });
+});
+
+test('a completion that is polled before the bytes can have left counts as 1 ns at least', () => {
+  const rig = new Rig();
+  rig.roundTrip.connect(0, 'peer');
+  rig.once(0, -2000);
+  expect(rig.roundTrip.ns).toBe(1);
+});
+
+describe('a peer that is never alone in flight', () => {
+  /** Requests of queue pair 1 take their turns with ones of queue pair 0, which are first. */
+  function neverFirst() {
+    const rig = new Rig();
+    const { roundTrip } = rig;
+    roundTrip.connect(0, 'near');
+    roundTrip.connect(1, 'far');
+    rig.measure(0, 2000);
+    roundTrip.issued(1, BYTES, false, rig.nowNs);
+    rig.end(100);
+    let waits = 1;
+    for (; roundTrip.isMeasuring && waits < MANY; waits++) rig.once(0, 2000);
+    return { rig, waits };
+  }
+
+  test('keeps others waiting for 64 requests at most', () => {
+    const { rig, waits } = neverFirst();
+    expect(waits).toBe(64);
+    rig.roundTrip.issued(1, BYTES, false, rig.nowNs);
+    rig.end(100);
+    expect(rig.roundTrip.isMeasuring).toBe(false);
+  });
+
+  test('is measured when it is alone later', () => {
+    const { rig } = neverFirst();
+    expect(rig.once(1, 7000)).toBe(true);
+    expect(rig.roundTrip.ns).toBeCloseTo(7000, 6);
+  });
+});
