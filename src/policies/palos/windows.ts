@@ -142,10 +142,10 @@ class Windows implements Decider<WindowRules> {
       const tenant = this.members.tenants.tenantOf(member);
       const ofTenant = this.weightOf(tenant) / tenantSum / groupSums.get(tenant)!;
       row.due = 0;
-      for (const [id, , , active] of this.groups) {
-        const group = tenants.get(tenant)?.get(id.of(member));
+      for (const columns of this.groups) {
+        const group = tenants.get(tenant)?.get(nameIn(columns, member));
         if (group === undefined || counted(group) === 0) continue;
-        row.due += (ofTenant * group.groupWeight * active.of(member)) / counted(group);
+        row.due += (ofTenant * group.groupWeight * activeWeightIn(columns, member)) / counted(group);
       }
     }
   }
@@ -154,12 +154,13 @@ class Windows implements Decider<WindowRules> {
     const tenant = this.members.tenants.tenantOf(member);
     const groups = tenants.get(tenant) ?? new Map<number, Group>();
     tenants.set(tenant, groups);
-    for (const [id, groupWeight, weight, activeWeight] of this.groups) {
-      const name = id.of(member);
+    for (const columns of this.groups) {
+      const name = nameIn(columns, member);
       if (name === 0) continue;
+      const [, groupWeight, weight] = columns;
       const group = groups.get(name) ?? { groupWeight: groupWeight.of(member), weight: 0, activeWeight: 0 };
       group.weight += weight.of(member);
-      group.activeWeight += activeWeight.of(member);
+      group.activeWeight += activeWeightIn(columns, member);
       groups.set(name, group);
     }
   }
@@ -214,6 +215,16 @@ class Windows implements Decider<WindowRules> {
     }
     return { share: due, windowPart: part };
   }
+}
+
+/** The group that a member reports in these columns; 0: none. A group always has a weight. */
+function nameIn([id, groupWeight]: readonly ReportColumn[], member: number): number {
+  return groupWeight.of(member) > 0 ? id.of(member) : 0;
+}
+
+/** What of its weight in a group is active. A member cannot claim more than all of it. */
+function activeWeightIn([, , weight, activeWeight]: readonly ReportColumn[], member: number): number {
+  return Math.min(activeWeight.of(member), weight.of(member));
 }
 
 /** The ruler of palos: the part of the window of each member. */
