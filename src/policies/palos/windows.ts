@@ -199,8 +199,10 @@ class Windows implements Decider<WindowRules> {
     }
     for (const [member, row] of this.rows) {
       if (row.isHungry && scale > 0) row.part *= scale;
+      // Kept within bounds, because parts of members that cannot use theirs would grow without end.
+      if (row.part > 0) row.part = Math.min(1, Math.max(LEAST_PART, row.part));
       // A member that has nothing to send takes nothing, but may begin with all of it.
-      const part = row.part === 0 ? 1 : Math.min(1, Math.max(LEAST_PART, row.part));
+      const part = row.part === 0 ? 1 : row.part;
       if (this.part.set(member, part)) changed(member);
     }
   }
