@@ -12,6 +12,7 @@ import type {
   ReportColumn,
   Ruler,
 } from '../../coordinator/ruler.ts';
+import { isWeight } from '../../verbs/labels.ts';
 import { GROUPS, WINDOW_GRANTS, WINDOW_REPORTS } from './columns.ts';
 import { type PalosOptions, palosOptions } from './options.ts';
 
@@ -219,9 +220,9 @@ class Windows implements Decider<WindowRules> {
   }
 }
 
-/** The group that a member reports in these columns; 0: none. A group always has a weight. */
+/** The group that a member reports in these columns; 0: none. A group always has a weight that labels may have. */
 function nameIn([id, groupWeight]: readonly ReportColumn[], member: number): number {
-  return groupWeight.of(member) > 0 ? id.of(member) : 0;
+  return isWeight(groupWeight.of(member)) ? id.of(member) : 0;
 }
 
 /** What of its weight in a group is active. A member cannot claim more than all of it. */
