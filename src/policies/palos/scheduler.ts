@@ -141,7 +141,7 @@ export class Scheduler {
     this.regrant(context, out);
   }
 
-  /** The part of the window has changed, or reports are wanted. */
+  /** The part of the window has changed, reports are wanted for the first time, or a sample may be due. */
   regrant(context: ContextView, out: Actions): void {
     this.planSample(context, out);
     this.outbound.part = this.inbound.part = this.reporter.part;
