@@ -11,14 +11,12 @@ import { createShim } from '#src/shim/shim.ts';
 import * as V from '#src/verbs/index.ts';
 import { openNull } from '../against-cpp/null-device.ts';
 import { loop } from '../against-cpp/null-loops.ts';
+import type { Groups, Work } from '../conditions-in-turn.ts';
 
 export const CHUNK_BYTES = 5000;
 /** Below 1 MB, so that the chunks go over the queue pair itself. */
 const CHUNKS_PER_MESSAGE = 128;
 const CHUNK_SLOTS = 16;
-
-/** A loop, which does this many units of work. */
-export type Work = (units: number) => void;
 
 /** Cuts every message, and does nothing else. */
 const cutting: Policy = {
@@ -111,8 +109,8 @@ const BYPASSING: Record<string, () => Interceptor[]> = {
   justitia: () => [latencyShare()],
 };
 
-/** The conditions by group. The first of each is what the others are compared with. */
-export const GROUPS: Record<string, Record<string, () => Work>> = {
+/** What is compared. */
+export const GROUPS: Groups = {
   chunks: {
     step: () => chunks([createShim(() => cutting)]),
     justitia: () => chunks([paced({ backlogBytes: 1e9 })]),
