@@ -44,8 +44,8 @@ export class Reporter {
   private readonly registry: CoordinatorRegistry;
   private readonly reported: Reported;
   private readonly members = new Map<number, Member>();
-  /** By queue pair: 1 if it has sent something since the last sample. */
-  private hasSent: Uint8Array = new Uint8Array(64);
+  /** By queue pair: bytes on the wire that it has sent since the last sample. */
+  private sentBytes: Float64Array = new Float64Array(64);
   /** The columns of groups of the member that is being sampled. */
   private readonly groups = new Float64Array(GROUPS * GROUP_COLUMNS.length);
 
@@ -67,19 +67,18 @@ export class Reporter {
 
   add(qp: QpView): void {
     this.members.get(qp.context.index)?.qps.add(qp);
-    this.hasSent = fitColumn(this.hasSent, qp.index);
-    this.hasSent[qp.index] = 0;
+    this.sentBytes = fitColumn(this.sentBytes, qp.index);
+    this.sentBytes[qp.index] = 0;
   }
 
   drop(qp: QpView): void {
-    for (const { qps } of this.members.values()) qps.delete(qp);
+    for (const { qps, columns } of this.members.values())
+      if (qps.delete(qp)) columns.reports[WIRE_BYTES] += this.sentBytes[qp.index];
   }
 
   /** A queue pair has sent this many bytes on the wire. */
   sent(qp: QpView, wireBytes: number): void {
-    this.hasSent[qp.index] = 1;
-    const member = this.members.get(qp.context.index);
-    if (member !== undefined) member.columns.reports[WIRE_BYTES] += wireBytes;
+    this.sentBytes[qp.index] += wireBytes;
   }
 
   /** Plans the next sample, if other processes share the device. */
@@ -111,10 +110,12 @@ export class Reporter {
       let isHungry = 0;
       for (const qp of member.qps) {
         const waits = this.reported.waits(qp);
+        const isActive = waits || this.sentBytes[qp.index] > 0;
         if (waits) isHungry = 1;
-        this.count(qp, waits || this.hasSent[qp.index] === 1 ? qp.labels.qpWeight : 0);
-        if (waits || this.hasSent[qp.index] === 1) member.isActive = true;
-        this.hasSent[qp.index] = 0;
+        if (isActive) member.isActive = true;
+        this.count(qp, isActive ? qp.labels.qpWeight : 0);
+        reports[WIRE_BYTES] += this.sentBytes[qp.index];
+        this.sentBytes[qp.index] = 0;
       }
       reports.set(this.groups, FIRST_GROUP);
       reports[IS_HUNGRY] = isHungry;

@@ -57,8 +57,11 @@ export class RoundTrip {
   /** A request was issued. @param isFirst whether nothing else was in flight */
   issued(qp: number, wireBytes: number, isFirst: boolean, nowNs: number): void {
     const peer = qp < this.peerOf.length ? this.peerOf[qp] - 1 : NONE;
-    this.peer = isFirst ? peer : NONE;
-    this.sinceNs = nowNs + wireBytes * this.nsPerByte;
+    this.peer = NONE;
+    if (isFirst) {
+      this.peer = peer;
+      this.sinceNs = nowNs + wireBytes * this.nsPerByte;
+    }
     if (this.unknown === NONE && peer !== NONE && this.samples[peer] < SAMPLES) {
       this.unknown = peer;
       this.waits = 0;
