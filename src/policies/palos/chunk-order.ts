@@ -24,6 +24,7 @@ export class ChunkOrder implements Order {
   private rounds: Float64Array = new Float64Array(64);
   /** 1 if the queue pair has something to send, but cannot send it now. */
   private isHeld: Uint8Array = new Uint8Array(64);
+  private sentBytes: Float64Array = new Float64Array(64);
 
   constructor(weights: ChunkWeights) {
     this.weights = weights;
@@ -49,6 +50,8 @@ export class ChunkOrder implements Order {
     this.credits = fitColumn(this.credits, qp);
     this.rounds = fitColumn(this.rounds, qp);
     this.isHeld = fitColumn(this.isHeld, qp);
+    this.sentBytes = fitColumn(this.sentBytes, qp);
+    this.sentBytes[qp] = 0;
     this.credits[qp] = 0;
     this.rounds[qp] = 0;
     this.isHeld[qp] = 0;
@@ -94,7 +97,16 @@ export class ChunkOrder implements Order {
     }
   }
 
-  charge(): void {}
+  charge(qp: number, wireBytes: number): void {
+    this.sentBytes[qp] += wireBytes;
+  }
+
+  /** The bytes on the wire that a queue pair has sent since the last call. */
+  takeSentBytes(qp: number): number {
+    const bytes = this.sentBytes[qp];
+    this.sentBytes[qp] = 0;
+    return bytes;
+  }
 
   /** The queue pair that `next` returned has sent this many bytes of its chunk. */
   spend(qp: number, bytes: number): void {

@@ -5,7 +5,7 @@
 import type { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
 import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
-import { Puller } from '../kit/puller.ts';
+import { Puller, STALL_NS } from '../kit/puller.ts';
 import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
@@ -22,6 +22,8 @@ const SPARE_MESSAGES = 4;
  * in the window for longer than the spare pieces allow for: on average, half the time of the row.
  */
 const ROW_PER_SPARE = 2;
+/** Times that a full window may take until a queue pair without a completion no longer counts. Others share the link. */
+const STALL_WINDOWS = 8;
 /** Length of the pieces of a slow queue pair (pace.ts), which have no part in the order of a link that waits for them. */
 const SLOW_PIECE_BYTES = 65_536;
 
@@ -39,13 +41,8 @@ export interface WindowOptions {
   readonly windowBytes?: number;
 }
 
-/** What a direction needs of its owner. */
-export interface DirectionOwner {
-  /** Whether the oldest held request of a queue pair belongs here. If not, the owner has noted the queue pair. */
-  takes(qp: QpView, out: Actions): boolean;
-  /** A request or a piece was issued. */
-  issued(qp: QpView, opcode: number, bytes: number): void;
-}
+/** Whether the oldest held request of a queue pair belongs to a direction. If not, its owner has noted the queue pair. */
+export type Takes = (qp: QpView, out: Actions) => boolean;
 
 /** The bytes that a request puts on the wire in one direction. */
 export type LoadOf = typeof egressBytes;
@@ -58,7 +55,7 @@ export class Direction {
   part = 1;
   /** The bytes on the wire of a piece, as a part of the window. */
   leastPart = 0;
-  private readonly owner: DirectionOwner;
+  private readonly takes: Takes;
   private readonly wire: WireFacts;
   private readonly loadOf: LoadOf;
   private readonly pace = new Pace();
@@ -80,12 +77,12 @@ export class Direction {
 
   /** @param token the token of this direction's timer */
   constructor(
-    owner: DirectionOwner,
+    takes: Takes,
     weights: ChunkWeights,
     window: WindowOptions,
     { wire, loadOf, token }: { wire: WireFacts; loadOf: LoadOf; token: number },
   ) {
-    this.owner = owner;
+    this.takes = takes;
     this.wire = wire;
     this.loadOf = loadOf;
     this.window = window;
@@ -124,6 +121,7 @@ export class Direction {
     puller.pieceBytes = pieceBytes;
     puller.windowBytes = this.windowBytes;
     this.pace.expectedNs = roundTripNs + this.windowBytes / linkPerNs;
+    puller.stallNs = Math.max(STALL_NS, STALL_WINDOWS * this.expectedNs);
     this.mostMessages = Math.ceil(roundTripNs / Math.max(gapNs, 1)) + SPARE_MESSAGES;
     const rowNs = (ROW_PER_SPARE * spareBytes) / linkPerNs;
     this.rowMessages = Math.max(1, Math.floor(rowNs / Math.max(gapNs, 1)));
@@ -172,7 +170,7 @@ export class Direction {
   private readonly issue = (qp: QpView, out: Actions, pieceBytes: number): number => {
     const { order, pace } = this;
     const { index } = qp;
-    if (!this.owner.takes(qp, out)) return BLOCKED;
+    if (!this.takes(qp, out)) return BLOCKED;
     const isSlow = pace.isSlow(index);
     if (!isSlow && this.isFull(qp, out)) {
       order.hold(index);
@@ -189,7 +187,6 @@ export class Direction {
     pace.issued(index);
     if (pace.isFree(index)) pace.time(index, out.nowNs(qp.context));
     if (!isSlow) this.time(qp, opcode, bytes, out);
-    this.owner.issued(qp, opcode, bytes);
     return bytes;
   };
 
@@ -201,7 +198,7 @@ export class Direction {
     if (isFirst) this.drained(nowNs);
     // A short message may travel inside its request, which is faster.
     const isSample = isFirst && bytes >= puller.pieceBytes / 2;
-    roundTrip.issued(qp.index, this.loadOf(this.wire, opcode, bytes), isSample, nowNs);
+    roundTrip.issued(qp.index, isSample ? this.loadOf(this.wire, opcode, bytes) : 0, isSample, nowNs);
     if (roundTrip.isMeasuring) {
       out.signalNow(qp);
       puller.windowBytes = 1;
@@ -224,7 +221,11 @@ export class Direction {
   private report(qp: QpView, bytes: number, out: Actions): void {
     const { order, puller } = this;
     const { index } = qp;
-    if (index !== this.last) [this.last, this.unreportedBytes, this.inRow] = [index, 0, 0];
+    if (index !== this.last) {
+      this.last = index;
+      this.unreportedBytes = 0;
+      this.inRow = 0;
+    }
     this.unreportedBytes += bytes;
     this.inRow++;
     const isLast = order.creditOf(index) <= 0 || this.inRow >= this.rowMessages;

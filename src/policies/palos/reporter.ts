@@ -7,7 +7,6 @@ import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { MemberColumns } from '../../coordinator/ruler.ts';
 import { tenantId } from '../../coordinator/tenants.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
-import { fitColumn } from '../../shim/tables.ts';
 import {
   FIRST_GROUP,
   GROUP_COLUMNS,
@@ -35,6 +34,8 @@ interface Member {
 export interface Reported {
   /** Whether the queue pair waits to be served. */
   waits(qp: QpView): boolean;
+  /** The bytes on the wire that it has sent since the last call. */
+  takeSentBytes(qp: QpView): number;
   /** The weight of its group among those of its tenant. */
   groupWeightOf(qp: QpView): number;
 }
@@ -44,8 +45,6 @@ export class Reporter {
   private readonly registry: CoordinatorRegistry;
   private readonly reported: Reported;
   private readonly members = new Map<number, Member>();
-  /** By queue pair: bytes on the wire that it has sent since the last sample. */
-  private sentBytes: Float64Array = new Float64Array(64);
   /** The columns of groups of the member that is being sampled. */
   private readonly groups = new Float64Array(GROUPS * GROUP_COLUMNS.length);
 
@@ -67,18 +66,11 @@ export class Reporter {
 
   add(qp: QpView): void {
     this.members.get(qp.context.index)?.qps.add(qp);
-    this.sentBytes = fitColumn(this.sentBytes, qp.index);
-    this.sentBytes[qp.index] = 0;
   }
 
   drop(qp: QpView): void {
     for (const { qps, columns } of this.members.values())
-      if (qps.delete(qp)) columns.reports[WIRE_BYTES] += this.sentBytes[qp.index];
-  }
-
-  /** A queue pair has sent this many bytes on the wire. */
-  sent(qp: QpView, wireBytes: number): void {
-    this.sentBytes[qp.index] += wireBytes;
+      if (qps.delete(qp)) columns.reports[WIRE_BYTES] += this.reported.takeSentBytes(qp);
   }
 
   /** Plans the next sample, if other processes share the device. */
@@ -110,12 +102,12 @@ export class Reporter {
       let isHungry = 0;
       for (const qp of member.qps) {
         const waits = this.reported.waits(qp);
-        const isActive = waits || this.sentBytes[qp.index] > 0;
+        const sentBytes = this.reported.takeSentBytes(qp);
+        const isActive = waits || sentBytes > 0;
         if (waits) isHungry = 1;
         if (isActive) member.isActive = true;
         this.count(qp, isActive ? qp.labels.qpWeight : 0);
-        reports[WIRE_BYTES] += this.sentBytes[qp.index];
-        this.sentBytes[qp.index] = 0;
+        reports[WIRE_BYTES] += sentBytes;
       }
       reports.set(this.groups, FIRST_GROUP);
       reports[IS_HUNGRY] = isHungry;

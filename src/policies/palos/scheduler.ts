@@ -11,7 +11,7 @@ import {
 } from '../../verbs/constants.ts';
 import { byContext } from '../kit/entities.ts';
 import { BLOCKED, step } from '../kit/step.ts';
-import { egressBytes, ingressBytes, type WireFacts, wireBytes, wireFactsOf } from '../kit/wire.ts';
+import { egressBytes, ingressBytes, type WireFacts, wireFactsOf } from '../kit/wire.ts';
 import { Direction, type WindowOptions } from './direction.ts';
 import type { PalosOptions } from './options.ts';
 import { Reporter } from './reporter.ts';
@@ -76,6 +76,7 @@ export class Scheduler {
     const { order } = this.outbound;
     this.reporter = new Reporter(registry, {
       waits: ({ index }) => order.waits(index) || this.inbound.order.waits(index),
+      takeSentBytes: ({ index }) => order.takeSentBytes(index) + this.inbound.order.takeSentBytes(index),
       groupWeightOf: ({ index }) => this.weights.groupWeightOf(index),
     });
     this.apply(options, 0);
@@ -83,13 +84,10 @@ export class Scheduler {
 
   private addDirection(kind: number, loadOf: typeof egressBytes): Direction {
     const direction: Direction = new Direction(
-      {
-        takes: (qp, out) => {
-          if (this.directionOf(qp, out) === direction) return true;
-          this.strays.push(qp);
-          return false;
-        },
-        issued: (qp, opcode, bytes) => this.reporter.sent(qp, wireBytes(this.wire, opcode, bytes)),
+      (qp, out) => {
+        if (this.directionOf(qp, out) === direction) return true;
+        this.strays.push(qp);
+        return false;
       },
       this.weights,
       this.window,
@@ -143,24 +141,15 @@ export class Scheduler {
 
   /** The part of the window has changed, reports are wanted for the first time, or a sample may be due. */
   regrant(context: ContextView, out: Actions): void {
-    this.planSample(context, out);
+    const nowNs = out.nowNs(context);
+    if (nowNs >= this.nextSampleNs) {
+      this.nextSampleNs = nowNs + SAMPLE_NS;
+      this.reporter.sample(this.outbound.leastPart);
+    }
+    // Each time, because the daemon may have asked for reports only now, and contexts come and go.
+    this.reporter.plan(this.nextSampleNs, out, this.tokenOf(SAMPLE));
     this.outbound.part = this.inbound.part = this.reporter.part;
     this.pull(out);
-  }
-
-  /** Plans the next sample, unless one is planned. */
-  private planSample(context: ContextView, out: Actions): void {
-    const nowNs = out.nowNs(context);
-    if (nowNs < this.nextSampleNs) return;
-    this.nextSampleNs = nowNs + SAMPLE_NS;
-    this.reporter.plan(this.nextSampleNs, out, this.tokenOf(SAMPLE));
-  }
-
-  /** Reports what queue pairs have to send. All contexts have timers for it, and the first one counts. */
-  private sample(context: ContextView, out: Actions): void {
-    if (out.nowNs(context) < this.nextSampleNs) return;
-    this.reporter.sample(this.outbound.leastPart);
-    this.regrant(context, out);
   }
 
   /** A queue pair was created. */
@@ -234,7 +223,7 @@ export class Scheduler {
   onTimer(kind: number, context: ContextView, out: Actions): void {
     if (kind === OUTBOUND) this.outbound.puller.onTimer(out);
     else if (kind === INBOUND) this.inbound.puller.onTimer(out);
-    else if (kind === SAMPLE) this.sample(context, out);
+    else if (kind === SAMPLE) this.regrant(context, out);
     this.settle(out);
   }
 
@@ -275,10 +264,7 @@ export class Scheduler {
     while (out.backlog(qp) > 0 && isAtomic(out.nextOpcode(qp))) {
       // With completions, the shim feeds the queue pair again.
       if (this.outbound.isFull(qp, out)) return;
-      const opcode = out.nextOpcode(qp);
-      const bytes = step(qp, out, this.wire.mtuBytes);
-      if (bytes === BLOCKED) return;
-      this.reporter.sent(qp, wireBytes(this.wire, opcode, bytes));
+      if (step(qp, out, this.wire.mtuBytes) === BLOCKED) return;
     }
     this.strays.push(qp);
   }

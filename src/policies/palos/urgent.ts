@@ -136,7 +136,7 @@ export class Urgent {
       const qp = this.qps[index]!;
       this.remove(qp);
       if (out.backlog(qp) === 0) continue;
-      if (!this.admits(qp, out)) return qp;
+      if (out.nextBytes(qp) > this.longestBytes) return qp;
       const opcode = out.nextOpcode(qp);
       const bytes = step(qp, out, this.longestBytes);
       // A queue pair that could not be served waits for completions, not for tokens.

@@ -59,6 +59,7 @@ class Model {
     const page = this.coordinator.join(tenant) as MemberPage;
     page.columns(TENANT).reports[WEIGHT] = tenantWeight;
     const process = { page, efficiency: 1, demand: Number.POSITIVE_INFINITY, share: 0, ...more };
+    this.say(process, { hasPolicy: 1 });
     for (const [i, { group, groupWeight = 1, weight, activeWeight = weight }] of parts.entries())
       this.say(process, {
         [`group${i}`]: group,
@@ -111,7 +112,10 @@ class Model {
       pull -= pullOf(one);
       const reports = one.page.columns(windows).reports;
       const isHungry = one.share < one.demand ? 1 : 0;
-      this.say(one, { wireBytes: reports[0] + one.share * STEP_BYTES, isHungry });
+      this.say(one, {
+        wireBytes: reports[columnIndex(WINDOW_REPORTS, 'wireBytes')] + one.share * STEP_BYTES,
+        isHungry,
+      });
     }
   }
 }
