@@ -52,7 +52,7 @@ const weightChange: Claim = {
   system: 'palos',
   part: 5,
   title: 'A weight that changes while flows run has its effect within two rounds',
-  source: 'our own bounds: 2 rounds in hardware; one window and a round trip, 15 us, in software',
+  source: 'Our own bounds: 2 rounds in hardware; one window and a round trip, 15 us, in software',
   shows: [],
   note:
     '16 queue pairs in two groups. The weight of one changes between 1 and 4 every 100 us. The delay is the mean over 18 ' +
@@ -96,7 +96,7 @@ const groupChange: Claim = {
   system: 'palos',
   part: 5,
   title: 'A queue pair that changes groups with requests in flight, and a group that changes its weight',
-  source: 'our own expectation: equation (1) before and after',
+  source: 'Our own expectation: equation (1) before and after',
   shows: [],
   note: 'From 0.5 ms after the change on.',
   mixes: {
@@ -147,7 +147,7 @@ const idleMembers: Claim = {
   system: 'palos',
   part: 6,
   title: 'A group of which half has nothing to send gets half of its share, or all of it, as sums is set',
-  source: 'equation (2) over the queue pairs that are configured, or over those that are active',
+  source: 'Equation (2) over the queue pairs that are configured, or over those that are active',
   shows: [],
   note: 'Relative to another group of the same weight, all of which sends. The idle queue pairs begin in the last 1 us.',
   smoke: true,

@@ -95,7 +95,7 @@ const throughput: Claim = {
   system: 'palos',
   part: 8,
   title: 'Palos leaves flows nearly the throughput of the bare device',
-  source: 'our own bounds',
+  source: 'Our own bounds',
   shows: [],
   note: 'With the CPU costs of a policy, on the cores of the applications.',
   mixes: Object.assign({}, ...THROUGHPUT.map(({ name, apps }) => inForms(name, apps))),
@@ -121,7 +121,7 @@ const operations: Claim = {
   system: 'palos',
   part: 1,
   title: '16 small flows and a large flow share the link by bytes, whatever their operation and transport',
-  source: 'our own expectation: Palos schedules by bytes',
+  source: 'Our own expectation: Palos schedules by bytes',
   shows: [],
   note: 'Alongside UD, the large flow consists of WRITEs, because datagrams are not longer than the MTU.',
   mixes: Object.assign(
@@ -158,7 +158,7 @@ const reads: Claim = {
   part: 1,
   title:
     'READs share the link by weight, and their responses are scheduled under the weight of the responder',
-  source: 'our own expectation; the paper does not mention READs',
+  source: 'Our own expectation; the paper does not mention READs',
   shows: [],
   note: 'READs from host 0 and WRITEs of host 1 load the same link. In software, the window does not count READs.',
   mixes: {

@@ -94,7 +94,7 @@ const hog: Claim = {
   system: 'palos',
   part: 2,
   title: 'A flow that declares latency but sends all the time gets no more than the cap, 5 % of the link',
-  source: 'our own option; the paper has no cap, so such a flow would get the whole link',
+  source: 'Our own option; the paper has no cap, so such a flow would get the whole link',
   shows: [],
   note:
     'The large flows have 100 times the weight of the hog, so that its own share is negligible. The other latency flow ' +

@@ -153,7 +153,7 @@ const manyQueuePairs: Claim = {
   system: 'palos',
   part: 7,
   title: '10,000 queue pairs in 100 groups: shares by weight',
-  source: 'our own expectation: equation (1)',
+  source: 'Our own expectation: equation (1)',
   shows: [],
   note:
     'Groups of weight 10 to 25, each with 50 queue pairs of weight 2 and 50 of weight 3, which are summed. All contexts fit ' +
