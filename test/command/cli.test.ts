@@ -11,6 +11,8 @@ import { chunkOptions } from '../../src/policies/chunk/options.ts';
 import { policies } from '../../src/policies/index.ts';
 import { Justitia } from '../../src/policies/justitia/justitia.ts';
 import { justitiaOptions } from '../../src/policies/justitia/options.ts';
+import { palosOptions } from '../../src/policies/palos/options.ts';
+import { Palos } from '../../src/policies/palos/palos.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
 import { Perf } from '../../src/policies/perf/perf.ts';
 import { tokenBucketOptions } from '../../src/policies/token-bucket/options.ts';
@@ -87,6 +89,7 @@ test('policies lists exactly the requirements that each policy declares', () => 
   const built = {
     perf: new Perf(perfOptions.parse({}), new CoordinatorRegistry()),
     justitia: new Justitia(justitiaOptions.parse({}), new CoordinatorRegistry()),
+    palos: new Palos(palosOptions.parse({}), new CoordinatorRegistry()),
     'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new CoordinatorRegistry()),
     chunk: new Chunk(chunkOptions.parse({})),
   };
