@@ -35,7 +35,7 @@ export const palosOptions = z.strictObject({
     .max(1)
     .default(0.05)
     .describe(
-      'part of the link that messages which go before all others may take while others wait; 1: no limit, as in the paper',
+      'part of the link that messages which go before all others may take while others wait; 0: none goes before others; 1: no limit, as in the paper',
     ),
   minChargeBytes: whole(1, 2 ** 20)
     .optional()

@@ -24,7 +24,7 @@ export interface UrgentOptions {
   /** Bytes on the wire per nanosecond, and those that may be sent at once. */
   readonly perNs: number;
   readonly burstBytes: number;
-  /** The longest message that is urgent. */
+  /** The longest message that is urgent; -1: none is. */
   readonly longestBytes: number;
 }
 
@@ -33,8 +33,6 @@ export class Urgent {
   private readonly bucket: Bucket;
   private readonly wire: WireFacts;
   private longestBytes: number;
-  /** The longest wait for tokens. */
-  patienceNs = 0;
   /** Queue pairs whose oldest held request is urgent: two queues for each tenant, NEW and SERVED. */
   private readonly waiting = new RunQueue();
   /** Tenants with queue pairs that wait, in turn. */
@@ -88,15 +86,9 @@ export class Urgent {
     return i;
   }
 
-  /**
-   * Whether the oldest held request is urgent: by its length, and because it does not have to wait for tokens for longer
-   * than it would among the others. A queue pair with more than one request outstanding waits in any case: it would send
-   * another one at once.
-   */
+  /** Whether the oldest held request is urgent by its length. */
   admits(qp: QpView, out: Actions): boolean {
-    if (out.nextBytes(qp) > this.longestBytes) return false;
-    if (this.bucket.tokens > 0 || out.outstanding(qp) > 1) return true;
-    return this.bucket.readyNs(1) - out.nowNs(qp.context) <= this.patienceNs;
+    return out.nextBytes(qp) <= this.longestBytes;
   }
 
   /** A queue pair was created. */
@@ -132,11 +124,14 @@ export class Urgent {
     let index = this.first();
     if (index === NONE) return null;
     bucket.fill(out.nowNs(this.qps[index]!.context));
-    for (; index !== NONE && (isAlone || bucket.tokens > 0); index = this.first()) {
+    for (; index !== NONE; index = this.first()) {
       const qp = this.qps[index]!;
+      const isHeld = out.backlog(qp) > 0;
+      const isOther = isHeld && !this.admits(qp, out);
+      if (isHeld && !isOther && !isAlone && bucket.tokens <= 0) break;
       this.remove(qp);
-      if (out.backlog(qp) === 0) continue;
-      if (out.nextBytes(qp) > this.longestBytes) return qp;
+      if (!isHeld) continue;
+      if (isOther) return qp;
       const opcode = out.nextOpcode(qp);
       const bytes = step(qp, out, this.longestBytes);
       // A queue pair that could not be served waits for completions, not for tokens.

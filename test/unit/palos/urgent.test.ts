@@ -139,6 +139,16 @@ describe('the limit', () => {
     expect(g.wireBytes - before).toBeLessThan(2 * PER_NS * 10_000 + WIRE);
   });
 
+  test('a length of -1 gives all back, also those that wait for tokens', () => {
+    const g = ground(['a', 'b', 'b']);
+    for (const { index } of g.qps) g.hold(index, 1000);
+    g.serve();
+    g.urgent.configure({ perNs: 0, burstBytes: 1, longestBytes: -1 }, 0);
+    expect(g.post(0, [0])).toBe(0);
+    expect(new Set([g.serve(), g.serve(), g.serve()])).toEqual(new Set(g.qps));
+    expect(g.urgent.isEmpty).toBe(true);
+  });
+
   test('a rate without limit lets everything go at once', () => {
     const g = ground(['a'], { perNs: Number.POSITIVE_INFINITY, burstBytes: BURST });
     g.requests.nowNs = 1;
