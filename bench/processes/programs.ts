@@ -135,11 +135,12 @@ async function withTimeout<T>(what: Promise<T>, timeoutMs: number, why: () => st
   }
 }
 
-/** Options of `isoverbs run`. */
+/** Options of `isoverbs run`, and the path of the program's configuration file. */
 export interface RunOptions {
   readonly tenant?: string;
   readonly weight?: number;
   readonly policy?: string;
+  readonly config?: string;
 }
 
 /** Starts programs, and kills those that still run on close(). */
@@ -168,8 +169,11 @@ export class Programs {
   /** Starts a program, bare (null) or under `isoverbs run`. */
   run(options: RunOptions | null, args: readonly string[]): Program {
     if (options === null) return this.start(args);
-    const words = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
-    return this.start([COMMAND, 'run', '--socket', this.socket, ...words, '--', process.execPath, ...args]);
+    const { config, ...flags } = options;
+    const words = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)]);
+    const env = config === undefined ? undefined : { ISOVERBS_CONFIG: config };
+    const command = [COMMAND, 'run', '--socket', this.socket, ...words, '--', process.execPath, ...args];
+    return this.start(command, env);
   }
 
   /** Runs `isoverbs` with these arguments; returns its output. @throws Error when it fails */

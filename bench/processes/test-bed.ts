@@ -30,9 +30,9 @@ export class TestBed {
     this.programs = new Programs(join(this.folder, 'run', 'daemon.sock'));
   }
 
-  /** Creates a temporary file; returns its path. */
-  file(bytes: Uint8Array | string): string {
-    const path = join(this.folder, `file-${this.files++}`);
+  /** Creates a temporary file; returns its path. @param extension with its dot */
+  file(bytes: Uint8Array | string, extension = ''): string {
+    const path = join(this.folder, `file-${this.files++}${extension}`);
     writeFileSync(path, bytes);
     return path;
   }

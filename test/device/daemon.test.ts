@@ -250,6 +250,36 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
   });
 });
 
+describe.skipIf(device === '')('palos on a device that programs share', { timeout: 600_000 }, () => {
+  test('gives four programs in two groups, of weights 1 to 4, the shares of equation (1) after 2 s', async () => {
+    newGround();
+    const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares('palos')]);
+    const transfers = [1, 2, 3, 4].map((qpWeight) => {
+      const labels = [{ qpWeight, group: qpWeight % 2 === 0 ? 'even' : 'odd' }];
+      const config = ground.file(JSON.stringify({ labels }), '.json');
+      return ground.transfer({ tenant: 't', config }, LONG_S);
+    });
+    await rows((some) => (rowOf(some, 't')?.qps ?? 0) === transfers.length);
+    await Promise.all(transfers.map((one) => one.line(/^\d+ WRITEs$/)));
+    await delay(2000);
+    const fromMs = performance.now();
+    await delay(40_000);
+    const span = { fromMs, toMs: performance.now() };
+    const rates = transfers.map((one) => gbpsOf(one, span));
+    const total = rates.reduce((sum, one) => sum + one, 0);
+    const due = [1 / 8, 1 / 6, 3 / 8, 1 / 3];
+    const deviations = rates.map((rate, i) => rate / total / due[i] - 1);
+    console.log(
+      `palos: ${(1000 * total).toFixed(1)} Mbit/s; deviations ${deviations.map((one) => `${(100 * one).toFixed(1)} %`).join(', ')}`,
+    );
+    for (const one of transfers) one.kill('SIGINT');
+    await Promise.all(transfers.map((one) => one.done()));
+    for (const one of transfers) expect(one.output).toMatch(SENT);
+    expect(receiver.output).not.toContain('WRONG');
+    for (const one of deviations) expect(Math.abs(one)).toBeLessThan(0.05);
+  });
+});
+
 describe.skipIf(device === '')(
   'three programs and a daemon, at length',
   { tags: ['long'], timeout: 900_000 },
