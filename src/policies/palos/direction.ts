@@ -4,6 +4,7 @@
  */
 import type { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
 import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import { Puller, STALL_NS } from '../kit/puller.ts';
 import { NONE } from '../kit/run-queue.ts';
@@ -59,6 +60,8 @@ export class Direction {
   private readonly wire: WireFacts;
   private readonly loadOf: LoadOf;
   private readonly pace = new Pace();
+  /** By queue pair: 1 if a request of it has belonged here. Others cost nothing when they complete something. */
+  private isUsed: Uint8Array = new Uint8Array(64);
   private readonly roundTrip: RoundTrip;
   private window: WindowOptions;
   /**
@@ -131,6 +134,8 @@ export class Direction {
   add(qp: QpView, out: Actions): void {
     this.order.reset(qp.index);
     this.pace.reset(qp.index);
+    this.isUsed = fitColumn(this.isUsed, qp.index);
+    this.isUsed[qp.index] = 0;
     // All peers of datagrams count as one.
     if (qp.type === IBV_QPT_UD) this.roundTrip.connect(qp.index, '');
     this.puller.onQp(qp, 'created', out);
@@ -144,7 +149,14 @@ export class Direction {
     this.puller.onQp(qp, change, out);
   }
 
+  /** The oldest held request of a queue pair belongs here. */
+  enlist(qp: QpView, out: Actions): void {
+    this.isUsed[qp.index] = 1;
+    this.puller.enlist(qp, out);
+  }
+
   onCompleted(qp: QpView, out: Actions): void {
+    if (this.isUsed[qp.index] === 0) return;
     const nowNs = out.nowNs(qp.context);
     this.pace.completed(qp.index, out.inflight(qp), nowNs);
     this.puller.onCompleted(qp, out);

@@ -33,6 +33,8 @@ export class Urgent {
   private readonly bucket: Bucket;
   private readonly wire: WireFacts;
   private longestBytes: number;
+  /** The longest wait for tokens. */
+  patienceNs = 0;
   /** Queue pairs whose oldest held request is urgent: two queues for each tenant, NEW and SERVED. */
   private readonly waiting = new RunQueue();
   /** Tenants with queue pairs that wait, in turn. */
@@ -86,9 +88,15 @@ export class Urgent {
     return i;
   }
 
-  /** Whether the oldest held request is urgent by its length. */
+  /**
+   * Whether the oldest held request is urgent: by its length, and because it does not have to wait for tokens for longer
+   * than it would among the others. A queue pair with more than one request outstanding waits in any case: it would send
+   * another one at once.
+   */
   admits(qp: QpView, out: Actions): boolean {
-    return out.nextBytes(qp) <= this.longestBytes;
+    if (out.nextBytes(qp) > this.longestBytes) return false;
+    if (this.bucket.tokens > 0 || out.outstanding(qp) > 1) return true;
+    return this.bucket.readyNs(1) - out.nowNs(qp.context) <= this.patienceNs;
   }
 
   /** A queue pair was created. */
@@ -127,7 +135,7 @@ export class Urgent {
     for (; index !== NONE; index = this.first()) {
       const qp = this.qps[index]!;
       const isHeld = out.backlog(qp) > 0;
-      const isOther = isHeld && !this.admits(qp, out);
+      const isOther = isHeld && out.nextBytes(qp) > this.longestBytes;
       if (isHeld && !isOther && !isAlone && bucket.tokens <= 0) break;
       this.remove(qp);
       if (!isHeld) continue;
