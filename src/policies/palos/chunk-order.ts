@@ -25,6 +25,8 @@ export class ChunkOrder implements Order {
   /** 1 if the queue pair has something to send, but cannot send it now. */
   private isHeld: Uint8Array = new Uint8Array(64);
   private sentBytes: Float64Array = new Float64Array(64);
+  /** [0] what all queue pairs have sent. */
+  private readonly total = new Float64Array(1);
 
   constructor(weights: ChunkWeights) {
     this.weights = weights;
@@ -99,6 +101,12 @@ export class ChunkOrder implements Order {
 
   charge(qp: number, wireBytes: number): void {
     this.sentBytes[qp] += wireBytes;
+    this.total[0] += wireBytes;
+  }
+
+  /** Bytes on the wire that all queue pairs have sent. */
+  get totalBytes(): number {
+    return this.total[0];
   }
 
   /** The bytes on the wire that a queue pair has sent since the last call. */

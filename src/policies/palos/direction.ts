@@ -59,7 +59,7 @@ export class Direction {
   private readonly takes: Takes;
   private readonly wire: WireFacts;
   private readonly loadOf: LoadOf;
-  private readonly pace = new Pace();
+  private readonly pace: Pace;
   /** By queue pair: 1 if a request of it has belonged here. Others cost nothing when they complete something. */
   private isUsed: Uint8Array = new Uint8Array(64);
   private readonly roundTrip: RoundTrip;
@@ -90,6 +90,7 @@ export class Direction {
     this.loadOf = loadOf;
     this.window = window;
     this.roundTrip = new RoundTrip(window.linkPerNs);
+    this.pace = new Pace(window.linkPerNs);
     this.order = new ChunkOrder(weights);
     this.puller = new Puller({
       order: this.order,
@@ -158,7 +159,7 @@ export class Direction {
   onCompleted(qp: QpView, out: Actions): void {
     if (this.isUsed[qp.index] === 0) return;
     const nowNs = out.nowNs(qp.context);
-    this.pace.completed(qp.index, out.inflight(qp), nowNs);
+    this.pace.completed(qp.index, out.inflight(qp), nowNs, this.order.totalBytes);
     this.puller.onCompleted(qp, out);
     if (this.puller.usedBytes === 0) this.drained(nowNs);
   }
@@ -197,7 +198,7 @@ export class Direction {
     order.spend(index, Math.max(bytes, this.window.minChargeBytes));
     this.report(qp, bytes, out);
     pace.issued(index);
-    if (pace.isFree(index)) pace.time(index, out.nowNs(qp.context));
+    if (pace.isFree(index)) pace.time(index, out.nowNs(qp.context), order.totalBytes);
     if (!isSlow) this.time(qp, opcode, bytes, out);
     return bytes;
   };

@@ -1,7 +1,7 @@
 /**
- * Finds queue pairs whose requests take much longer than the window does: the bottleneck is elsewhere, at a switch, at
- * their peer or at a limit of their own rate. What they have in flight does not queue at the device, so it must not keep
- * others from sending, and more of it does no harm.
+ * Finds queue pairs whose requests take much longer than the window does although the link is not busy: the bottleneck is
+ * elsewhere, at a switch, at their peer or at a limit of their own rate. What they have in flight does not queue at the
+ * device, so it must not keep others from sending, and more of it does no harm.
  */
 import { fitColumn } from '../../shim/tables.ts';
 
@@ -9,20 +9,32 @@ import { fitColumn } from '../../shim/tables.ts';
 const SLOW = 4;
 /** ... and no longer slow at this many times. */
 const FAST = 2;
+/** The link is busy if this part of it was used meanwhile: then a queue pair waits for others, or for itself. */
+const BUSY = 0.7;
 
-/** Words of a queue pair, as a power of two: the requests it was issued, the one being timed plus one, and since when. */
-const BITS = 2;
+/**
+ * Words of a queue pair, as a power of two: the requests it was issued, the one being timed, since when, and what all had
+ * sent until then.
+ */
+const BITS = 3;
 const ISSUED = 0;
 const TIMED = 1;
 const SINCE = 2;
+const SENT = 3;
 /** 1 if it is slow. */
-const IS_SLOW = 3;
+const IS_SLOW = 4;
 
 /** The paces of queue pairs. */
 export class Pace {
   /** Time in which a request completes at the end of a full window. */
   expectedNs = Number.POSITIVE_INFINITY;
+  private readonly linkPerNs: number;
   private states: Float64Array = new Float64Array(64 << BITS);
+
+  /** @param linkPerNs the rate of the link, in bytes on the wire */
+  constructor(linkPerNs: number) {
+    this.linkPerNs = linkPerNs;
+  }
 
   /** A queue pair begins, or begins anew. */
   reset(qp: number): void {
@@ -44,22 +56,24 @@ export class Pace {
     this.states[(qp << BITS) + ISSUED]++;
   }
 
-  /** The request that was issued last is timed from now on. */
-  time(qp: number, nowNs: number): void {
+  /** The request that was issued last is timed from now on. @param sentBytes what all have sent, on the wire */
+  time(qp: number, nowNs: number, sentBytes: number): void {
     const at = qp << BITS;
     this.states[at + TIMED] = this.states[at + ISSUED];
     this.states[at + SINCE] = nowNs;
+    this.states[at + SENT] = sentBytes;
   }
 
   /** Completions of the queue pair have arrived. @param inflight its requests that are still in flight */
-  completed(qp: number, inflight: number, nowNs: number): void {
+  completed(qp: number, inflight: number, nowNs: number, sentBytes: number): void {
     const { states } = this;
     const at = qp << BITS;
     const timed = states[at + TIMED];
     if (timed === 0 || states[at + ISSUED] - inflight < timed) return;
     states[at + TIMED] = 0;
     const takenNs = nowNs - states[at + SINCE];
-    if (takenNs > SLOW * this.expectedNs) states[at + IS_SLOW] = 1;
-    else if (takenNs < FAST * this.expectedNs) states[at + IS_SLOW] = 0;
+    const isBusy = sentBytes - states[at + SENT] > BUSY * this.linkPerNs * takenNs;
+    if (isBusy || takenNs < FAST * this.expectedNs) states[at + IS_SLOW] = 0;
+    else if (takenNs > SLOW * this.expectedNs) states[at + IS_SLOW] = 1;
   }
 }
