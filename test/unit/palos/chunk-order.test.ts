@@ -162,6 +162,23 @@ describe('a queue pair that pauses', () => {
     }
   });
 
+  test('because it is held again and again saves no more than two chunks', () => {
+    const { order, send, hold } = ground([1, 1]);
+    order.join(0);
+    order.join(1);
+    for (let round = 0; round < 20; round++) {
+      expect(send(round === 0 ? 100 : 0)).toBe(0);
+      hold(0);
+      expect([send(), send()]).toEqual([1, 1]);
+      order.join(0);
+      expect(order.creditOf(0)).toBeLessThanOrEqual(2 * CHUNK + 1e-6);
+      order.leave(0);
+      order.leave(1);
+      order.join(0);
+      order.join(1);
+    }
+  });
+
   test('and leaves and joins after each piece has its share, and no more', () => {
     const { order, send, sent } = ground([1, 1]);
     order.join(0);
