@@ -67,6 +67,7 @@ describe('shares are those of equation (1)', () => {
   });
 
   test.each([
+    ['READs', 'op=read,size=64KiB', 0.03],
     ['UC', 'transport=uc,size=64KiB', 0.03],
     ['SENDs that go whole', 'transport=uc,op=send,size=64KiB', 0.03],
     ['SENDs that are cut', 'op=send,size=64KiB', 0.03],
