@@ -16,6 +16,8 @@ const TOKEN_BUCKET = `token-bucket:burstBytes=${1 << 18}`;
 const DEMAND_SHARES = `${resolve(import.meta.dirname, '../../examples/policies/demand-shares.mjs')}:burstBytes=${1 << 18},periodNs=1e7`;
 /** Tokens long enough for a clock of milliseconds. */
 const JUSTITIA = `justitia:bulkChunkBytes=65536,backlogBytes=${1 << 18}`;
+/** Less than a send queue holds: the rate of the emulated link says nothing of what its CPU can send. */
+const PALOS = `palos:windowBytes=${1 << 18}`;
 const RECEIVER_SHARES = resolve(import.meta.dirname, '../../examples/policies/receiver-shares.mjs');
 const FAR = process.env.RXE_DEV2 ?? device;
 const SENT = /^sent \d+ bytes, [\d.]+ Gbit\/s, sha256 ok$/m;
@@ -253,7 +255,7 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
 describe.skipIf(device === '')('palos on a device that programs share', { timeout: 600_000 }, () => {
   test('gives four programs in two groups, of weights 1 to 4, the shares of equation (1) after 2 s', async () => {
     newGround();
-    const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares('palos')]);
+    const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares(PALOS)]);
     const transfers = [1, 2, 3, 4].map((qpWeight) => {
       const labels = [{ qpWeight, group: qpWeight % 2 === 0 ? 'even' : 'odd' }];
       const config = ground.file(JSON.stringify({ labels }), '.json');
