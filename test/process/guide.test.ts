@@ -50,6 +50,7 @@ test.each([
   'docs/interceptors.md',
   'docs/policies.md',
   'docs/configuration.md',
+  'docs/policies/palos.md',
   'docs/wait-enable.md',
 ])('the code in %s runs unchanged', (page) => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-docs-'));
