@@ -8,6 +8,7 @@ export type {
   AckRequests,
   CongestionControl,
   NicParams,
+  PalosSums,
   RrOrder,
   SchedulerName,
 } from '../../sim/profile/params.ts';
