@@ -47,7 +47,10 @@ interface Tenant {
 
 /** The weights of queue pairs (members), groups and tenants at one device, and the chunks that follow from them. */
 export class ChunkWeights {
-  /** Entries written so far: weights, and granularities of groups. */
+  /**
+   * Entries written so far in the two tables of fig. 6: weights of queue pairs, and granularities of groups. Weights of
+   * groups and tenants are in neither.
+   */
   writes = 0;
   private readonly options: ChunkOptions;
   private readonly scale: number;
@@ -88,7 +91,6 @@ export class ChunkWeights {
       this.version++;
     }
     tenant.weight = weight;
-    this.writes++;
   }
 
   /** Sets the weight of a group among the groups of its tenant. */
@@ -102,7 +104,6 @@ export class ChunkWeights {
         this.version++;
       }
       groups[at + WEIGHT] = weight;
-      this.writes++;
     }
     this.forgetIfUnused(group);
   }

@@ -16,8 +16,9 @@ export class ChunkOrder implements Order {
   /** Queue pairs that have joined: on one level those that may send in this round, on the other those of the next one. */
   private readonly ready = new RunQueue(2);
   private level = 0;
-  /** The number of the round, and of the queue pairs that have joined. */
-  private round = 1;
+  /** The number of the round. */
+  round = 1;
+  /** The number of queue pairs that have joined. */
   private count = 0;
   /** Bytes that each queue pair may still send in the round that it got them in; a debt if negative. */
   private credits: Float64Array = new Float64Array(64);

@@ -66,10 +66,13 @@ export class Direction {
   private window: WindowOptions;
   /**
    * The window; and the one for requests that follow each other so closely on their queue pair that the device fetches
-   * them from memory: short messages, and those of a queue pair that alone has something to send.
+   * them from memory: messages shorter than a piece, several of which go at once, and those of a queue pair that alone has something to
+   * send.
    */
   private windowBytes = 1;
   private fetchedBytes = 1;
+  /** The last round with a message shorter than a piece. */
+  private shortRound = Number.NEGATIVE_INFINITY;
   /** Messages that a queue pair may have in flight; and those in a row, before others have their turns. */
   private mostMessages = 0;
   private rowMessages = 0;
@@ -216,7 +219,8 @@ export class Direction {
       out.signalNow(qp);
       puller.windowBytes = 1;
     } else {
-      const isFetched = !this.order.isShared || bytes < puller.pieceBytes / 2;
+      if (bytes < puller.pieceBytes) this.shortRound = this.order.round;
+      const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
       puller.windowBytes = (isFetched ? this.fetchedBytes : this.windowBytes) * this.part;
     }
   }
