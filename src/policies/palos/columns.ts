@@ -22,6 +22,8 @@ export const WINDOW_REPORTS: readonly Column[] = [
   { name: 'hasPolicy', unit: '0 or 1', min: 0, max: 1, default: 0 },
   // Since it was opened, in the direction that requests load more.
   { name: 'wireBytes', unit: 'bytes on the wire', min: 0, max: Number.MAX_SAFE_INTEGER, default: 0 },
+  // When these reports were written, by the member's clock.
+  { name: 'sampledNs', unit: 'ns', min: 0, max: Number.MAX_SAFE_INTEGER, default: 0 },
   // Whether requests wait for the window.
   { name: 'isHungry', unit: '0 or 1', min: 0, max: 1, default: 0 },
   // The least part of the window that the member can use, which is one piece.
@@ -40,6 +42,8 @@ export const WINDOW_GRANTS: readonly Column[] = [
 export const HAS_POLICY = columnIndex(WINDOW_REPORTS, 'hasPolicy');
 /** See HAS_POLICY. */
 export const WIRE_BYTES = columnIndex(WINDOW_REPORTS, 'wireBytes');
+/** See HAS_POLICY. */
+export const SAMPLED_NS = columnIndex(WINDOW_REPORTS, 'sampledNs');
 /** See HAS_POLICY. */
 export const IS_HUNGRY = columnIndex(WINDOW_REPORTS, 'isHungry');
 /** See HAS_POLICY. */

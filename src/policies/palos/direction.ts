@@ -54,6 +54,8 @@ export class Direction {
   readonly puller: Puller;
   /** The part of the window that other processes leave to this one. */
   part = 1;
+  /** Whether there are others, so that requests may take long because of what those send. */
+  isSteered = false;
   /** The bytes on the wire of a piece, as a part of the window. */
   leastPart = 0;
   private readonly takes: Takes;
@@ -104,7 +106,7 @@ export class Direction {
       token,
       issue: this.issue,
       loadOf,
-      counts: (qp) => !this.pace.isSlow(qp),
+      counts: (qp) => !this.isSlow(qp),
     });
     this.fit();
   }
@@ -177,6 +179,10 @@ export class Direction {
     return this.pace.expectedNs;
   }
 
+  private isSlow(qp: number): boolean {
+    return !this.isSteered && this.pace.isSlow(qp);
+  }
+
   /** Whether a queue pair may have no more messages in flight. */
   isFull(qp: QpView, out: Actions): boolean {
     return out.inflight(qp) >= this.mostMessages;
@@ -187,7 +193,7 @@ export class Direction {
     const { order, pace } = this;
     const { index } = qp;
     if (!this.takes(qp, out)) return BLOCKED;
-    const isSlow = pace.isSlow(index);
+    const isSlow = this.isSlow(index);
     if (!isSlow && this.isFull(qp, out)) {
       order.hold(index);
       return BLOCKED;

@@ -16,6 +16,7 @@ import {
   IS_STEERED,
   LEAST_PART,
   PART,
+  SAMPLED_NS,
   WIRE_BYTES,
 } from './columns.ts';
 import { type WindowRules, windows } from './windows.ts';
@@ -82,6 +83,12 @@ export class Reporter {
     }
   }
 
+  /** Whether other processes share the device, or may do so. */
+  get isSteered(): boolean {
+    for (const { columns } of this.members.values()) if (columns.grants[IS_STEERED] === 1) return true;
+    return false;
+  }
+
   /** The part of the window that the members may use together. */
   get part(): number {
     let part = 0;
@@ -90,7 +97,7 @@ export class Reporter {
   }
 
   /** Writes the reports. @param leastPart the part of the window that is one piece */
-  sample(leastPart: number): void {
+  sample(leastPart: number, nowNs: number): void {
     for (const member of this.members.values()) {
       const { reports } = member.columns;
       member.page.beat();
@@ -111,6 +118,8 @@ export class Reporter {
       }
       reports.set(this.groups, FIRST_GROUP);
       reports[IS_HUNGRY] = isHungry;
+      // Last, because it tells that the others are there.
+      reports[SAMPLED_NS] = nowNs;
     }
   }
 

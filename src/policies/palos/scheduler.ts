@@ -146,11 +146,14 @@ export class Scheduler {
     const nowNs = out.nowNs(context);
     if (nowNs >= this.nextSampleNs) {
       this.nextSampleNs = nowNs + SAMPLE_NS;
-      this.reporter.sample(this.outbound.leastPart);
+      this.reporter.sample(this.outbound.leastPart, nowNs);
     }
     // Each time, because the daemon may have asked for reports only now, and contexts come and go.
     this.reporter.plan(this.nextSampleNs, out, this.tokenOf(SAMPLE));
-    this.outbound.part = this.inbound.part = this.reporter.part;
+    for (const direction of [this.outbound, this.inbound]) {
+      direction.part = this.reporter.part;
+      direction.isSteered = this.reporter.isSteered;
+    }
     this.pull(out);
   }
 

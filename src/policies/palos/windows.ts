@@ -21,6 +21,8 @@ const PERIOD_NS = 15e6;
 /** The largest correction of a window in one step, as a factor, and its part that is applied at once. */
 const MAX_STEP = 2;
 const GAIN = 0.5;
+/** Members are steered together, as soon as all have sampled, but no later than this. */
+const MAX_PERIOD_NS = 500e6;
 /** A window is never below this part, so that a member can always make itself heard. */
 const LEAST_PART = 1e-3;
 
@@ -29,12 +31,14 @@ export interface WindowRules {
   readonly sums: 'configured' | 'active';
 }
 
-/** What was known of a member at the last step, and what was computed for it in this one. */
+/** What was known of a member at the last step, and what was computed for it since. */
 interface Row {
+  /** What it had sent at its last sample before the step, and when that was by its clock. */
   wireBytes: number;
-  /** Whether it has been here for a whole period. */
-  isKnown: boolean;
-  sentBytes: number;
+  sampledNs: number;
+  /** What it has sent since then, in bytes per nanosecond; 0 until there is another sample. */
+  perNs: number;
+  isFresh: boolean;
   isHungry: boolean;
   /** Its share among all members that have something to send. */
   due: number;
@@ -52,6 +56,7 @@ class Windows implements Decider<WindowRules> {
   private readonly members: MembersView;
   private readonly hasPolicy: ReportColumn;
   private readonly wireBytes: ReportColumn;
+  private readonly sampledNs: ReportColumn;
   private readonly isHungry: ReportColumn;
   private readonly leastPart: ReportColumn;
   private readonly tenantWeight: ReportColumn;
@@ -65,6 +70,7 @@ class Windows implements Decider<WindowRules> {
     this.members = members;
     this.hasPolicy = members.report('hasPolicy');
     this.wireBytes = members.report('wireBytes');
+    this.sampledNs = members.report('sampledNs');
     this.isHungry = members.report('isHungry');
     this.leastPart = members.report('leastPart');
     this.tenantWeight = members.report('weight', TENANT);
@@ -82,12 +88,14 @@ class Windows implements Decider<WindowRules> {
     if (!this.members.isRemote) return;
     const hasLeft = this.track(nowNs, changed);
     if (nowNs - this.lastNs < PERIOD_NS && !hasLeft) return;
-    const isWhole = nowNs - this.lastNs >= PERIOD_NS;
-    if (isWhole) this.measure();
+    this.measure();
     this.entitle(rules);
-    if (isWhole) this.steer();
+    const spanNs = nowNs - this.lastNs;
+    if (spanNs >= MAX_PERIOD_NS || (spanNs >= PERIOD_NS && this.areFresh)) {
+      this.steer();
+      this.lastNs = nowNs;
+    }
     this.grant(changed);
-    if (isWhole) this.lastNs = nowNs;
   }
 
   /** Finds members that have come or gone. Returns whether any has gone. */
@@ -99,8 +107,8 @@ class Windows implements Decider<WindowRules> {
       const isHere = this.isMember(member) && !members.isSilent(member, nowNs);
       if (isHere === rows.has(member)) continue;
       if (isHere) {
-        const row = { wireBytes: this.wireBytes.of(member), isKnown: false, sentBytes: 0 };
-        rows.set(member, { ...row, isHungry: false, due: 0, part: 0 });
+        const row = { wireBytes: this.wireBytes.of(member), sampledNs: this.sampledNs.of(member), perNs: 0 };
+        rows.set(member, { ...row, isFresh: false, isHungry: false, due: 0, part: 0 });
         if (this.isSteered.set(member, 1)) changed(member);
       } else {
         rows.delete(member);
@@ -118,12 +126,19 @@ class Windows implements Decider<WindowRules> {
   /** Reads what the members have sent since the last step. */
   private measure(): void {
     for (const [member, row] of this.rows) {
-      const wireBytes = this.wireBytes.of(member);
-      row.sentBytes = row.isKnown ? Math.max(0, wireBytes - row.wireBytes) : 0;
-      row.wireBytes = wireBytes;
+      const sampledNs = this.sampledNs.of(member);
       row.isHungry = this.isHungry.of(member) === 1;
-      row.isKnown = true;
+      if (sampledNs === row.sampledNs) continue;
+      row.perNs =
+        Math.max(0, this.wireBytes.of(member) - row.wireBytes) / Math.max(1, sampledNs - row.sampledNs);
+      row.isFresh = true;
     }
+  }
+
+  /** Whether all members that wait for their windows have sampled since the last step. */
+  private get areFresh(): boolean {
+    for (const { isHungry, isFresh } of this.rows.values()) if (isHungry && !isFresh) return false;
+    return true;
   }
 
   /** Computes equation (1), with tenants above the groups. */
@@ -173,19 +188,23 @@ class Windows implements Decider<WindowRules> {
 
   /** Moves the parts of hungry members towards what they are due of what the others leave. */
   private steer(): void {
-    let [sentBytes, due] = [0, 0];
+    let [perNs, due] = [0, 0];
     for (const row of this.rows.values()) {
-      if (!row.isHungry) continue;
-      sentBytes += row.sentBytes;
+      if (!row.isHungry || !row.isFresh) continue;
+      perNs += row.perNs;
       due += row.due;
     }
-    for (const row of this.rows.values()) {
+    for (const [member, row] of this.rows) {
       if (row.due === 0) row.part = 0;
-      else if (row.part === 0 || !row.isHungry || row.sentBytes === 0) row.part = Math.max(row.part, row.due);
-      else {
-        const step = (row.due / due) * (sentBytes / row.sentBytes);
+      else if (row.part === 0 || !row.isHungry) row.part = Math.max(row.part, row.due);
+      else if (row.isFresh) {
+        const step = row.perNs > 0 ? (row.due / due) * (perNs / row.perNs) : MAX_STEP;
         row.part *= Math.min(MAX_STEP, Math.max(1 / MAX_STEP, step)) ** GAIN;
       }
+      if (!row.isFresh) continue;
+      row.isFresh = false;
+      row.wireBytes = this.wireBytes.of(member);
+      row.sampledNs = this.sampledNs.of(member);
     }
   }
 

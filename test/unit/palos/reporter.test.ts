@@ -61,11 +61,11 @@ test('a sample has the bytes on the wire of all queue pairs so far, and whether 
   const [a, b] = [one.add(), one.add()];
   sent.set(a.index, 1000).set(b.index, 500);
   waiting.add(a.index);
-  reporter.sample(0.25);
+  reporter.sample(0.25, 1);
   expect([one.said('wireBytes'), one.said('isHungry'), one.said('leastPart')]).toEqual([1500, 1, 0.25]);
   sent.set(b.index, 1);
   waiting.clear();
-  reporter.sample(0.25);
+  reporter.sample(0.25, 1);
   expect([one.said('wireBytes'), one.said('isHungry')]).toEqual([1501, 0]);
 });
 
@@ -80,7 +80,7 @@ test('weights are added up by group: those of all queue pairs, and of those that
   ];
   waiting.add(waits.index);
   sent.set(sends.index, 1);
-  reporter.sample(0);
+  reporter.sample(0, 1);
   const said = (i: number) =>
     ['group', 'groupWeight', 'weight', 'activeWeight'].map((name) => one.said(`${name}${i}`));
   expect(said(0)).toEqual([tenantId('group a'), 2, 7, 3]);
@@ -88,10 +88,10 @@ test('weights are added up by group: those of all queue pairs, and of those that
   expect(said(2)).toEqual([0, 0, 0, 0]);
   // What was sent counts for one sample.
   waiting.clear();
-  reporter.sample(0);
+  reporter.sample(0, 1);
   expect(said(0)).toEqual([tenantId('group a'), 2, 7, 0]);
   reporter.drop(other);
-  reporter.sample(0);
+  reporter.sample(0, 1);
   expect(said(1)).toEqual([0, 0, 0, 0]);
 });
 
@@ -99,7 +99,7 @@ test('queue pairs of further groups count as members of the last one', () => {
   const { reporter, open } = ground();
   const one = open(0);
   for (let i = 0; i < GROUPS + 3; i++) one.add({ group: `${i}`, qpWeight: 1 + i });
-  reporter.sample(0);
+  reporter.sample(0, 1);
   expect(one.said(`group${GROUPS - 1}`)).toBe(tenantId(`group ${GROUPS - 1}`));
   expect(one.said(`weight${GROUPS - 1}`)).toBe(4 + 5 + 6 + 7);
 });
@@ -126,10 +126,10 @@ test('the part is that of all contexts with something to send, and at most the w
   two.grant(PART, 0.5);
   expect(reporter.part).toBe(1);
   waiting.add(a.index);
-  reporter.sample(0);
+  reporter.sample(0, 1);
   expect(reporter.part).toBe(0.25);
   waiting.add(b.index);
-  reporter.sample(0);
+  reporter.sample(0, 1);
   expect(reporter.part).toBe(0.75);
   one.grant(PART, 0.75);
   expect(reporter.part).toBe(1);

@@ -114,6 +114,7 @@ class Model {
       const isHungry = one.share < one.demand ? 1 : 0;
       this.say(one, {
         wireBytes: reports[columnIndex(WINDOW_REPORTS, 'wireBytes')] + one.share * STEP_BYTES,
+        sampledNs: this.nowNs + STEP_NS,
         isHungry,
       });
     }
