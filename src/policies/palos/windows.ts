@@ -64,6 +64,8 @@ class Windows implements Decider<WindowRules> {
   private readonly part: GrantColumn;
   private readonly isSteered: GrantColumn;
   private readonly rows = new Map<number, Row>();
+  /** The parts of members that were silent. */
+  private readonly parts = new Map<number, number>();
   private lastNs = Number.NEGATIVE_INFINITY;
 
   constructor(members: MembersView) {
@@ -108,9 +110,13 @@ class Windows implements Decider<WindowRules> {
       if (isHere === rows.has(member)) continue;
       if (isHere) {
         const row = { wireBytes: this.wireBytes.of(member), sampledNs: this.sampledNs.of(member), perNs: 0 };
-        rows.set(member, { ...row, isFresh: false, isHungry: false, due: 0, part: 0 });
+        const part = this.parts.get(member) ?? 0;
+        rows.set(member, { ...row, isFresh: false, isHungry: false, due: 0, part });
         if (this.isSteered.set(member, 1)) changed(member);
       } else {
+        // One that is only silent for a while continues where it was.
+        if (this.isMember(member)) this.parts.set(member, rows.get(member)!.part);
+        else this.parts.delete(member);
         rows.delete(member);
         hasLeft = true;
       }
@@ -196,8 +202,8 @@ class Windows implements Decider<WindowRules> {
     }
     for (const [member, row] of this.rows) {
       if (row.due === 0) row.part = 0;
-      else if (row.part === 0 || !row.isHungry) row.part = Math.max(row.part, row.due);
-      else if (row.isFresh) {
+      else if (row.part === 0) row.part = row.due;
+      else if (row.isHungry && row.isFresh) {
         const step = row.perNs > 0 ? (row.due / due) * (perNs / row.perNs) : MAX_STEP;
         row.part *= Math.min(MAX_STEP, Math.max(1 / MAX_STEP, step)) ** GAIN;
       }
