@@ -1,7 +1,7 @@
 /**
  * Sizes of chunks by weight, as in Palos, section IV-B, with tenants above its groups: a queue pair has a weight among
- * those of its group, a group one among those of its tenant, and a tenant one among all tenants, so that no tenant gains
- * by making groups. For one tenant, and for tenants with one group each, this is equation (2) of the paper.
+ * those of its group, a group has one among those of its tenant, and a tenant has one among all tenants, so that no tenant
+ * gains by making groups. For one tenant, and for tenants with one group each, this is equation (2) of the paper.
  *
  * A chunk is the product of two stored numbers: the weight of the queue pair, and the granularity of its group. A change
  * therefore writes one entry of a queue pair, or entries of groups, never those of all queue pairs.
@@ -14,18 +14,18 @@ export interface ChunkOptions {
   readonly sums: Sums;
   /** Mean length of a chunk, in bytes: N of equation (2) is this times the number of queue pairs counted. */
   readonly bytesPerQp: number;
-  /** Binary places of the granularity. Default: a floating-point number. */
+  /** Binary places of the granularity, and chunks in whole bytes. Default: both are floating-point numbers. */
   readonly fractionBits?: number;
 }
 
-/** `configured`: as in the paper. `active`: idle queue pairs leave their part to the others of their group. */
+/** `configured`: as in the paper. `active`: idle queue pairs leave their share to the others of their group. */
 export type Sums = 'configured' | 'active';
 
 const NO_GROUP = -1;
 
 /**
- * Words of a group, as a power of two: its weight, the weights and the number of its members that count, its granularity,
- * the version that this was computed for, and the number of all its members.
+ * Words of a group, as a power of two: its weight, the sum of weights and the number of its members that count, its
+ * granularity, the version for which that was computed, and the number of all its members.
  */
 const GROUP_BITS = 3;
 const WEIGHT = 0;
@@ -64,11 +64,11 @@ export class ChunkWeights {
   private weights: Float64Array = new Float64Array(64);
   private groupOfMember: Int32Array = new Int32Array(64);
   private isCounted: Uint8Array = new Uint8Array(64);
-  /** The weights of tenants that count, and the number of members that do. */
+  /** The sum of the weights of the tenants that count, and the numbers of tenants and members that count. */
   private sum = 0;
   private countedTenants = 0;
   private countedMembers = 0;
-  /** Changes whenever the granularities of all groups do. */
+  /** Changes whenever the granularities of all groups change. */
   private version = 1;
 
   constructor(options: ChunkOptions) {
@@ -161,7 +161,7 @@ export class ChunkWeights {
     this.groups[at + VERSION] = 0;
   }
 
-  /** With sums over active members, says whether a member is active. Otherwise it has no effect. */
+  /** Marks a member as active or idle. Without `active` sums, this has no effect. */
   setActive(member: number, isActive: boolean): void {
     if (this.options.sums === 'configured') return;
     if (isActive) this.count(member);
@@ -182,7 +182,7 @@ export class ChunkWeights {
     return this.groups[(this.of(member) << GROUP_BITS) + WEIGHT];
   }
 
-  /** The part of the whole that a member is due while all that count have something to send: equation (1). */
+  /** The share that a member is due while all members that count have something to send: equation (1). */
   shareOf(member: number): number {
     const group = this.of(member);
     const { weight, sum } = this.tenantOf[group]!;
@@ -237,7 +237,7 @@ export class ChunkWeights {
     const at = group << GROUP_BITS;
     const { groups } = this;
     groups[at + COUNT]--;
-    // Sums of doubles drift, so an empty one begins anew.
+    // Sums of doubles drift, so an empty sum is set to 0.
     groups[at + SUM] = groups[at + COUNT] > 0 ? groups[at + SUM] - this.weights[member] : 0;
     if (groups[at + COUNT] === 0) this.discountGroup(group);
     this.countedMembers--;

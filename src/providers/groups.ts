@@ -1,4 +1,4 @@
-/** Keeps the groups of queue pairs in front of a device, which may hear of their weights. */
+/** Keeps the groups that contexts create, and notifies the device below of their weights if it supports that. */
 import {
   GroupTable,
   groupInUse,
@@ -83,7 +83,7 @@ export class Groups {
   }
 
   /**
-   * Closes a context. The device hears of the ends of its groups while it still knows the context.
+   * Closes a context. The device is notified that its groups end while it still knows the context.
    * @param close closes it, or throws
    */
   close(context: number, close: () => void): void {

@@ -1,6 +1,6 @@
 /**
- * Groups of queue pairs: what the contexts of a tenant create on a device, with weights among the groups of that tenant.
- * Like labels, they are known at the seam only. A queue pair belongs to the group that its label `group` names, whether
+ * Groups of queue pairs. The contexts of a tenant create them on a device, with weights among the tenant's groups. Like
+ * labels, groups exist only at the seam. A queue pair belongs to the group that its label `group` names, whether
  * or not that group was created; one that was not has the weight 1.
  */
 import { EBUSY, ENOMEM } from './constants.ts';
@@ -13,12 +13,12 @@ export const DEFAULT_GROUP_WEIGHT = 1;
 /** The most groups that a context may have at a time. */
 export const MAX_GROUPS = 1024;
 
-/** Whether a text may name a group that is created. */
+/** Whether a value is a valid name for a group to create. */
 export function isGroupName(value: unknown): value is string {
   return isGroup(value) && value !== '';
 }
 
-/** @throws InvalidArgumentError that says what a group may be called */
+/** @throws InvalidArgumentError that says which names are valid */
 export function requireGroupName(verb: string, name: unknown, where = 'name'): void {
   if (isGroupName(name)) return;
   throw new InvalidArgumentError(
@@ -27,7 +27,7 @@ export function requireGroupName(verb: string, name: unknown, where = 'name'): v
   );
 }
 
-/** @throws InvalidArgumentError that says what a weight may be */
+/** @throws InvalidArgumentError that says which weights are valid */
 export function requireGroupWeight(verb: string, weight: unknown, where = 'weight'): void {
   if (isWeight(weight)) return;
   throw new InvalidArgumentError(
@@ -71,18 +71,18 @@ export function requireGroup(verb: string, hasGroup: boolean, name: string): voi
   );
 }
 
-/** The error of destroyGroup for a group that is in use. @param user what bears its name, as the subject of a sentence */
+/** The error of destroyGroup for a group that is in use. @param user what is in it, with its verb: 'the context is' */
 export function groupInUse(name: string, user: string, remedy: string): BusyError {
   const verb = 'destroyGroup';
   return new BusyError(`${verb}: ${user} in group ${shown(name)}: ${remedy}`, { verb, errno: EBUSY });
 }
 
-/** What contexts of the same tenant on the same device have in common. A context without a tenant's name has its own. */
+/** The key that contexts of the same tenant on the same device share. A context without a tenant's name has its own. */
 export function tenantKey(context: number, device: string, tenant: string): string {
   return tenant === '' ? `#${context}` : `${device} ${tenant}`;
 }
 
-/** A group: its weight, and the contexts that have it. */
+/** A group: its weight, and the contexts that have created it. */
 interface Group {
   weight: number;
   readonly contexts: Set<number>;
@@ -97,7 +97,7 @@ interface Tenant {
 
 /**
  * The groups of all tenants of some contexts. Contexts of the same tenant on the same device share groups of the same
- * name: the last weight counts, and a group exists while a context has it.
+ * name: the last weight counts, and a group exists until no context has it any more.
  */
 export class GroupTable {
   private readonly tenants = new Map<string, Tenant>();

@@ -51,12 +51,12 @@ const weightChange: Claim = {
   id: 'weight-change',
   system: 'palos',
   part: 5,
-  title: 'A weight that changes while flows run has its effect within two rounds',
-  source: 'Our own bounds: 2 rounds in hardware; one window and a round trip, 15 us, in software',
+  title: 'A change of a weight while flows run takes effect within two rounds',
+  source: 'Our own bounds: 2 rounds in hardware; 15 us in software, which is one window and a round trip',
   shows: [],
   note:
     '16 queue pairs in two groups. The weight of one changes between 1 and 4 every 100 us. The delay is the mean over 18 ' +
-    'changes, and includes the way to the receiver.',
+    'changes, and includes the path to the receiver.',
   mixes: inForms(
     'changes',
     [
@@ -146,7 +146,8 @@ const idleMembers: Claim = {
   id: 'idle-members',
   system: 'palos',
   part: 6,
-  title: 'A group of which half has nothing to send gets half of its share, or all of it, as sums is set',
+  title:
+    'A group half of which is idle gets half as much as a group that is not, or the same, depending on sums',
   source: 'Equation (2) over the queue pairs that are configured, or over those that are active',
   shows: [],
   note: 'Relative to another group of the same weight, all of which sends. The idle queue pairs begin in the last 1 us.',

@@ -160,7 +160,7 @@ const reads: Claim = {
     'READs share the link by weight, and their responses are scheduled under the weight of the responder',
   source: 'Our own expectation; the paper does not mention READs',
   shows: [],
-  note: 'READs from host 0 and WRITEs of host 1 load the same link. In software, the window does not count READs.',
+  note: 'READs from host 0 and WRITEs of host 1 load the same link. In software, the responder does not schedule READs.',
   mixes: {
     ...inForms(
       'reads',

@@ -64,7 +64,7 @@ const longMessages: Claim = {
   id: 'long-latency-messages',
   system: 'palos',
   part: 2,
-  title: 'Messages longer than the limit are treated as normal, even if they are declared',
+  title: 'Messages longer than the limit are treated as normal, even if their flow declares latency',
   source: 'Palos IV-C: a limit on the size of messages; it is one MTU here',
   shows: [],
   mixes: Object.assign(

@@ -78,8 +78,8 @@ const updateCost: Claim = {
     'Palos IV-B: one entry of a queue pair and the table of groups, instead of 220 us for 22,000 entries at 100 MHz',
   shows: ['palos-IV.B-update-cost'],
   note:
-    '22,000 queue pairs in 16 groups. The paper says "several ns", but one write takes 10 ns at 100 MHz. With the entry of ' +
-    'the queue pair, the granularity of its group changes.',
+    '22,000 queue pairs in 16 groups. The paper says "several ns", but one write takes 10 ns at 100 MHz. Besides the entry ' +
+    'of the queue pair, the granularity of its group changes.',
   mixes: {},
   checks: [
     {

@@ -25,7 +25,7 @@ const weightedGroups: Claim = {
   title: '16 groups of weight 10 to 25 with queue pairs of weight 2 and 3: 32 shares',
   source: 'Palos V-C, fig. 10: exactly as equation (1) predicts',
   shows: ['palos-V.C-fig10', 'palos-V-summary-isolation'],
-  note: 'At least 600 rounds. The bare device gives all queue pairs the same.',
+  note: 'At least 600 rounds. The bare device gives all queue pairs equal shares.',
   mixes: inForms(
     'all',
     PAIRS.map(
@@ -97,7 +97,7 @@ const weightInGroup: Claim = {
   id: 'weight-in-group',
   system: 'palos',
   part: 4,
-  title: 'The weight of a queue pair divides the share of its group, and leaves the other group its own',
+  title: 'The weight of a queue pair affects shares within its group, but not the share of the other group',
   source: 'Palos V-C, fig. 11: both groups stay at 50 Gbps; queue pairs follow equation (1)',
   shows: ['palos-V-summary-isolation'],
   note: 'QP 6 changes, as in the caption of fig. 11; the text names QP 4.',

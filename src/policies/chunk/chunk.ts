@@ -1,6 +1,6 @@
 /**
  * Software chunking, the baseline of Palos (section V-B): large messages are cut into chunks, and each queue pair keeps
- * no more of them in flight than a bandwidth-delay product. Queue pairs know nothing of each other.
+ * about a bandwidth-delay product of them in flight. Each queue pair is treated separately.
  */
 import type { Actions, Policy, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
@@ -14,7 +14,7 @@ import { type ChunkOptions, chunkOptions } from './options.ts';
 export class Chunk implements Policy {
   readonly name = 'chunk';
   readonly needs = { wait: 'none' } as const;
-  /** Chunks of the oldest message that may be in the device's queue. */
+  /** The most chunks of the oldest message that may be in the device's queue. */
   readonly slots: number;
   readonly splitsAboveBytes: number;
   /** The shim executes the application's WAITs, because the device would count the completions of chunks. */

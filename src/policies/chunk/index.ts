@@ -3,7 +3,7 @@ import { createShim } from '../../shim/shim.ts';
 import { Chunk } from './chunk.ts';
 import type { ChunkOptions } from './options.ts';
 
-/** Chunks of large messages, of which each queue pair has few in flight. */
+/** Cuts large messages into chunks, of which each queue pair has few in flight. */
 export function chunk(options: ChunkOptions): Interceptor {
   return createShim(() => new Chunk(options));
 }

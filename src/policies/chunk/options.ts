@@ -8,7 +8,9 @@ export const chunkOptions = z.strictObject({
     .min(256)
     .max(2 ** 30)
     .default(25_000)
-    .describe('longer messages are split into chunks of this size: one bandwidth-delay product, as in Palos'),
+    .describe(
+      'longer messages are split into chunks of this size; default: one bandwidth-delay product, as in the Palos paper',
+    ),
   chunks: z.coerce
     .number()
     .int()

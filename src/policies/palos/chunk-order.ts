@@ -1,27 +1,28 @@
 /**
  * The order of Palos (section IV-A): in each round, every queue pair with something to send may send a chunk, which is
- * the product of its weight and the granularity of its group. Whole packets and whole SENDs may exceed a chunk; what they
- * exceed it by is owed, and taken off the next chunks. What is left of a chunk may be sent until the round ends, also by
- * a queue pair that has been idle meanwhile, so that none gains or loses by pausing.
+ * the product of its weight and the granularity of its group. Whole packets and whole SENDs may exceed a chunk; the
+ * excess is deducted from the next chunks. What is left of a chunk may be sent until the round ends, even by a queue pair
+ * that has been idle meanwhile, so that no queue pair gains or loses by pausing.
  */
 import type { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import type { Order } from '../kit/puller.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 
-/** Serves queue pairs in rounds. They have been added to the weights before they join. */
+/** Serves queue pairs in rounds. A queue pair must be added to the weights before it joins. */
 export class ChunkOrder implements Order {
   readonly wakeNs = Number.POSITIVE_INFINITY;
   private readonly weights: ChunkWeights;
-  /** Queue pairs that have joined: on one level those that may send in this round, on the other those of the next one. */
+  /** Queue pairs that have joined: on one level those that may send in this round, on the other those of the next. */
   private readonly ready = new RunQueue(2);
   private level = 0;
   /** The number of the round. */
   round = 1;
   /** The number of queue pairs that have joined. */
   private count = 0;
-  /** Bytes that each queue pair may still send in the round that it got them in; a debt if negative. */
+  /** Bytes that each queue pair may still send in the round in `rounds`; a debt if negative. */
   private credits: Float64Array = new Float64Array(64);
+  /** The round in which each queue pair last got a chunk. */
   private rounds: Float64Array = new Float64Array(64);
   /** 1 if the queue pair has something to send, but cannot send it now. */
   private isHeld: Uint8Array = new Uint8Array(64);
@@ -65,7 +66,7 @@ export class ChunkOrder implements Order {
     return this.credits[qp];
   }
 
-  /** The queue pair that is about to leave is not idle: it has something to send, and counts among the active ones. */
+  /** Marks a queue pair that is about to leave although it has something to send, so that it still counts as active. */
   hold(qp: number): void {
     this.isHeld[qp] = 1;
   }
@@ -93,7 +94,7 @@ export class ChunkOrder implements Order {
         this.postpone(qp);
       }
       if (this.count === 0) return NONE;
-      // All of them owed more than a chunk.
+      // All of them owe more than a chunk.
       if (rounds > 0) this.skipRounds();
       this.level = 1 - level;
       this.round++;
@@ -117,7 +118,7 @@ export class ChunkOrder implements Order {
     return bytes;
   }
 
-  /** The queue pair that `next` returned has sent this many bytes of its chunk. */
+  /** Charges the queue pair that `next` returned for this many bytes of its chunk. */
   spend(qp: number, bytes: number): void {
     this.credits[qp] -= bytes;
     if (this.credits[qp] <= 0) this.postpone(qp);
@@ -134,7 +135,7 @@ export class ChunkOrder implements Order {
     this.ready.push(qp, 1 - this.level);
   }
 
-  /** Gives a queue pair the chunk of this round. Credit is left only to one that could not use it. */
+  /** Gives a queue pair the chunk of this round. It keeps unused credit only if it was held, and at most one chunk. */
   private grant(qp: number): void {
     const chunkBytes = this.weights.chunkBytes(qp);
     const left =
@@ -143,7 +144,7 @@ export class ChunkOrder implements Order {
     this.rounds[qp] = this.round;
   }
 
-  /** The rounds in which no queue pair would have credit take place at once. */
+  /** Skips the rounds in which no queue pair would have credit. */
   private skipRounds(): void {
     const { ready, credits, weights } = this;
     const first = ready.first(1 - this.level);

@@ -1,7 +1,7 @@
 /** What the members of a device report to the ruler of palos, and what it grants them. */
 import { type Column, columnIndex } from '../../coordinator/ruler.ts';
 
-/** Groups of which a member reports its part. Queue pairs of further groups count as members of the last one. */
+/** The most groups that a member reports. Queue pairs of further groups count as members of the last one. */
 export const GROUPS = 4;
 /** Columns of a group. */
 export const GROUP_COLUMNS = ['group', 'groupWeight', 'weight', 'activeWeight'] as const;
@@ -11,14 +11,14 @@ const groupColumns = (i: number): Column[] => [
   // A number that stands for the name of the group (tenantId); 0: no group here.
   { name: `group${i}`, unit: 'number of a name', min: 0, max: 2 ** 53, default: 0 },
   { name: `groupWeight${i}`, unit: 'weight', min: 0, max: MAX_WEIGHT, default: 0 },
-  // Of the member's queue pairs in the group: of all, and of those that have something to send.
+  // The sums over the member's queue pairs in the group: all of them, and those that have something to send.
   { name: `weight${i}`, unit: 'weight', min: 0, max: MAX_WEIGHT, default: 0 },
   { name: `activeWeight${i}`, unit: 'weight', min: 0, max: MAX_WEIGHT, default: 0 },
 ];
 
 /** The columns that a member writes. */
 export const WINDOW_REPORTS: readonly Column[] = [
-  // 1 if the member has this policy.
+  // 1 if the member runs this policy.
   { name: 'hasPolicy', unit: '0 or 1', min: 0, max: 1, default: 0 },
   // Since it was opened, in the direction that requests load more.
   { name: 'wireBytes', unit: 'bytes on the wire', min: 0, max: Number.MAX_SAFE_INTEGER, default: 0 },
@@ -26,7 +26,7 @@ export const WINDOW_REPORTS: readonly Column[] = [
   { name: 'sampledNs', unit: 'ns', min: 0, max: Number.MAX_SAFE_INTEGER, default: 0 },
   // Whether requests wait for the window.
   { name: 'isHungry', unit: '0 or 1', min: 0, max: 1, default: 0 },
-  // The least part of the window that the member can use, which is one piece.
+  // The smallest part of the window that the member can use: one piece.
   { name: 'leastPart', unit: 'part of the window', min: 0, max: 1, default: 0 },
   ...Array.from({ length: GROUPS }, (_, i) => groupColumns(i)).flat(),
 ];

@@ -16,16 +16,16 @@ import { RoundTrip } from './round-trip.ts';
 
 /** Pieces in flight in addition to what the link carries in a round trip: one is fetched while another one is sent. */
 const SPARE_PIECES = 2;
-/** Messages of one queue pair in flight beyond those that it processes in a round trip. */
+/** Messages of one queue pair in flight in addition to those that it processes in a round trip. */
 const SPARE_MESSAGES = 4;
 /**
  * A queue pair processes one message after another, each in a certain time. Many messages in a row would therefore stay
  * in the window for longer than the spare pieces allow for: on average, half the time of the row.
  */
 const ROW_PER_SPARE = 2;
-/** Times that a full window may take until a queue pair without a completion no longer counts. Others share the link. */
+/** A queue pair without a completion for this many times the time of a full window is left out of the window. */
 const STALL_WINDOWS = 8;
-/** Length of the pieces of a slow queue pair (pace.ts), which have no part in the order of a link that waits for them. */
+/** Length of the pieces of a slow queue pair (pace.ts). They need not be short, because they do not queue at the link. */
 const SLOW_PIECE_BYTES = 65_536;
 
 /** What the window and the length of pieces depend on. */
@@ -42,7 +42,7 @@ export interface WindowOptions {
   readonly windowBytes?: number;
 }
 
-/** Whether the oldest held request of a queue pair belongs to a direction. If not, its owner has noted the queue pair. */
+/** Whether the oldest held request of a queue pair belongs to a direction. If not, the scheduler notes the queue pair. */
 export type Takes = (qp: QpView, out: Actions) => boolean;
 
 /** The bytes that a request puts on the wire in one direction. */
@@ -52,33 +52,33 @@ export type LoadOf = typeof egressBytes;
 export class Direction {
   readonly order: ChunkOrder;
   readonly puller: Puller;
-  /** The part of the window that other processes leave to this one. */
+  /** The part of the window that this process may use. */
   part = 1;
-  /** Whether there are others, so that requests may take long because of what those send. */
+  /** Whether other processes share the device. Requests may then take long because of their traffic. */
   isSteered = false;
-  /** The bytes on the wire of a piece, as a part of the window. */
+  /** A piece on the wire, as a part of the window. */
   leastPart = 0;
   private readonly takes: Takes;
   private readonly wire: WireFacts;
   private readonly loadOf: LoadOf;
   private readonly pace: Pace;
-  /** By queue pair: 1 if a request of it has belonged here. Others cost nothing when they complete something. */
+  /** By queue pair: 1 if one of its requests has belonged here. Completions of other queue pairs are ignored. */
   private isUsed: Uint8Array = new Uint8Array(64);
   private readonly roundTrip: RoundTrip;
   private window: WindowOptions;
   /**
-   * The window; and the one for requests that follow each other so closely on their queue pair that the device fetches
-   * them from memory: messages shorter than a piece, several of which go at once, and those of a queue pair that alone has something to
-   * send.
+   * The window; and a longer one for requests that follow each other so closely on their queue pair that the device
+   * fetches them from memory: messages shorter than a piece, several of which go at once, and those of a queue pair that
+   * alone has something to send.
    */
   private windowBytes = 1;
   private fetchedBytes = 1;
   /** The last round with a message shorter than a piece. */
   private shortRound = Number.NEGATIVE_INFINITY;
-  /** Messages that a queue pair may have in flight; and those in a row, before others have their turns. */
+  /** The most messages that a queue pair may have in flight, and in a row before others have their turns. */
   private mostMessages = 0;
   private rowMessages = 0;
-  /** The queue pair that was served last, and what it has sent since its last signaled request, and in a row. */
+  /** The queue pair that was served last, the bytes since its last signaled request, and its messages in a row. */
   private last = NONE;
   private unreportedBytes = 0;
   private inRow = 0;
@@ -183,7 +183,7 @@ export class Direction {
     return !this.isSteered && this.pace.isSlow(qp);
   }
 
-  /** Whether a queue pair may have no more messages in flight. */
+  /** Whether a queue pair has the most messages in flight that it may have. */
   isFull(qp: QpView, out: Actions): boolean {
     return out.inflight(qp) >= this.mostMessages;
   }

@@ -15,14 +15,18 @@ export const palosOptions = z.strictObject({
     .min(0.25)
     .max(1024)
     .default(4)
-    .describe('mean length of a chunk, in packets of the path MTU (N of equation 2, by queue pair)'),
+    .describe(
+      'mean length of a chunk, in packets of the path MTU (N of equation 2, divided by the number of queue pairs)',
+    ),
   pieceBytes: whole(256, 2 ** 30)
     .optional()
-    .describe('a chunk is sent in pieces of at most this size; default: 3,000 bytes in whole packets'),
+    .describe(
+      'a chunk is sent in pieces of at most this size; default: 3,000 bytes in whole packets, at least one',
+    ),
   windowBytes: whole(1, 2 ** 40)
     .optional()
     .describe(
-      'bytes on the wire in flight, of all queue pairs; default: what the link carries in a round trip, and two pieces',
+      'the most bytes on the wire in flight in each direction, of all queue pairs; default: what the link carries in a round trip, plus two pieces',
     ),
   urgentBytes: whole(0, 2 ** 30)
     .optional()
@@ -35,12 +39,12 @@ export const palosOptions = z.strictObject({
     .max(1)
     .default(0.05)
     .describe(
-      'part of the link that messages which go before all others may take while others wait; 0: none goes before others; 1: no limit, as in the paper',
+      'part of the link that messages which go before all others may take while others wait; 0: no message goes before others; 1: no limit, as in the paper',
     ),
   minChargeBytes: whole(1, 2 ** 20)
     .optional()
     .describe(
-      'what a message counts at least, of the bytes of a chunk; default: what an empty WRITE takes on the wire',
+      'the least that a message counts against its chunk, in bytes; default: what an empty WRITE takes on the wire',
     ),
 });
 

@@ -9,12 +9,12 @@ import { fitColumn } from '../../shim/tables.ts';
 const SLOW = 4;
 /** ... and no longer slow at this many times. */
 const FAST = 2;
-/** The link is busy if this part of it was used meanwhile: then a queue pair waits for others, or for itself. */
+/** The link is busy if this part of it was used meanwhile: requests then wait for others, or for their own queue pair. */
 const BUSY = 0.7;
 
 /**
- * Words of a queue pair, as a power of two: the requests it was issued, the one being timed, since when, and what all had
- * sent until then.
+ * Words of a queue pair, as a power of two: how many of its requests were issued, the number of the one being timed, when
+ * the timing began, and what all queue pairs had sent by then.
  */
 const BITS = 3;
 const ISSUED = 0;
@@ -36,7 +36,7 @@ export class Pace {
     this.linkPerNs = linkPerNs;
   }
 
-  /** A queue pair begins, or begins anew. */
+  /** A queue pair begins, or begins again. */
   reset(qp: number): void {
     this.states = fitColumn(this.states, (qp << BITS) + IS_SLOW);
     this.states.fill(0, qp << BITS, (qp + 1) << BITS);
@@ -56,7 +56,7 @@ export class Pace {
     this.states[(qp << BITS) + ISSUED]++;
   }
 
-  /** The request that was issued last is timed from now on. @param sentBytes what all have sent, on the wire */
+  /** The request that was issued last is timed from now on. @param sentBytes bytes that all have sent, on the wire */
   time(qp: number, nowNs: number, sentBytes: number): void {
     const at = qp << BITS;
     this.states[at + TIMED] = this.states[at + ISSUED];

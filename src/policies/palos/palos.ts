@@ -1,6 +1,7 @@
 /**
- * Palos: queue pairs share a device by weights, with groups of queue pairs among which weights divide it first. The paper
- * changes the NIC; this is the same order in front of a stock one, which follows it while little is in flight.
+ * Palos: weights divide a device among tenants, then among the groups of a tenant, and then among the queue pairs of a
+ * group. The paper changes the NIC. This policy keeps the same order in front of a stock NIC, which follows it while
+ * little is in flight.
  */
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
@@ -13,7 +14,7 @@ import { Scheduler, TIMER_KINDS, tenantOf } from './scheduler.ts';
 export class Palos implements Policy {
   readonly name = 'palos';
   readonly needs = { wait: 'none' } as const;
-  /** Most pieces of the oldest message in the device's queue. */
+  /** The most pieces of the oldest message that may be in the device's queue. */
   readonly slots = 16;
   readonly splitsAboveBytes: number;
   /** The shim executes the application's WAITs, because the device would count the completions of pieces. */
@@ -61,7 +62,7 @@ export class Palos implements Policy {
     this.byContext[context.index].weights.setGroupWeight(tenantOf(context), name, weight);
   }
 
-  /** The weight of a tenant was set, which writes one entry, however many queue pairs it has. */
+  /** The weight of a tenant was set. This updates one entry, however many queue pairs the tenant has. */
   onWeight(context: ContextView): void {
     this.byContext[context.index].weights.setTenantWeight(tenantOf(context), context.labels.weight);
   }

@@ -1,6 +1,6 @@
 /**
- * Reports what the contexts of one device have to send, where other processes share it (windows.ts), and reads the part of
- * the window that they are granted.
+ * If other processes share a device, reports what its contexts in this process have to send (windows.ts), and reads the
+ * part of the window that they are granted.
  */
 import type { MemberPage } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
@@ -31,13 +31,13 @@ interface Member {
   isActive: boolean;
 }
 
-/** What a reporter must know of the queue pairs. */
+/** What a reporter must know about the queue pairs. */
 export interface Reported {
   /** Whether the queue pair waits to be served. */
   waits(qp: QpView): boolean;
-  /** The bytes on the wire that it has sent since the last call. */
+  /** The bytes on the wire that the queue pair has sent since the last call. */
   takeSentBytes(qp: QpView): number;
-  /** The weight of its group among those of its tenant. */
+  /** The weight of the queue pair's group among those of its tenant. */
   groupWeightOf(qp: QpView): number;
 }
 
@@ -46,7 +46,7 @@ export class Reporter {
   private readonly registry: CoordinatorRegistry;
   private readonly reported: Reported;
   private readonly members = new Map<number, Member>();
-  /** The columns of groups of the member that is being sampled. */
+  /** The group columns of the member that is being sampled. */
   private readonly groups = new Float64Array(GROUPS * GROUP_COLUMNS.length);
 
   constructor(registry: CoordinatorRegistry, reported: Reported) {
@@ -101,7 +101,7 @@ export class Reporter {
     for (const member of this.members.values()) {
       const { reports } = member.columns;
       member.page.beat();
-      // After a connection with another daemon, the columns are new.
+      // After a reconnection to another daemon, the columns are new.
       reports[HAS_POLICY] = 1;
       member.isActive = false;
       this.groups.fill(0);
@@ -118,7 +118,7 @@ export class Reporter {
       }
       reports.set(this.groups, FIRST_GROUP);
       reports[IS_HUNGRY] = isHungry;
-      // Last, because it tells that the others are there.
+      // Last, because it shows that the other columns have been written.
       reports[SAMPLED_NS] = nowNs;
     }
   }

@@ -1,16 +1,16 @@
 /**
- * The round trip of a device without a queue, measured with the traffic itself. A sample is the time from the issue of a
+ * The round-trip time of an idle device, measured with the traffic itself. A sample is the time from the issue of a
  * request, while nothing else is in flight, to its completion, without the time that its bytes take on the link. At
  * first, until a peer has been measured, one request is in flight at a time. The shortest sample of a peer counts,
- * because completions may be polled late. The longest peer counts for the device, because a window that fills the way to
- * a near peer does not fill the one to a far one.
+ * because completions may be polled late. The longest of all peers counts for the device, because a window that fills the
+ * path to a near peer does not fill the path to a far one.
  */
 import { fitColumn } from '../../shim/tables.ts';
 import { NONE } from '../kit/run-queue.ts';
 
-/** Samples of a peer that are enough. */
+/** Samples after which a peer counts as measured. */
 const SAMPLES = 4;
-/** Requests that go one at a time for the sake of a peer that rarely has its turn, before it counts as measured. */
+/** The most requests that go one at a time for the sake of a peer whose requests are rare or short. */
 const MAX_WAITS = 64;
 
 /** Measures the round trip of one device. */
@@ -41,7 +41,7 @@ export class RoundTrip {
     return this.unknown !== NONE;
   }
 
-  /** The queue pair is connected with this peer, a GID or any other name. */
+  /** The queue pair is connected to this peer: a GID, or any other name. */
   connect(qp: number, name: string): void {
     this.peerOf = fitColumn(this.peerOf, qp);
     let peer = this.peers.get(name);
@@ -68,7 +68,7 @@ export class RoundTrip {
     }
   }
 
-  /** Nothing is in flight any more, but not because of a completion. */
+  /** Discards the sample: what is in flight may end without a completion. */
   cancel(): void {
     this.peer = NONE;
   }

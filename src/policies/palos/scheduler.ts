@@ -1,4 +1,4 @@
-/** Palos at one device: the weights of its queue pairs, both directions of its link, and what goes before all others. */
+/** Palos at one device: the weights of its queue pairs, both directions of its link, and its urgent messages. */
 import { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
@@ -20,12 +20,12 @@ import { windowRulesOf } from './windows.ts';
 
 /** Default length of a piece, rounded to whole packets. */
 const PIECE_BYTES = 3000;
-/** Assumed where the device does not say: a link of 1 Gbit/s, and a round trip of 20 us. */
+/** Assumed if the device does not report them: a link of 1 Gbit/s, and a round trip of 20 us. */
 const SLOW_LINK_PER_NS = 0.125;
 const SLOW_ROUND_TRIP_NS = 20_000;
-/** Time of the link's urgent share that may be used at once. */
+/** The urgent share of the link in this time may be used at once. */
 const URGENT_BURST_NS = 20_000;
-/** Time between two samples for other processes. */
+/** Time between two samples, which are reported if other processes share the device. */
 const SAMPLE_NS = 20e6;
 
 /** Kinds of timers. A token is the scheduler's number times TIMER_KINDS, plus the kind. */
@@ -110,10 +110,10 @@ export class Scheduler {
     const { linkPerNs } = this;
     this.options = options;
     const { urgentShare } = options;
-    // A limit that is the whole link would still be a limit to what goes into the device.
+    // A limit of the whole link would still limit what goes into the device.
     const perNs = urgentShare === 1 ? Number.POSITIVE_INFINITY : urgentShare * linkPerNs;
     const burstBytes = Math.max(URGENT_BURST_NS * urgentShare * linkPerNs, 1);
-    // Without a share, no message is urgent: it would wait until it is alone.
+    // Without a share, no message is urgent: it would have to wait until no others wait.
     const longestBytes = urgentShare === 0 ? -1 : (options.urgentBytes ?? this.wire.mtuBytes);
     this.urgent.configure({ perNs, burstBytes, longestBytes }, nowNs);
     this.outbound.configure(this.window);
@@ -141,7 +141,7 @@ export class Scheduler {
     this.regrant(context, out);
   }
 
-  /** The part of the window has changed, reports are wanted for the first time, or a sample may be due. */
+  /** The part of the window has changed, reports are requested for the first time, or a sample may be due. */
   regrant(context: ContextView, out: Actions): void {
     const nowNs = out.nowNs(context);
     if (nowNs >= this.nextSampleNs) {
@@ -238,7 +238,7 @@ export class Scheduler {
     this.settle(out);
   }
 
-  /** Takes queue pairs to where their oldest requests belong, until all are there. */
+  /** Moves queue pairs to where their oldest requests belong, until none is left. */
   private settle(out: Actions): void {
     const { strays } = this;
     for (;;) {
@@ -252,7 +252,7 @@ export class Scheduler {
     }
   }
 
-  /** Where the oldest held request of a queue pair belongs; null: to none, because it goes first or loads no link. */
+  /** The direction of the oldest held request of a queue pair; null: none, because it goes first or is an atomic. */
   private directionOf(qp: QpView, out: Actions): Direction | null {
     const opcode = out.nextOpcode(qp);
     if (isAtomic(opcode) || (isUrgent(qp) && this.urgent.admits(qp, out))) return null;
@@ -264,7 +264,7 @@ export class Scheduler {
     return this.urgent.serve(out, this.isIdle, this.tokenOf(URGENT));
   }
 
-  /** Issues atomics. The device limits their rate, which is far below what the link carries, so they do not queue there. */
+  /** Issues atomics. The device limits their rate far below what the link carries, so they do not queue at the link. */
   private passAtomics(qp: QpView, out: Actions): void {
     while (out.backlog(qp) > 0 && isAtomic(out.nextOpcode(qp))) {
       // With completions, the shim feeds the queue pair again.
@@ -279,7 +279,7 @@ function isAtomic(opcode: number): boolean {
   return opcode === IBV_WR_ATOMIC_CMP_AND_SWP || opcode === IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/** Whether a queue pair says that its short messages are urgent. */
+/** Whether a queue pair is labelled, so that its short messages are urgent. */
 function isUrgent(qp: QpView): boolean {
   return qp.labels.traffic === ISO_TRAFFIC_LATENCY;
 }

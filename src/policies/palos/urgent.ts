@@ -1,7 +1,7 @@
 /**
- * Messages that go before all others (section IV-C): short ones of queue pairs with the label latency. The paper has no
- * limit on their rate, so that a label takes the whole link. Here they take at most a part of it while others have
- * something to send; beyond that they go in turn, one message of each queue pair, as tokens arrive.
+ * Messages that go before all others (section IV-C): short ones of queue pairs with the label latency. The paper does not
+ * limit their rate, so one queue pair with the label could take the whole link. Here, they take at most a part of it
+ * while others have something to send. Beyond that, they go in turn, one message of each queue pair, as tokens arrive.
  */
 import { BYTES } from '../../shim/counters.ts';
 import { Bucket } from '../../shim/limits/bucket.ts';
@@ -14,11 +14,11 @@ import { NONE, RunQueue } from '../kit/run-queue.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
 
-/** Queues of a tenant's queue pairs: one with a single message passes those that always have another one. */
+/** Queues of a tenant's queue pairs: a queue pair that sends single messages passes those that always have another. */
 const NEW = 0;
 const SERVED = 1;
 
-/** What a device's link has left over for urgent messages, as a limit. */
+/** The limits on the urgent messages of a device. */
 export interface UrgentOptions {
   readonly wire: WireFacts;
   /** Bytes on the wire per nanosecond, and those that may be sent at once. */
@@ -33,7 +33,7 @@ export class Urgent {
   private readonly bucket: Bucket;
   private readonly wire: WireFacts;
   private longestBytes: number;
-  /** The longest wait for tokens. */
+  /** The longest wait for tokens, in ns, for which a single message is still urgent. */
   patienceNs = 0;
   /** Queue pairs whose oldest held request is urgent: two queues for each tenant, NEW and SERVED. */
   private readonly waiting = new RunQueue();
@@ -175,7 +175,7 @@ export class Urgent {
       this.tenants.push(tenant);
   }
 
-  /** Takes tokens. What goes while no others wait leaves no debt. */
+  /** Takes tokens. A message that goes while no others wait leaves no debt. */
   private take(bytes: number, isAlone: boolean): void {
     const { bucket } = this;
     bucket.take(isAlone ? Math.min(bytes, Math.max(0, bucket.tokens)) : bytes);

@@ -1,10 +1,10 @@
-/** A doubly linked list of small numbers over typed arrays, the one added first at its head. Only growing allocates. */
+/** A doubly linked list of small numbers over typed arrays. The number added first is the head. Only growing allocates. */
 import { fitColumn } from '../../../shim/tables.ts';
 
 const NONE = -1;
 
 export class IdList {
-  /** The one that has been on the list for the longest time, or -1. */
+  /** The number that has been on the list longest, or -1. */
   first = NONE;
   private last = NONE;
   // By number: its neighbours, each plus one.

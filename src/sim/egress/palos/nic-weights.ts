@@ -21,7 +21,7 @@ const NO_MEMBER = -1;
 export interface ChunkUser {
   /** The chunk of a member is about to change. */
   chunkChanges(member: number): void;
-  /** It has changed. */
+  /** The chunk of a member has changed. */
   chunkChanged(member: number): void;
 }
 
@@ -31,8 +31,8 @@ export class NicWeights {
   /** [0] payload bytes, with a fraction. An array, because V8 allocates a double that crosses a call. */
   readonly chunkBytes = new Float64Array(1);
   /**
-   * In units of 2^-16 bytes rather than with as many binary places, because chunks would then be whole bytes. Chunks of
-   * a few bytes are common when many queue pairs share a NIC with a heavy one.
+   * In units of 2^-16 bytes rather than in bytes with 16 binary places of the granularity, because chunks would then be
+   * whole bytes. Chunks of a few bytes are common when many queue pairs share a NIC with a heavy one.
    */
   private readonly chunks: ChunkWeights;
   private readonly users: ChunkUser[] = [];
@@ -63,7 +63,7 @@ export class NicWeights {
     this.users.push(user);
   }
 
-  /** The member that stands for a queue pair. One that was never labelled is in a tenant and group without a name. */
+  /** The member that stands for a queue pair. Without labels so far, its tenant and group have no name. */
   memberOf(qp: Qp): number {
     if (qp.member === NO_MEMBER) this.add(qp, '', DEFAULT_LABELS);
     return qp.member;

@@ -2,14 +2,14 @@
  * Palos (chunks by weight) in the NIC. In each round, a queue pair with work may send one chunk of payload. Its turn
  * sends packets until the chunk is used up; then the queue pair goes to the end.
  *
- * - Only whole packets are sent: a packet goes while anything is left of the chunk, and what it takes too much is missing
- *   in later rounds. This requires no size of the next packet, which the hardware learns with its WQE, and it works for
+ * - Only whole packets are sent: a packet goes while anything is left of the chunk, and any excess is deducted in later
+ *   rounds. This does not require the size of the next packet, which the hardware learns from its WQE, and it works for
  *   chunks shorter than a packet: the queue pair is due again in the first round in which it has something left.
  * - A queue pair that is away (between two WQEs, or while a WQE or payload is on its way) keeps what is left, and its
  *   place. Others send meanwhile, because the link must not idle. The next round may begin without it, but no further
  *   one until those present have borrowed a chunk each: they send ahead of their turns and are skipped later, which keeps
  *   shares exact. A queue pair that is away for even longer keeps one chunk.
- * - A queue pair without work loses what is left, but not what it has sent too much.
+ * - A queue pair without work loses what is left, but still owes what it has sent too much.
  * - Short messages of queue pairs labelled `latency` come before all others, within a cap (urgent-cap.ts). They count
  *   against the chunk as well, so the label gives precedence rather than a larger share, except for the cap itself.
  *
@@ -44,12 +44,12 @@ export class Palos implements QpScheduler, ChunkUser {
   private readonly order = new TurnOrder();
   /** Members with work that have no packet in the round. */
   private readonly away = new IdList();
-  /** Senders that go first; and those that would if it were not for the cap, which are in the round as well. */
+  /** Senders that go first; and those that the cap holds back, which are in the round as well. */
   private readonly urgent = new IdList();
   private readonly capped = new IdList();
   /** By number of the sender: twice its member plus its role. */
   private readonly senders: (Sender | null)[] = [];
-  // By member: what is left of the chunks up to `round`, below 0 if it has sent too much, in payload bytes.
+  // By member: what is left of the chunks up to `round`, in payload bytes; below 0 if the member has sent too much.
   private credit: Float64Array = new Float64Array(16);
   private round: Float64Array = new Float64Array(16);
   /** By member: the round in which it left, while it is away. */
@@ -211,14 +211,14 @@ export class Palos implements QpScheduler, ChunkUser {
     this.leftIn[member] = this.counters[0];
   }
 
-  /** A member returns: of the rounds that it missed, it keeps one chunk, and the last round. */
+  /** A member returns: of the rounds that it missed, it keeps at most one chunk, and the chunk of the last round. */
   private catchUp(member: number): void {
     if (this.round[member] >= this.counters[0] - 1) return;
     this.addMissed(member, true);
     this.order.due[member] = this.round[member];
   }
 
-  /** Adds the chunks of missed rounds before the last one, up to nothing left, or to one chunk. */
+  /** Adds the chunks of missed rounds before the last one, until the credit is 0, or one chunk if `keepsChunk`. */
   private addMissed(member: number, keepsChunk: boolean): void {
     const { credit, round } = this;
     const last = this.counters[0] - 1;
@@ -263,7 +263,7 @@ export class Palos implements QpScheduler, ChunkUser {
     return NONE;
   }
 
-  /** The turn of a member begins or goes on: adds the chunks up to the round in which it is due. */
+  /** The turn of a member begins or continues: adds the chunks up to the round in which it is due. */
   private grant(member: number): void {
     const { round, counters } = this;
     const due = this.order.due[member];
@@ -282,7 +282,7 @@ export class Palos implements QpScheduler, ChunkUser {
     return !this.owesMoreThan(member, 0);
   }
 
-  /** Whether a member has sent too much by a chunk, and at least a packet, and by so many bytes more. */
+  /** Whether a member owes a chunk, or a packet if that is more, plus this many bytes. */
   private owesMoreThan(member: number, moreBytes: number): boolean {
     this.weights.readChunk(member);
     const chunk = this.chunk[0];
@@ -290,7 +290,7 @@ export class Palos implements QpScheduler, ChunkUser {
     return this.credit[member] + waited * chunk <= -Math.max(chunk, this.mtuBytes) - moreBytes;
   }
 
-  /** Removes members that are not away but without work, from the one that left first on. */
+  /** Removes members that have no work from those that are away, beginning with the first, up to one with work. */
   private dropIdle(): void {
     const { away } = this;
     for (let member = away.first; member !== NONE; member = away.first) {
@@ -300,7 +300,7 @@ export class Palos implements QpScheduler, ChunkUser {
     }
   }
 
-  /** A sender that the cap held back goes first if the cap allows it by now. */
+  /** Lets a sender that the cap held back go first if the cap now allows it. */
   private promote(id: number): void {
     const member = id >> 1;
     const { urgentCap } = this.weights;
@@ -313,7 +313,7 @@ export class Palos implements QpScheduler, ChunkUser {
     if (this.ready[member] === 0) this.order.remove(member);
   }
 
-  /** The member charged last has not joined again: it is away, or without work. */
+  /** If the member charged last has not joined again, it is away or without work. */
   private settle(): void {
     const member = this.charged;
     if (member === NONE) return;

@@ -1,6 +1,6 @@
 /**
- * The queue pairs of a port that have a packet, in the order of their turns: by the round in which each is due, then by
- * the order in which they came. A binary heap over typed arrays; only growing allocates.
+ * The queue pairs of a port that have a packet, in the order of their turns: by the round in which each is due, and then
+ * in the order of arrival. A binary heap over typed arrays; only growing allocates.
  */
 import { fitColumn } from '../../../shim/tables.ts';
 

@@ -1,11 +1,11 @@
 /**
- * Limits what queue pairs labelled `latency` send before all others. Palos has no such limit, so that a single queue pair
+ * Limits what queue pairs labelled `latency` send before all others. Palos has no such limit, so a single queue pair
  * with the label could take the whole link.
  *
  * Token buckets in virtual time: one for all, at the rate of the cap, and one for each labelled queue pair, at an equal
- * part of it. A packet may go first while its queue pair has tokens of its own, or while there are tokens for all. Every
- * packet takes tokens of the common bucket, so the sum keeps to the cap, and a queue pair that sends little keeps its
- * precedence alongside one that sends as much as it can.
+ * part of it. A packet may go first while its queue pair has tokens of its own, or while the common bucket has tokens.
+ * Every packet takes tokens of the common bucket, so the sum keeps to the cap, and a queue pair that sends little keeps
+ * its precedence alongside one that sends as much as it can.
  */
 import { fitColumn } from '../../../shim/tables.ts';
 import type { NicParams } from '../../profile/params.ts';
@@ -14,7 +14,7 @@ import type { NicParams } from '../../profile/params.ts';
 const BURST_NS = 10_000;
 
 export class UrgentCap {
-  /** What may go first at once, headers included. */
+  /** The bytes that may go first at once, headers included. */
   readonly burstBytes: number;
   private readonly unlimited: boolean;
   private readonly bytesPerNs: number;
@@ -68,10 +68,10 @@ export class UrgentCap {
     return this.tokens[member] > 0;
   }
 
-  /** Takes the tokens of a packet that goes first. */
+  /** Takes the tokens for a packet that goes first. */
   take(member: number, wireBytes: number): void {
     if (this.unlimited) return;
-    // A queue pair uses up its own part only when there is none left for all.
+    // A queue pair uses its own tokens only while the common bucket is empty.
     if (this.all[0] <= 0) this.tokens[member] -= wireBytes;
     this.all[0] -= wireBytes;
   }
