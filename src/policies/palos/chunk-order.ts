@@ -12,6 +12,8 @@ import { NONE, RunQueue } from '../kit/run-queue.ts';
 /** Serves queue pairs in rounds. A queue pair must be added to the weights before it joins. */
 export class ChunkOrder implements Order {
   readonly wakeNs = Number.POSITIVE_INFINITY;
+  /** The order of the other direction with the same weights, where a queue pair may wait at the same time. */
+  other: ChunkOrder | null = null;
   private readonly weights: ChunkWeights;
   /** Queue pairs that have joined: on one level those that may send in this round, on the other those of the next. */
   private readonly ready = new RunQueue(2);
@@ -71,6 +73,13 @@ export class ChunkOrder implements Order {
     this.isHeld[qp] = 1;
   }
 
+  /** The queue pair has nothing to send any more, even if it was held. */
+  release(qp: number): void {
+    if (this.isHeld[qp] !== 1) return;
+    this.isHeld[qp] = 0;
+    if (!this.ready.has(qp)) this.rest(qp);
+  }
+
   join(qp: number): void {
     this.weights.setActive(qp, true);
     this.count++;
@@ -82,7 +91,12 @@ export class ChunkOrder implements Order {
   leave(qp: number): void {
     this.ready.remove(qp);
     this.count--;
-    if (this.isHeld[qp] === 0) this.weights.setActive(qp, false);
+    if (this.isHeld[qp] === 0) this.rest(qp);
+  }
+
+  /** The queue pair no longer waits here. */
+  private rest(qp: number): void {
+    if (this.other?.waits(qp) !== true) this.weights.setActive(qp, false);
   }
 
   next(): number {

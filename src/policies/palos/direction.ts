@@ -153,6 +153,8 @@ export class Direction {
     if (change === 'state') this.pace.reset(qp.index);
     if (change === 'state' && qp.dgid !== '') this.roundTrip.connect(qp.index, qp.dgid);
     this.puller.onQp(qp, change, out);
+    // Its requests may have been flushed.
+    if (change === 'destroyed' || out.backlog(qp) === 0) this.order.release(qp.index);
   }
 
   /** The oldest held request of a queue pair belongs here. */
@@ -166,6 +168,8 @@ export class Direction {
     const nowNs = out.nowNs(qp.context);
     this.pace.completed(qp.index, out.inflight(qp), nowNs, this.order.totalBytes);
     this.puller.onCompleted(qp, out);
+    // What was held here may have gone first, as an urgent message.
+    if (out.backlog(qp) === 0) this.order.release(qp.index);
     if (this.puller.usedBytes === 0) this.drained(nowNs);
   }
 

@@ -74,6 +74,8 @@ export class Scheduler {
     this.outbound = this.addDirection(OUTBOUND, egressBytes);
     this.inbound = this.addDirection(INBOUND, ingressBytes);
     const { order } = this.outbound;
+    order.other = this.inbound.order;
+    this.inbound.order.other = order;
     this.reporter = new Reporter(registry, {
       waits: ({ index }) => order.waits(index) || this.inbound.order.waits(index),
       takeSentBytes: ({ index }) => order.takeSentBytes(index) + this.inbound.order.takeSentBytes(index),

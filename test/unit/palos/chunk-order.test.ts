@@ -247,6 +247,40 @@ describe('what counts with sums over active queue pairs', () => {
     g.order.leave(1);
     expect(share(g)).toBe(1);
   });
+
+  test('a queue pair that was held and has nothing to send any more does not', () => {
+    const g = ground([1, 1], 'active');
+    g.order.join(0);
+    g.order.join(1);
+    g.hold(1);
+    g.order.release(1);
+    expect([share(g), g.order.waits(1)]).toEqual([1, false]);
+    // While it waits, it counts.
+    g.order.join(1);
+    g.order.release(1);
+    expect([share(g), g.order.waits(1)]).toEqual([1 / 2, true]);
+  });
+
+  test('a queue pair counts until it waits in neither direction', () => {
+    const g = ground([1, 1], 'active');
+    const other = new ChunkOrder(g.table);
+    [g.order.other, other.other] = [other, g.order];
+    for (const qp of [0, 1]) other.reset(qp);
+    g.table.move(1, g.table.groupOf('another tenant', ''));
+    g.order.join(0);
+    g.order.join(1);
+    other.join(1);
+    other.leave(1);
+    // Without a weight that counts, its chunk would have no end, and the other queue pair no turn.
+    expect(g.sendMany(6, CHUNK)).toEqual([0, 1, 0, 1, 0, 1]);
+    other.join(1);
+    other.hold(1);
+    other.leave(1);
+    g.order.leave(1);
+    expect(share(g)).toBe(1 / 2);
+    other.release(1);
+    expect(share(g)).toBe(1);
+  });
 });
 
 test('over 100 rounds, shares are those of the weights within one chunk and one piece', () => {
