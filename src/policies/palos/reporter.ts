@@ -76,11 +76,17 @@ export class Reporter {
 
   /** Plans the next sample, if other processes share the device. */
   plan(atNs: number, out: Actions, token: number): void {
-    for (const [index, { context, columns }] of this.members) {
-      if (!this.registry.has(context)) this.members.delete(index);
+    this.prune();
+    for (const { context, columns } of this.members.values()) {
       // Each context has a timer, because timers end with their contexts.
-      else if (columns.grants[IS_STEERED] === 1) out.timer(context, atNs, token, true);
+      if (columns.grants[IS_STEERED] === 1) out.timer(context, atNs, token, true);
     }
+  }
+
+  /** Forgets contexts that were closed. */
+  private prune(): void {
+    for (const [index, { context }] of this.members)
+      if (!this.registry.has(context)) this.members.delete(index);
   }
 
   /** Whether other processes share the device, or may do so. */
@@ -98,6 +104,8 @@ export class Reporter {
 
   /** Writes the reports. @param leastPart the part of the window that is one piece */
   sample(leastPart: number, nowNs: number): void {
+    // The page of a closed context may be another member's by now.
+    this.prune();
     for (const member of this.members.values()) {
       const { reports } = member.columns;
       member.page.beat();

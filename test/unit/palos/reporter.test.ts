@@ -52,7 +52,7 @@ function ground() {
       },
     };
   };
-  return { reporter, waiting, sent, timers, out, open };
+  return { registry, reporter, waiting, sent, timers, out, open };
 }
 
 test('a sample has the bytes on the wire of all queue pairs so far, and whether one waits', () => {
@@ -116,6 +116,19 @@ test('samples are planned for each context of which the daemon wants reports, un
   timers.length = 0;
   reporter.plan(6, out, TOKEN);
   expect(timers).toEqual([[one.context, 6, TOKEN]]);
+});
+
+test('a closed context reports nothing in the place of a member that came after it', () => {
+  const { registry, reporter, waiting, open } = ground();
+  const one = open(0);
+  waiting.add(one.add().index);
+  const { row } = registry.page(one.context);
+  one.leave();
+  const page = registry.page({ ...one.context, index: 1, handle: 1 });
+  expect(page.row).toBe(row);
+  reporter.sample(0, 1);
+  expect(page.columns(windows).reports[columnIndex(WINDOW_REPORTS, 'hasPolicy')]).toBe(0);
+  expect(page.columns(windows).reports[columnIndex(WINDOW_REPORTS, 'isHungry')]).toBe(0);
 });
 
 test('the part is that of all contexts with something to send, and at most the whole window', () => {
