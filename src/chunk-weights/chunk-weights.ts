@@ -1,7 +1,7 @@
 /**
  * Sizes of chunks by weight, as in Palos, section IV-B, with tenants above its groups: a queue pair has a weight among
- * those of its group, a group has one among those of its tenant, and a tenant has one among all tenants, so that no tenant
- * gains by making groups. For one tenant, and for tenants with one group each, this is equation (2) of the paper.
+ * those of its group, a group one among those of its tenant, and a tenant one among all tenants, so that no tenant gains
+ * by making groups. For one tenant, and for tenants with one group each, this is equation (2) of the paper.
  *
  * A chunk is the product of two stored numbers: the weight of the queue pair, and the granularity of its group. A change
  * therefore writes one entry of a queue pair, or entries of groups, never those of all queue pairs.
@@ -14,33 +14,34 @@ export interface ChunkOptions {
   readonly sums: Sums;
   /** Mean length of a chunk, in bytes: N of equation (2) is this times the number of queue pairs counted. */
   readonly bytesPerQp: number;
-  /** Binary places of the granularity, and chunks in whole bytes. Default: both are floating-point numbers. */
+  /** Binary places of the granularity. Default: a floating-point number. */
   readonly fractionBits?: number;
 }
 
-/** `configured`: as in the paper. `active`: idle queue pairs leave their share to the others of their group. */
+/** `configured`: as in the paper. `active`: idle queue pairs leave their part to the others of their group. */
 export type Sums = 'configured' | 'active';
 
 const NO_GROUP = -1;
 
-/**
- * Words of a group, as a power of two: its weight, the sum of weights and the number of its members that count, its
- * granularity, the version for which that was computed, and the number of all its members.
- */
-const GROUP_BITS = 3;
+/** Words of a group or tenant: its weight, and the sum of the weights below it that count (`addTo`), which has two words. */
 const WEIGHT = 0;
 const SUM = 1;
-const COUNT = 2;
-const GRANULARITY = 3;
-const VERSION = 4;
-const MEMBERS = 5;
+const TENANT_WORDS = 3;
+/**
+ * Further words of a group, which has a power of two of them: the number of its members that count, its granularity, the
+ * version that this was computed for, and the number of all its members.
+ */
+const GROUP_BITS = 3;
+const COUNT = 3;
+const GRANULARITY = 4;
+const VERSION = 5;
+const MEMBERS = 6;
 
-/** A tenant, and the sum of the weights of its groups that count. */
+/** A tenant. */
 interface Tenant {
   readonly name: string;
   readonly groups: Map<string, number>;
-  weight: number;
-  sum: number;
+  readonly words: Float64Array;
   /** Groups with a counted member. */
   counted: number;
 }
@@ -64,11 +65,10 @@ export class ChunkWeights {
   private weights: Float64Array = new Float64Array(64);
   private groupOfMember: Int32Array = new Int32Array(64);
   private isCounted: Uint8Array = new Uint8Array(64);
-  /** The sum of the weights of the tenants that count, and the numbers of tenants and members that count. */
-  private sum = 0;
-  private countedTenants = 0;
+  /** The sum of the weights of tenants that count (`addTo`), and the number of members that do. */
+  private readonly total = new Float64Array(2);
   private countedMembers = 0;
-  /** Changes whenever the granularities of all groups change. */
+  /** Changes whenever the granularities of all groups do. */
   private version = 1;
 
   constructor(options: ChunkOptions) {
@@ -84,13 +84,13 @@ export class ChunkWeights {
 
   /** Sets the weight of a tenant, which is 1 at first, and again once the tenant has no more groups. */
   setTenantWeight(name: string, weight: number): void {
-    const tenant = this.tenantNamed(name);
-    if (tenant.weight === weight) return;
-    if (tenant.counted > 0) {
-      this.sum += weight - tenant.weight;
-      this.version++;
-    }
-    tenant.weight = weight;
+    const { words, counted } = this.tenantNamed(name);
+    if (words[WEIGHT] === weight) return;
+    if (counted > 0) addTo(this.total, 0, words, WEIGHT, -1);
+    words[WEIGHT] = weight;
+    if (counted === 0) return;
+    addTo(this.total, 0, words, WEIGHT, 1);
+    this.version++;
   }
 
   /** Sets the weight of a group among the groups of its tenant. */
@@ -99,11 +99,14 @@ export class ChunkWeights {
     const { groups } = this;
     const at = group << GROUP_BITS;
     if (groups[at + WEIGHT] !== weight) {
-      if (groups[at + COUNT] > 0) {
-        this.tenantOf[group]!.sum += weight - groups[at + WEIGHT];
+      const { words } = this.tenantOf[group]!;
+      const isCounted = groups[at + COUNT] > 0;
+      if (isCounted) addTo(words, SUM, groups, at + WEIGHT, -1);
+      groups[at + WEIGHT] = weight;
+      if (isCounted) {
+        addTo(words, SUM, groups, at + WEIGHT, 1);
         this.version++;
       }
-      groups[at + WEIGHT] = weight;
     }
     this.forgetIfUnused(group);
   }
@@ -151,17 +154,19 @@ export class ChunkWeights {
 
   /** Sets the weight of a member among those of its group. */
   setWeight(member: number, weight: number): void {
-    const before = this.weights[member];
-    if (before === weight) return;
-    this.weights[member] = weight;
-    this.writes++;
-    if (this.isCounted[member] === 0) return;
+    const { weights, groups } = this;
+    if (weights[member] === weight) return;
     const at = this.of(member) << GROUP_BITS;
-    this.groups[at + SUM] += weight - before;
-    this.groups[at + VERSION] = 0;
+    const isCounted = this.isCounted[member] === 1;
+    if (isCounted) addTo(groups, at + SUM, weights, member, -1);
+    weights[member] = weight;
+    this.writes++;
+    if (!isCounted) return;
+    addTo(groups, at + SUM, weights, member, 1);
+    groups[at + VERSION] = 0;
   }
 
-  /** Marks a member as active or idle. Without `active` sums, this has no effect. */
+  /** With sums over active members, says whether a member is active. Otherwise it has no effect. */
   setActive(member: number, isActive: boolean): void {
     if (this.options.sums === 'configured') return;
     if (isActive) this.count(member);
@@ -182,21 +187,21 @@ export class ChunkWeights {
     return this.groups[(this.of(member) << GROUP_BITS) + WEIGHT];
   }
 
-  /** The share that a member is due while all members that count have something to send: equation (1). */
+  /** The part of the whole that a member is due while all that count have something to send: equation (1). */
   shareOf(member: number): number {
     const group = this.of(member);
-    const { weight, sum } = this.tenantOf[group]!;
+    const { words } = this.tenantOf[group]!;
     const at = group << GROUP_BITS;
-    const ofGroup = (weight / this.sum) * (this.groups[at + WEIGHT] / sum);
+    const ofGroup = (words[WEIGHT] / this.total[0]) * (this.groups[at + WEIGHT] / words[SUM]);
     return (ofGroup * this.weights[member]) / this.groups[at + SUM];
   }
 
   /** Computes the granularity of a group with members that count. */
   private grade(at: number): void {
     const { groups } = this;
-    const { weight, sum } = this.tenantOf[at >> GROUP_BITS]!;
-    const ofTenants = (weight * this.options.bytesPerQp * this.countedMembers) / this.sum;
-    const granularity = (ofTenants * groups[at + WEIGHT]) / (sum * groups[at + SUM]);
+    const { words } = this.tenantOf[at >> GROUP_BITS]!;
+    const ofTenants = (words[WEIGHT] * this.options.bytesPerQp * this.countedMembers) / this.total[0];
+    const granularity = (ofTenants * groups[at + WEIGHT]) / (words[SUM] * groups[at + SUM]);
     groups[at + GRANULARITY] =
       this.scale === 0 ? granularity : Math.round(granularity * this.scale) / this.scale;
     groups[at + VERSION] = this.version;
@@ -215,7 +220,7 @@ export class ChunkWeights {
     const group = this.of(member);
     const at = group << GROUP_BITS;
     const { groups } = this;
-    groups[at + SUM] += this.weights[member];
+    addTo(groups, at + SUM, this.weights, member, 1);
     if (groups[at + COUNT]++ === 0) this.countGroup(group);
     this.countedMembers++;
     this.version++;
@@ -223,10 +228,9 @@ export class ChunkWeights {
 
   private countGroup(group: number): void {
     const tenant = this.tenantOf[group]!;
-    tenant.sum += this.groups[(group << GROUP_BITS) + WEIGHT];
+    addTo(tenant.words, SUM, this.groups, (group << GROUP_BITS) + WEIGHT, 1);
     if (tenant.counted++ > 0) return;
-    this.sum += tenant.weight;
-    this.countedTenants++;
+    addTo(this.total, 0, tenant.words, WEIGHT, 1);
   }
 
   /** A member no longer counts. */
@@ -237,8 +241,7 @@ export class ChunkWeights {
     const at = group << GROUP_BITS;
     const { groups } = this;
     groups[at + COUNT]--;
-    // Sums of doubles drift, so an empty sum is set to 0.
-    groups[at + SUM] = groups[at + COUNT] > 0 ? groups[at + SUM] - this.weights[member] : 0;
+    addTo(groups, at + SUM, this.weights, member, -1);
     if (groups[at + COUNT] === 0) this.discountGroup(group);
     this.countedMembers--;
     this.version++;
@@ -246,17 +249,16 @@ export class ChunkWeights {
 
   private discountGroup(group: number): void {
     const tenant = this.tenantOf[group]!;
-    tenant.counted--;
-    tenant.sum = tenant.counted > 0 ? tenant.sum - this.groups[(group << GROUP_BITS) + WEIGHT] : 0;
-    if (tenant.counted > 0) return;
-    this.countedTenants--;
-    this.sum = this.countedTenants > 0 ? this.sum - tenant.weight : 0;
+    addTo(tenant.words, SUM, this.groups, (group << GROUP_BITS) + WEIGHT, -1);
+    if (--tenant.counted > 0) return;
+    addTo(this.total, 0, tenant.words, WEIGHT, -1);
   }
 
   private tenantNamed(name: string): Tenant {
     const known = this.tenants.get(name);
     if (known !== undefined) return known;
-    const tenant: Tenant = { name, groups: new Map(), weight: 1, sum: 0, counted: 0 };
+    const tenant: Tenant = { name, groups: new Map(), words: new Float64Array(TENANT_WORDS), counted: 0 };
+    tenant.words[WEIGHT] = 1;
     this.tenants.set(name, tenant);
     return tenant;
   }
@@ -283,4 +285,19 @@ export class ChunkWeights {
     this.freeGroups.push(group);
     if (tenant.groups.size === 0) this.tenants.delete(tenant.name);
   }
+}
+
+/**
+ * Adds or (sign -1) subtracts a weight. A sum has two words: its value, and what rounding took off that. With one, a weight
+ * of 1e-6 would be lost among many of 1e6, and a sum of nothing would be left when those go. Takes words, because V8
+ * allocates doubles that are passed to functions.
+ */
+function addTo(sums: Float64Array, at: number, weights: Float64Array, from: number, sign: 1 | -1): void {
+  const before = sums[at];
+  const more = sign * weights[from];
+  const high = before + more;
+  const taken = high - before;
+  const low = sums[at + 1] + (before - (high - taken) + (more - taken));
+  sums[at] = high + low;
+  sums[at + 1] = low - (sums[at] - high);
 }

@@ -141,3 +141,25 @@ describe('chunks by weight', () => {
     expect(table.chunkBytes(0)).toBe(MTU);
   });
 });
+
+test.each([
+  ['configured', 'tenants'],
+  ['configured', 'groups'],
+  ['configured', 'queue pairs'],
+  ['active', 'queue pairs'],
+] as const)('with %s sums, the least weight outlasts 20,000 of the largest ones, of %s', (sums, level) => {
+  const table = new ChunkWeights({ sums, bytesPerQp: MTU });
+  const addOne = (member: number, weight: number) => {
+    const tenant = level === 'tenants' ? `${member}` : 't';
+    const group = level === 'groups' ? `${member}` : '';
+    const at = table.groupOf(tenant, group);
+    if (level === 'tenants') table.setTenantWeight(tenant, weight);
+    if (level === 'groups') table.setGroupWeight(tenant, group, weight);
+    table.add(member, at, level === 'queue pairs' ? weight : 1);
+    table.setActive(member, true);
+  };
+  addOne(0, 1e-6);
+  for (let member = 1; member <= 20_000; member++) addOne(member, 1e6);
+  for (let member = 1; member <= 20_000; member++) table.remove(member);
+  expect([table.shareOf(0), table.chunkBytes(0)]).toEqual([1, MTU]);
+});
