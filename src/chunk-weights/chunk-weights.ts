@@ -55,6 +55,7 @@ export class ChunkWeights {
   writes = 0;
   private readonly options: ChunkOptions;
   private readonly scale: number;
+  /** Those with groups. */
   private readonly tenants = new Map<string, Tenant>();
   // By group.
   private readonly tenantOf: (Tenant | undefined)[] = [];
@@ -82,10 +83,14 @@ export class ChunkWeights {
     return owner.groups.get(name) ?? this.addGroup(owner, name);
   }
 
-  /** Sets the weight of a tenant, which is 1 at first, and again once the tenant has no more groups. */
+  /**
+   * Sets the weight of a tenant, which is 1 at first, and again once the tenant has no more groups. A tenant without groups
+   * is not known, so that none is kept for ever.
+   */
   setTenantWeight(name: string, weight: number): void {
-    const { words, counted } = this.tenantNamed(name);
-    if (words[WEIGHT] === weight) return;
+    const tenant = this.tenants.get(name);
+    if (tenant === undefined || tenant.words[WEIGHT] === weight) return;
+    const { words, counted } = tenant;
     if (counted > 0) addTo(this.total, 0, words, WEIGHT, -1);
     words[WEIGHT] = weight;
     if (counted === 0) return;

@@ -180,8 +180,8 @@ export class Scheduler {
     const { weights } = this;
     const { group, qpWeight, weight } = qp.labels;
     const tenant = tenantOf(qp.context);
-    weights.setTenantWeight(tenant, weight);
     const at = weights.groupOf(tenant, group);
+    weights.setTenantWeight(tenant, weight);
     if (!weights.has(qp.index)) weights.add(qp.index, at, qpWeight);
     else {
       weights.setWeight(qp.index, qpWeight);

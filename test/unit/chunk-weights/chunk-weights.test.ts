@@ -129,6 +129,20 @@ describe('chunks by weight', () => {
     expect(table.groupOf('new', 'new')).toBeLessThan(3);
   });
 
+  test('the weight of a tenant without groups is not kept', () => {
+    const table = new ChunkWeights({ sums: 'configured', bytesPerQp: MTU });
+    table.setTenantWeight('a', 3);
+    table.add(0, table.groupOf('a', ''), 1);
+    table.add(1, table.groupOf('b', ''), 1);
+    expect(table.shareOf(0)).toBe(0.5);
+    table.setTenantWeight('a', 3);
+    expect(table.shareOf(0)).toBe(0.75);
+    table.remove(0);
+    table.setTenantWeight('a', 3);
+    table.add(0, table.groupOf('a', ''), 1);
+    expect(table.shareOf(0)).toBe(0.5);
+  });
+
   test('a member that leaves takes its weight along', () => {
     const table = new ChunkWeights({ sums: 'configured', bytesPerQp: MTU });
     for (const i of [0, 1, 2]) table.add(i, table.groupOf('t', i === 0 ? 'a' : 'b'), 1);
