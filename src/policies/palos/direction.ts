@@ -151,7 +151,8 @@ export class Direction {
   changed(qp: QpView, change: QpChange, out: Actions): void {
     this.roundTrip.cancel();
     if (change === 'state') this.pace.reset(qp.index);
-    if (change === 'state' && qp.dgid !== '') this.roundTrip.connect(qp.index, qp.dgid);
+    if (change === 'destroyed') this.roundTrip.disconnect(qp.index);
+    else if (change === 'state' && qp.dgid !== '') this.roundTrip.connect(qp.index, qp.dgid);
     this.puller.onQp(qp, change, out);
     // Its requests may have been flushed.
     if (change === 'destroyed' || out.backlog(qp) === 0) this.order.release(qp.index);

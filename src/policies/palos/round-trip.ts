@@ -6,12 +6,14 @@
  * path to a near peer does not fill the path to a far one.
  */
 import { fitColumn } from '../../shim/tables.ts';
-import { NONE } from '../kit/run-queue.ts';
+import { NONE, RunQueue } from '../kit/run-queue.ts';
 
 /** Samples after which a peer counts as measured. */
 const SAMPLES = 4;
 /** The most requests that go one at a time for the sake of a peer whose requests are rare or short. */
 const MAX_WAITS = 64;
+/** Peers that are kept although no queue pair is connected with them, if there are no more in all. */
+const MAX_KEPT = 1024;
 
 /** Measures the round trip of one device. */
 export class RoundTrip {
@@ -19,7 +21,11 @@ export class RoundTrip {
   ns = 0;
   private readonly nsPerByte: number;
   private readonly peers = new Map<string, number>();
-  // By peer: its shortest sample, and the number of samples.
+  /** Those that no queue pair is connected with, the one without for the longest time first. */
+  private readonly unused = new RunQueue();
+  // By peer: its name, its queue pairs, its shortest sample, and the number of samples.
+  private readonly names: string[] = [];
+  private counts: Int32Array = new Int32Array(4);
   private shortestNs: Float64Array = new Float64Array(4);
   private samples: Int32Array = new Int32Array(4);
   /** By queue pair: its peer plus one. */
@@ -30,6 +36,8 @@ export class RoundTrip {
   /** The peer of the sample; NONE: there is none. */
   private peer = NONE;
   private sinceNs = 0;
+  /** Whether the samples that count have changed since `ns` was computed. */
+  private isStale = false;
 
   /** @param bytesPerNs the rate of the link */
   constructor(bytesPerNs: number) {
@@ -43,20 +51,50 @@ export class RoundTrip {
 
   /** The queue pair is connected to this peer: a GID, or any other name. */
   connect(qp: number, name: string): void {
+    this.disconnect(qp);
     this.peerOf = fitColumn(this.peerOf, qp);
-    let peer = this.peers.get(name);
-    if (peer === undefined) {
-      peer = this.peers.size;
-      this.peers.set(name, peer);
-      this.shortestNs = fitColumn(this.shortestNs, peer);
-      this.samples = fitColumn(this.samples, peer);
-    }
+    const peer = this.peers.get(name) ?? this.add(name);
+    this.unused.remove(peer);
+    this.counts[peer]++;
     this.peerOf[qp] = peer + 1;
+  }
+
+  /** The queue pair is no longer connected, or was destroyed. */
+  disconnect(qp: number): void {
+    const peer = this.of(qp);
+    if (peer === NONE) return;
+    this.peerOf[qp] = 0;
+    if (--this.counts[peer] === 0) this.unused.push(peer);
+  }
+
+  private of(qp: number): number {
+    return qp < this.peerOf.length ? this.peerOf[qp] - 1 : NONE;
+  }
+
+  /** Adds a peer, if there are many in the place of one without queue pairs. */
+  private add(name: string): number {
+    const { names, peers } = this;
+    const forgotten = names.length < MAX_KEPT ? NONE : this.unused.shift();
+    const peer = forgotten === NONE ? names.length : forgotten;
+    if (forgotten !== NONE) {
+      peers.delete(names[peer]);
+      if (this.peer === peer) this.peer = NONE;
+      if (this.unknown === peer) this.unknown = NONE;
+      this.isStale = true;
+    }
+    names[peer] = name;
+    peers.set(name, peer);
+    this.counts = fitColumn(this.counts, peer);
+    this.shortestNs = fitColumn(this.shortestNs, peer);
+    this.samples = fitColumn(this.samples, peer);
+    this.shortestNs[peer] = 0;
+    this.samples[peer] = 0;
+    return peer;
   }
 
   /** A request was issued. @param isFirst whether nothing else was in flight */
   issued(qp: number, wireBytes: number, isFirst: boolean, nowNs: number): void {
-    const peer = qp < this.peerOf.length ? this.peerOf[qp] - 1 : NONE;
+    const peer = this.of(qp);
     this.peer = NONE;
     if (isFirst) {
       this.peer = peer;
@@ -80,18 +118,22 @@ export class RoundTrip {
     if (this.unknown !== NONE && ++this.waits === MAX_WAITS) samples[this.unknown] = SAMPLES;
     if (peer !== NONE) {
       const takenNs = Math.max(1, nowNs - this.sinceNs);
-      if (shortestNs[peer] === 0 || takenNs < shortestNs[peer]) shortestNs[peer] = takenNs;
-      samples[peer]++;
+      if (shortestNs[peer] === 0 || takenNs < shortestNs[peer]) {
+        shortestNs[peer] = takenNs;
+        this.isStale = true;
+      }
+      if (samples[peer] < SAMPLES) samples[peer]++;
       this.peer = NONE;
     }
     if (this.unknown !== NONE && samples[this.unknown] >= SAMPLES) this.unknown = NONE;
-    return this.findLongest();
+    return this.isStale && this.findLongest();
   }
 
   private findLongest(): boolean {
     const before = this.ns;
+    this.isStale = false;
     let longest = 0;
-    for (let peer = 0; peer < this.peers.size; peer++) longest = Math.max(longest, this.shortestNs[peer]);
+    for (let peer = 0; peer < this.names.length; peer++) longest = Math.max(longest, this.shortestNs[peer]);
     this.ns = longest;
     return longest !== before;
   }

@@ -153,3 +153,46 @@ describe('a peer that is never alone in flight', () => {
     expect(rig.roundTrip.ns).toBeCloseTo(7000, 6);
   });
 });
+
+describe('of many peers that come and go', () => {
+  const FAR_NS = 50_000;
+  const KEPT = 1024;
+
+  test('the oldest one without queue pairs is forgotten, and no longer counts', () => {
+    const rig = new Rig();
+    const { roundTrip } = rig;
+    roundTrip.connect(0, 'stays');
+    rig.measure(0, 2000);
+    roundTrip.connect(1, 'far');
+    rig.measure(1, FAR_NS);
+    for (let i = 2; i < KEPT; i++) roundTrip.connect(1, `peer ${i}`);
+    expect(rig.once(0, 3000)).toBe(false);
+    expect(Math.round(roundTrip.ns)).toBe(FAR_NS);
+    roundTrip.connect(1, 'one more');
+    expect(rig.once(0, 3000)).toBe(true);
+    expect(Math.round(roundTrip.ns)).toBe(2000);
+    expect(rig.measure(1, 4000)).toBeGreaterThan(1);
+    expect(Math.round(roundTrip.ns)).toBe(4000);
+  });
+
+  test('one that is being measured keeps nothing waiting once it is forgotten', () => {
+    const rig = new Rig();
+    const { roundTrip } = rig;
+    roundTrip.connect(0, 'begun');
+    rig.once(0, 2000);
+    expect(roundTrip.isMeasuring).toBe(true);
+    roundTrip.disconnect(0);
+    for (let i = 0; i < KEPT; i++) roundTrip.connect(1, `peer ${i}`);
+    expect(roundTrip.isMeasuring).toBe(false);
+  });
+
+  test('those with queue pairs are all kept', () => {
+    const rig = new Rig();
+    const { roundTrip } = rig;
+    roundTrip.connect(0, 'far');
+    rig.measure(0, FAR_NS);
+    for (let i = 1; i < 2 * KEPT; i++) roundTrip.connect(i, `peer ${i}`);
+    rig.measure(1, 2000);
+    expect(Math.round(roundTrip.ns)).toBe(FAR_NS);
+  });
+});
