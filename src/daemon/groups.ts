@@ -8,6 +8,8 @@ import type { GivenGroups } from './protocol.ts';
 
 /** Contexts of programs and their groups: what a tenant may have of pairs of both on a device. */
 const MAX_MEMBERSHIPS = 16_384;
+/** Names with new weights of one tenant that wait to be sent, as a limit for new groups: they are sent slowly. */
+const MAX_CHANGED = 4 * MAX_GROUPS;
 /** Groups in one message, so that it fits a frame with the longest names. */
 const GROUPS_PER_MESSAGE = 256;
 /** New weights of one tenant that are sent together, and the time between. A tenant may have a thousand contexts. */
@@ -67,7 +69,8 @@ export class TenantGroups {
       return;
     }
     const known = this.set.get(name);
-    if (known === undefined && this.set.size >= MAX_GROUPS) return;
+    const isFull = this.set.size >= MAX_GROUPS || this.changed.size >= MAX_CHANGED;
+    if (known === undefined && isFull) return;
     if (known?.seats.has(seat) !== true) {
       if (this.memberships >= MAX_MEMBERSHIPS) return;
       this.memberships++;

@@ -159,6 +159,20 @@ test('the daemon keeps a limited number of groups, and sends them in turns', () 
   expect(frame({ type: 'tenants', nowNs: 0, rows }).length).toBeLessThan(MAX_FRAME_BYTES);
 });
 
+test('a program that makes groups faster than they are sent adds a limited number of names', () => {
+  const host = hostOf();
+  const program = programOf(host);
+  const seat = program.process.client.seats.values().next().value!;
+  for (let i = 0; i < 50 * MAX_GROUPS; i++) {
+    host.groups.setBy(seat, { [`g${i}`]: 2 });
+    host.groups.setBy(seat, { [`g${i}`]: null });
+  }
+  expect(seat.tenant.groups.changed.size).toBeLessThanOrEqual(6 * MAX_GROUPS);
+  deliver(host, [program]);
+  host.groups.setBy(seat, { late: 2 });
+  expect(seat.tenant.groups.weightOf('late')).toBe(2);
+});
+
 test('rules have groups, which are checked', () => {
   const { rules } = parseDaemonConfig('rules: [{ groups: { kv: 3, scan: 0.5 } }]', 'f');
   const peer = { pid: 1, uid: 7, gid: 7, cgroup: '', command: '' } as const;
