@@ -217,3 +217,17 @@ test('options that may change take effect while requests are in flight', async (
   expect(three / one).toBeLessThan(3.15);
   expect(flows.flatMap(({ failed }) => failed)).toEqual([]);
 });
+
+test('options that change while no context is open count for the next one', async () => {
+  const messages = async (change: boolean) => {
+    const { provider, flow, run, counts } = ground();
+    for (const device of ['sim0', 'sim1']) provider.closeDevice(provider.openDevice(device));
+    if (change) provider.configurePolicy!('palos', { windowBytes: 1 });
+    const flows = [flow(), flow()];
+    await run(flows, 100_000);
+    const [one, two] = await counts(flows, 500_000);
+    return one + two;
+  };
+  // With one piece at a time, the link is idle for most of each round trip.
+  expect(await messages(true)).toBeLessThan((await messages(false)) / 2);
+});

@@ -41,6 +41,8 @@ export class Palos implements Policy {
     this.byContext[context.index] = scheduler;
     this.contexts = this.contexts.filter((one) => this.registry.has(one));
     this.contexts.push(context);
+    // Options that have changed while no context of the device was open.
+    known?.configure(this.options, context, out);
     scheduler.open(context, out);
   }
 

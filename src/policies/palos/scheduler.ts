@@ -104,6 +104,7 @@ export class Scheduler {
 
   /** Changes options. */
   configure(options: PalosOptions, context: ContextView, out: Actions): void {
+    if (options === this.options) return;
     this.apply(options, out.nowNs(context));
     this.pull(out);
   }
