@@ -1,7 +1,7 @@
 /**
- * The ruler of palos. Within a process, the order of queue pairs determines their shares. Processes have no common order,
- * so each gets a part of the window, which is adjusted until the process sends its due: equation (1) of the paper, over
- * the queue pairs of all processes. A process that needs less than its share leaves the rest to the others.
+ * The ruler of palos. Within a process the order of queue pairs makes the shares; between processes there is no common
+ * order, so each gets a part of the window, which is moved until what it sends is what it is due: equation (1) of the
+ * paper, over the queue pairs of all processes. A process that needs less than its share leaves the rest to the others.
  */
 import { TENANT } from '../../coordinator/member-table.ts';
 import type {
@@ -18,12 +18,12 @@ import { type PalosOptions, palosOptions } from './options.ts';
 
 /** Least time between two changes of the windows. */
 const PERIOD_NS = 15e6;
-/** The largest correction of a window in one step, as a factor, and the exponent that damps it. */
+/** The largest correction of a window in one step, as a factor, and its part that is applied at once. */
 const MAX_STEP = 2;
 const GAIN = 0.5;
 /** Members are steered together, as soon as all have sampled, but no later than this. */
 const MAX_PERIOD_NS = 500e6;
-/** A member that sends has at least this part, so that its rate can always be measured. */
+/** A window is never below this part, so that a member can always make itself heard. */
 const LEAST_PART = 1e-3;
 
 /** The rules of the windows. */
@@ -106,7 +106,10 @@ class Windows implements Decider<WindowRules> {
     members.tenants.group();
     let hasLeft = false;
     for (let member = 0; member < members.rowLimit; member++) {
-      const isHere = this.isMember(member) && !members.isSilent(member, nowNs);
+      const isMember = this.isMember(member);
+      const isHere = isMember && !members.isSilent(member, nowNs);
+      // The next member in its place is another one.
+      if (!isMember) this.parts.delete(member);
       if (isHere === rows.has(member)) continue;
       if (isHere) {
         const row = { wireBytes: this.wireBytes.of(member), sampledNs: this.sampledNs.of(member), perNs: 0 };
@@ -114,9 +117,8 @@ class Windows implements Decider<WindowRules> {
         rows.set(member, { ...row, isFresh: false, isHungry: false, due: 0, part });
         if (this.isSteered.set(member, 1)) changed(member);
       } else {
-        // A member that is only silent for a while will continue with the part that it had.
-        if (this.isMember(member)) this.parts.set(member, rows.get(member)!.part);
-        else this.parts.delete(member);
+        // One that is only silent for a while continues where it was.
+        if (isMember) this.parts.set(member, rows.get(member)!.part);
         rows.delete(member);
         hasLeft = true;
       }
@@ -214,7 +216,7 @@ class Windows implements Decider<WindowRules> {
     }
   }
 
-  /** Writes the parts, which add up to one window, or to more if a part would otherwise be too small to be used. */
+  /** Writes the parts, which together are one window, or more if a member could not use its part otherwise. */
   private grant(changed: (member: number) => void): void {
     let [sum, scale] = [0, 0];
     for (const row of this.rows.values()) if (row.isHungry) sum += row.part;
@@ -225,9 +227,9 @@ class Windows implements Decider<WindowRules> {
     }
     for (const [member, row] of this.rows) {
       if (row.isHungry && scale > 0) row.part *= scale;
-      // Kept within bounds, because the parts of members that cannot use them would otherwise grow without limit.
+      // Kept within bounds, because parts of members that cannot use theirs would grow without end.
       if (row.part > 0) row.part = Math.min(1, Math.max(LEAST_PART, row.part));
-      // A member that has nothing to send takes nothing, but may begin with the whole window.
+      // A member that has nothing to send takes nothing, but may begin with all of it.
       const part = row.part === 0 ? 1 : row.part;
       if (this.part.set(member, part)) changed(member);
     }
@@ -250,7 +252,7 @@ function nameIn([id, groupWeight]: readonly ReportColumn[], member: number): num
   return isWeight(groupWeight.of(member)) ? id.of(member) : 0;
 }
 
-/** The active part of a member's weight in a group. A member cannot claim more than its whole weight. */
+/** What of its weight in a group is active. A member cannot claim more than all of it. */
 function activeWeightIn([, , weight, activeWeight]: readonly ReportColumn[], member: number): number {
   return Math.min(activeWeight.of(member), weight.of(member));
 }

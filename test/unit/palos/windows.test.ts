@@ -274,6 +274,19 @@ describe('processes that come and go', () => {
     expectWithin(ratios([a, b], [1 / 2, 1 / 2]), 0.01);
   });
 
+  test('one that takes the place of one that left while it was silent begins with its own part', () => {
+    const model = new Model();
+    const [light, heavy] = [1, 99].map((weight) => model.join('t', [{ group: 1, weight }]));
+    model.step(SOON);
+    light.page.counters[WRITTEN_NS] = NEVER_NS;
+    model.decide();
+    model.leave(light);
+    const next = model.join('t', [{ group: 1, weight: 99 }]);
+    expect(next.page.row).toBe(light.page.row);
+    model.step(6);
+    expectWithin(ratios([next, heavy], [1 / 2, 1 / 2]), 0.1);
+  });
+
   test('the one that is left has the whole window', () => {
     const model = new Model();
     const [a, b] = [1, 9].map((weight) => model.join(`${weight}`, [{ group: 1, weight }]));
