@@ -121,7 +121,6 @@ export class Scheduler {
     this.urgent.configure({ perNs, burstBytes, longestBytes }, nowNs);
     this.outbound.configure(this.window);
     this.inbound.configure(this.window);
-    this.urgent.patienceNs = this.outbound.expectedNs;
   }
 
   /** What the windows depend on. */
@@ -264,6 +263,7 @@ export class Scheduler {
 
   /** Serves urgent messages. Returns a queue pair whose next request is not urgent; null: there is none. */
   private serveUrgent(out: Actions): QpView | null {
+    this.urgent.patienceNs = this.outbound.expectedNs;
     return this.urgent.serve(out, this.isIdle, this.tokenOf(URGENT));
   }
 
