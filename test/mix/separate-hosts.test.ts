@@ -201,6 +201,8 @@ describe('the policy of host 0', () => {
       subscribe: [context, () => {}],
       countQps: [context, 1],
       labelsOf: [context],
+      groupsOf: [context],
+      setGroup: [context, 'g', 2],
       maxQpsOf: [context],
       maxRequestsPerSOf: [context],
       govern: [context, census, {}],
