@@ -7,6 +7,7 @@ import { BYTES } from '../../shim/counters.ts';
 import { Bucket } from '../../shim/limits/bucket.ts';
 import type { Actions, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import * as L from '../../verbs/layout.ts';
 import { byTenant, Entities } from '../kit/entities.ts';
@@ -33,6 +34,10 @@ export class Urgent {
   private readonly bucket: Bucket;
   private readonly wire: WireFacts;
   private longestBytes: number;
+  private perNs: number;
+  /** The number of queue pairs of each tenant that have just begun to wait, and whether a queue pair is among them. */
+  private newCounts: Int32Array = new Int32Array(16);
+  private isNew: Uint8Array = new Uint8Array(64);
   /** The longest wait for tokens, in ns, for which a single message is still urgent. */
   patienceNs = 0;
   /** Queue pairs whose oldest held request is urgent: two queues for each tenant, NEW and SERVED. */
@@ -46,6 +51,7 @@ export class Urgent {
     this.wire = wire;
     this.bucket = new Bucket({ burst: burstBytes, perNs });
     this.longestBytes = longestBytes;
+    this.perNs = perNs;
   }
 
   /** Changes the limits. */
@@ -54,6 +60,7 @@ export class Urgent {
     this.bucket.setRate(perNs);
     this.bucket.setBurst(burstBytes);
     this.longestBytes = longestBytes;
+    this.perNs = perNs;
   }
 
   /** Whether queue pairs wait here. */
@@ -90,19 +97,24 @@ export class Urgent {
 
   /**
    * Whether the oldest held request is urgent: by its length, and because it does not have to wait for tokens for longer
-   * than it would among the others. A queue pair with more than one request outstanding waits in any case: it would send
+   * than it would among the others, also for those that queue pairs of its tenant wait for. A queue pair with more than one request outstanding waits in any case: it would send
    * another one at once.
    */
   admits(qp: QpView, out: Actions): boolean {
     if (out.nextBytes(qp) > this.longestBytes) return false;
     if (this.bucket.tokens > 0 || out.outstanding(qp) > 1) return true;
-    return this.bucket.readyNs(1) - out.nowNs(qp.context) <= this.patienceNs;
+    const ahead = this.newCounts[this.entities.of(qp)] - this.isNew[qp.index];
+    const aheadBytes = ahead * egressBytes(this.wire, out.nextOpcode(qp), out.nextBytes(qp));
+    const readyNs = this.bucket.readyNs(1) + aheadBytes / this.perNs;
+    return readyNs - out.nowNs(qp.context) <= this.patienceNs;
   }
 
   /** A queue pair was created. */
   add(qp: QpView): void {
     this.qps[qp.index] = qp;
-    this.entities.join(qp);
+    const tenant = this.entities.join(qp);
+    this.newCounts = fitColumn(this.newCounts, tenant);
+    this.isNew = fitColumn(this.isNew, qp.index);
   }
 
   /** The queue pair was destroyed. */
@@ -145,7 +157,7 @@ export class Urgent {
       // A queue pair that could not be served waits for completions, not for tokens.
       if (bytes === BLOCKED) continue;
       this.take(egressBytes(wire, opcode, bytes), isAlone);
-      this.push(qp, SERVED);
+      if (out.backlog(qp) > 0) this.push(qp, SERVED);
     }
     if (index !== NONE) out.timer(this.qps[index]!.context, bucket.readyNs(1), token);
     return null;
@@ -160,9 +172,13 @@ export class Urgent {
   }
 
   private push(qp: QpView, queue: number): void {
+    if (this.waiting.has(qp.index)) return;
     const tenant = this.entities.of(qp);
     this.waiting.push(qp.index, 2 * tenant + queue);
     this.tenants.push(tenant);
+    if (queue !== NEW) return;
+    this.isNew[qp.index] = 1;
+    this.newCounts[tenant]++;
   }
 
   /** Removes a queue pair. Its tenant waits for its next turn. */
@@ -170,6 +186,8 @@ export class Urgent {
     const tenant = this.entities.of(qp);
     this.waiting.remove(qp.index);
     this.tenants.remove(tenant);
+    this.newCounts[tenant] -= this.isNew[qp.index];
+    this.isNew[qp.index] = 0;
     const { waiting } = this;
     if (waiting.first(2 * tenant + NEW) !== NONE || waiting.first(2 * tenant + SERVED) !== NONE)
       this.tenants.push(tenant);
