@@ -13,21 +13,14 @@ import type { ContextView, Policy, QpChange, QpView } from '../../src/shim/polic
 import { createShim } from '../../src/shim/shim.ts';
 import * as V from '../../src/verbs/index.ts';
 import { chains, engineChains } from './chains.ts';
+import { notes } from './notes.ts';
 import { workerChains } from './worker-chains.ts';
 
 const CAP = { maxSendWr: 4, maxRecvWr: 4, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
 
 /** A program that uses groups, rightly and wrongly, and what it sees. */
 function program(v: V.Provider): string[] {
-  const seen: string[] = [];
-  const note = (what: string, call: () => unknown) => {
-    try {
-      seen.push(`${what}: ${JSON.stringify(call())}`);
-    } catch (error) {
-      const { code, message } = error as V.IsoverbsError;
-      seen.push(`${what}: ${code} ${message}`);
-    }
-  };
+  const { seen, note } = notes();
   const open = () => v.openDevice('sim0', { tenant: 'a', groups: { kv: 3 } });
   const [one, two] = [open(), open()];
   const pd = v.allocPd(one);

@@ -8,6 +8,7 @@ import type { Policy, QpChange, QpView } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
 import * as V from '../../src/verbs/index.ts';
 import { chains, engineChains } from './chains.ts';
+import { notes } from './notes.ts';
 import { workerChains } from './worker-chains.ts';
 
 const LABELS = V.ISO_QP_WEIGHT | V.ISO_QP_GROUP | V.ISO_QP_TRAFFIC;
@@ -15,15 +16,7 @@ const CAP = { maxSendWr: 4, maxRecvWr: 4, maxSendSge: 1, maxRecvSge: 1, maxInlin
 
 /** A program that declares and changes labels, rightly and wrongly, and what it sees. */
 function program(v: V.Provider): string[] {
-  const seen: string[] = [];
-  const note = (what: string, call: () => unknown) => {
-    try {
-      seen.push(`${what}: ${JSON.stringify(call())}`);
-    } catch (error) {
-      const { code, message } = error as V.IsoverbsError;
-      seen.push(`${what}: ${code} ${message}`);
-    }
-  };
+  const { seen, note } = notes();
   const context = v.openDevice('sim0', { tenant: 'a', labels: { weight: 3, traffic: 1 } });
   const pd = v.allocPd(context);
   const cq = v.createCq(context, 16, 0).handle;

@@ -96,9 +96,9 @@ export class Urgent {
   }
 
   /**
-   * Whether the oldest held request is urgent: by its length, and because it does not have to wait for tokens for longer
-   * than it would among the others, also for those that queue pairs of its tenant wait for. A queue pair with more than one request outstanding waits in any case: it would send
-   * another one at once.
+   * Whether the oldest held request is urgent: it is short enough, and the tokens for it, and for queue pairs of its tenant
+   * that wait ahead of it, arrive sooner than it would have its turn among ordinary messages. A queue pair with more than
+   * one request outstanding waits in any case: it would send another one at once.
    */
   admits(qp: QpView, out: Actions): boolean {
     if (out.nextBytes(qp) > this.longestBytes) return false;
