@@ -48,8 +48,13 @@ export class Feeder {
   private pass = 0;
   /** Nested events of the policy that are in progress. */
   private depth = 0;
-  /** Queue pairs with completions that were not reported to the policy. */
+  /**
+   * Queue pairs with completions that were not reported to the policy, and their number. Entries beyond it are old: an
+   * array that is emptied would be allocated again. The other array is in use while completions are being reported.
+   */
   private unreported: QpLedger[] = [];
+  private reported: QpLedger[] = [];
+  private unreportedCount = 0;
   /** Deferred until the current event has ended: tokens with their status, and other events. */
   private finishedTokens: number[] = [];
   private deferred: (() => void)[] = [];
@@ -279,7 +284,7 @@ export class Feeder {
 
   /** A completion of its send queue arrived; `feedAll` reports it. */
   countCompletion(qp: QpLedger): void {
-    if (qp.unreported === 0) this.unreported.push(qp);
+    if (qp.unreported === 0) this.unreported[this.unreportedCount++] = qp;
     qp.unreported++;
   }
 
@@ -339,7 +344,7 @@ export class Feeder {
     this.feeding = true;
     this.pass = (this.pass + 1) | 0;
     try {
-      if (this.unreported.length > 0) this.reportCompleted();
+      if (this.unreportedCount > 0) this.reportCompleted();
       for (let i = cq.backlogged.length - 1; i >= 0; i--) {
         const qp = cq.backlogged[i];
         if (qp !== undefined && qp.fedIn !== this.pass) this.feed(qp);
@@ -358,9 +363,12 @@ export class Feeder {
 
   /** Feeds each right after onCompleted, so that what both events issue for it is one batch. */
   private reportCompleted(): void {
-    const { unreported: completed } = this;
-    this.unreported = [];
-    for (const qp of completed) {
+    const { unreported: completed, unreportedCount } = this;
+    this.unreported = this.reported;
+    this.reported = completed;
+    this.unreportedCount = 0;
+    for (let i = 0; i < unreportedCount; i++) {
+      const qp = completed[i];
       const count = qp.unreported;
       qp.unreported = 0;
       if (this.parts.tables.qp(qp.handle) !== qp) continue;

@@ -12,6 +12,7 @@ export {
   TrafficWindows,
 } from './classifier.ts';
 export { byContext, byQueuePair, byTenant, Entities, type EntityRules } from './entities.ts';
+export { EventClock } from './event-clock.ts';
 export { type Order, Puller, type PullerOptions, STALL_NS } from './puller.ts';
 export { NONE, RunQueue } from './run-queue.ts';
 export { BLOCKED, passAll, step } from './step.ts';

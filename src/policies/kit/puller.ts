@@ -6,9 +6,10 @@
  * One puller serves one device. The policy calls `onQp`, `enlist` (from `feed`), `onCompleted` and `onTimer`, and gives
  * it an Order. Nothing is allocated per request, and everything except the Order takes O(1).
  */
-import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
+import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
+import { EventClock } from './event-clock.ts';
 import { NONE, RunQueue } from './run-queue.ts';
 import { BLOCKED, step } from './step.ts';
 import { egressBytes, type WireFacts, wireBytes } from './wire.ts';
@@ -19,7 +20,10 @@ export interface Order {
   join(qp: number): void;
   /** A queue pair that had joined has nothing to send, or cannot send now. It may join again. */
   leave(qp: number): void;
-  /** The queue pair to serve next, out of those that have joined; NONE: none of them may be served before `wakeNs`. */
+  /**
+   * The queue pair to serve next, out of those that have joined; NONE: none of them may be served before `wakeNs`.
+   * @param nowNs the time of the event; 0 if the order `ignoresTime`
+   */
   next(nowNs: number): number;
   /**
    * The queue pair that `next` returned was served this many bytes on the wire, in the direction that the request loads
@@ -28,6 +32,8 @@ export interface Order {
   charge(qp: number, wireBytes: number): void;
   /** When to call `next` again after it returned NONE; Infinity: not before a queue pair joins. */
   readonly wakeNs: number;
+  /** Whether `next` does not need the time, which takes time to read. */
+  readonly ignoresTime?: boolean;
 }
 
 /** What a puller works with. */
@@ -43,20 +49,23 @@ export interface PullerOptions {
   /** The token of the puller's timer. */
   readonly token: number;
   /**
-   * Issues a request, or a piece of at most `maxBytes`, as `step` does (the default). What it issues on other queue
-   * pairs does not count towards the window.
+   * Issues a request, or a piece of at most `maxBytes`, as `step` does (the default). It may issue several pieces of one
+   * request, of equal lengths, and then returns the message bytes of all of them. What it issues on other queue pairs does
+   * not count towards the window.
    */
   readonly issue?: typeof step;
   /** What a request takes of the window; default: its bytes on the link out of the device. */
   readonly loadOf?: typeof egressBytes;
   /** Whether what a queue pair is issued now counts towards the window; default: yes. */
   readonly counts?: (qp: number) => boolean;
+  /** The clock of a policy that tells it when an event begins; default: one of the puller's own. */
+  readonly clock?: EventClock;
 }
 
 /**
- * Default of `stallNs`. A queue pair without a completion for this long, while the window is full, waits for its peer
- * (RNR, rd_atomic) or for its application to poll. So that it does not hold up others, what it has in flight does not
- * count until it completes.
+ * Default of `stallNs`. A queue pair without a completion for this long, while others wait for the full window, waits for
+ * its peer (RNR, rd_atomic) or for its application to poll. So that it does not hold up others, what it has in flight does
+ * not count until it completes.
  */
 export const STALL_NS = 100_000;
 
@@ -65,10 +74,13 @@ const STATE_BITS = 2;
 /** Bytes on the wire in flight, and the sum of the message bytes and slots that they belong to. */
 const LOAD = 0;
 const INFLIGHT = 1;
-/** When the queue pair last completed something, or was last issued something while it had nothing in flight. */
+/** The watch in which the queue pair last completed something, or was issued something while it had nothing in flight. */
 const PROGRESS = 2;
 /** 1 if what the queue pair has in flight does not count. */
 const STALLED = 3;
+/** Words of the timer: the number of times that the puller has begun to watch a full window, and when this watch ends. */
+const WATCH = 0;
+const WATCH_ENDS_NS = 1;
 
 /** Serves the queue pairs of one device. */
 export class Puller {
@@ -89,6 +101,9 @@ export class Puller {
   private readonly used = new Float64Array(1);
   private readonly order: Order;
   private readonly issue: typeof step;
+  private readonly clock: EventClock;
+  private readonly ownsClock: boolean;
+  private readonly watch = Float64Array.of(0, Number.POSITIVE_INFINITY);
   private readonly loadOf: typeof egressBytes;
   private readonly counts: ((qp: number) => boolean) | undefined;
   /** What was issued last, and its lengths on the wire: nearly all pieces are alike. */
@@ -103,6 +118,8 @@ export class Puller {
     this.issue = options.issue ?? step;
     this.loadOf = options.loadOf ?? egressBytes;
     this.counts = options.counts;
+    this.clock = options.clock ?? new EventClock();
+    this.ownsClock = options.clock === undefined;
     this.windowBytes = options.windowBytes;
     this.pieceBytes = options.pieceBytes;
   }
@@ -110,6 +127,13 @@ export class Puller {
   /** Bytes on the wire that are in flight, as far as is known, and that count towards the window. */
   get usedBytes(): number {
     return this.used[0];
+  }
+
+  /** How many pieces fill the window. Known only if a piece was issued last, otherwise 1. */
+  get mostPieces(): number {
+    const leftBytes = this.windowBytes - this.used[0];
+    const isKnown = this.pricedBytes === this.pieceBytes && leftBytes > this.loadBytes;
+    return isKnown ? Math.ceil(leftBytes / this.loadBytes) : 1;
   }
 
   /** A queue pair was created, modified or destroyed. */
@@ -126,6 +150,8 @@ export class Puller {
       this.delist(index);
       this.setLoad(index, 0);
       this.qps[index] = undefined;
+      // The timer may have been one of its context, which may be about to close.
+      this.watch[WATCH_ENDS_NS] = Number.POSITIVE_INFINITY;
     } else {
       // After a RESET, nothing of the queue pair is in flight, and no completion reports this.
       this.settle(qp, out);
@@ -148,7 +174,7 @@ export class Puller {
   /** Completions of the queue pair have arrived. */
   onCompleted(qp: QpView, out: Actions): void {
     if (this.qps[qp.index] === undefined) return;
-    this.states[(qp.index << STATE_BITS) + PROGRESS] = out.nowNs(qp.context);
+    this.states[(qp.index << STATE_BITS) + PROGRESS] = this.watch[WATCH];
     // The queue pair moves to the end, because it has just made progress.
     this.flying.moveToEnd(qp.index);
     this.settle(qp, out);
@@ -158,38 +184,63 @@ export class Puller {
 
   /** The timer with the puller's token has expired. */
   onTimer(out: Actions): void {
-    this.pull(out);
+    const first = this.enlisted.first();
+    if (first === NONE) {
+      this.watch[WATCH_ENDS_NS] = Number.POSITIVE_INFINITY;
+      return;
+    }
+    if (this.ownsClock) this.clock.begin();
+    const { watch, flying, states } = this;
+    if (this.clock.nowNs(this.qps[first]!.context, out) >= watch[WATCH_ENDS_NS]) {
+      watch[WATCH_ENDS_NS] = Number.POSITIVE_INFINITY;
+      for (let index = flying.first(); index !== NONE && this.isFull; index = flying.first()) {
+        if (states[(index << STATE_BITS) + PROGRESS] >= watch[WATCH]) break;
+        this.stall(index);
+      }
+    }
+    this.serveAll(out);
+  }
+
+  /** Serves what can be served in an event that the policy has reported. */
+  private pull(out: Actions): void {
+    if (this.ownsClock) this.clock.begin();
+    this.serveAll(out);
+  }
+
+  private get isFull(): boolean {
+    return this.used[0] >= this.windowBytes;
   }
 
   /** Serves queue pairs until the window is full or the order has none, and sets a timer for what comes next. */
-  private pull(out: Actions): void {
-    const { order, enlisted, qps } = this;
-    const { token } = this.options;
-    let first = enlisted.first();
-    if (first === NONE) return;
-    const nowNs = out.nowNs(qps[first]!.context);
-    for (; first !== NONE; first = enlisted.first()) {
-      if (this.used[0] >= this.windowBytes && this.flying.first() !== NONE) {
-        const slowest = this.flying.first();
-        const stallNs = this.states[(slowest << STATE_BITS) + PROGRESS] + this.stallNs;
-        if (stallNs > nowNs) {
-          out.timer(qps[first]!.context, stallNs, token);
-          return;
-        }
-        this.stall(slowest);
-        continue;
-      }
-      const index = order.next(nowNs);
-      if (index === NONE) {
-        out.timer(qps[first]!.context, order.wakeNs, token);
+  private serveAll(out: Actions): void {
+    const { order, enlisted, qps, clock } = this;
+    for (let first = enlisted.first(); first !== NONE; first = enlisted.first()) {
+      if (this.isFull && this.flying.first() !== NONE) {
+        if (this.watch[WATCH_ENDS_NS] === Number.POSITIVE_INFINITY) this.beginWatch(qps[first]!.context, out);
         return;
       }
-      if (!this.serve(qps[index]!, nowNs, out)) this.delist(index);
+      const { context } = qps[first]!;
+      const index = order.next(order.ignoresTime === true ? 0 : clock.nowNs(context, out));
+      if (index === NONE) {
+        // The timer of a watch, if there is one, moves.
+        this.watch[WATCH_ENDS_NS] = Number.POSITIVE_INFINITY;
+        out.timer(context, order.wakeNs, this.options.token);
+        return;
+      }
+      if (!this.serve(qps[index]!, out)) this.delist(index);
     }
   }
 
-  /** Issues a request or a piece of one. Returns false if nothing more can be issued for now. */
-  private serve(qp: QpView, nowNs: number, out: Actions): boolean {
+  /** From now on, queue pairs must complete something before `stallNs` have passed. */
+  private beginWatch(context: ContextView, out: Actions): void {
+    const { watch } = this;
+    watch[WATCH]++;
+    watch[WATCH_ENDS_NS] = this.clock.nowNs(context, out) + this.stallNs;
+    out.timer(context, watch[WATCH_ENDS_NS], this.options.token);
+  }
+
+  /** Issues a request, or one or several pieces of one. Returns false if nothing more can be issued for now. */
+  private serve(qp: QpView, out: Actions): boolean {
     const { index } = qp;
     if (out.backlog(qp) === 0) return false;
     const opcode = out.nextOpcode(qp);
@@ -197,16 +248,18 @@ export class Puller {
     const before = out.inflight(qp);
     const bytes = this.issue(qp, out, this.pieceBytes);
     if (bytes === BLOCKED) return false;
-    if (opcode !== this.pricedOpcode || bytes !== this.pricedBytes) this.price(opcode, bytes);
-    this.order.charge(index, this.wireBytes);
     const inflight = out.inflight(qp);
+    const pieces = Math.max(1, inflight - before);
+    const pieceBytes = pieces === 1 ? bytes : bytes / pieces;
+    if (opcode !== this.pricedOpcode || pieceBytes !== this.pricedBytes) this.price(opcode, pieceBytes);
+    this.order.charge(index, pieces * this.wireBytes);
     if (this.issue === step || inflight > before) {
       const { states } = this;
       const at = index << STATE_BITS;
-      if (!this.flying.has(index)) states[at + PROGRESS] = nowNs;
+      if (!this.flying.has(index)) states[at + PROGRESS] = this.watch[WATCH];
       states[at + INFLIGHT] = out.inflightBytes(qp) + inflight;
       const counts = this.counts === undefined || this.counts(index);
-      this.setLoad(index, states[at + LOAD] + (counts ? this.loadBytes : 0));
+      this.setLoad(index, states[at + LOAD] + (counts ? pieces * this.loadBytes : 0));
     }
     if (out.backlog(qp) > 0) return true;
     // Otherwise, no completion might report these bytes: the shim requests completions only while it holds more.

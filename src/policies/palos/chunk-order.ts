@@ -9,9 +9,19 @@ import { fitColumn } from '../../shim/tables.ts';
 import type { Order } from '../kit/puller.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 
+/** Words of a queue pair, as a power of two: the bytes that it may still send in the round ROUND; a debt if negative ... */
+const BITS = 2;
+const CREDIT = 0;
+/** ... the round in which it last got a chunk, and the bytes that it has sent since they were last asked for. */
+const ROUND = 1;
+const SENT = 2;
+/** 1 if the queue pair has something to send, but cannot send it now. */
+const HELD = 3;
+
 /** Serves queue pairs in rounds. A queue pair must be added to the weights before it joins. */
 export class ChunkOrder implements Order {
   readonly wakeNs = Number.POSITIVE_INFINITY;
+  readonly ignoresTime = true;
   /** The order of the other direction with the same weights, where a queue pair may wait at the same time. */
   other: ChunkOrder | null = null;
   private readonly weights: ChunkWeights;
@@ -22,13 +32,8 @@ export class ChunkOrder implements Order {
   round = 1;
   /** The number of queue pairs that have joined. */
   private count = 0;
-  /** Bytes that each queue pair may still send in the round in `rounds`; a debt if negative. */
-  private credits: Float64Array = new Float64Array(64);
-  /** The round in which each queue pair last got a chunk. */
-  private rounds: Float64Array = new Float64Array(64);
-  /** 1 if the queue pair has something to send, but cannot send it now. */
-  private isHeld: Uint8Array = new Uint8Array(64);
-  private sentBytes: Float64Array = new Float64Array(64);
+  /** By queue pair. One array takes fewer loads than four. */
+  private states: Float64Array = new Float64Array(64 << BITS);
   /** [0] what all queue pairs have sent. */
   private readonly total = new Float64Array(1);
 
@@ -46,52 +51,51 @@ export class ChunkOrder implements Order {
     return this.count > 1;
   }
 
-  /** Whether a queue pair waits to be served. */
+  /** Whether a queue pair waits to be served, or has something to send that it cannot send now. */
   waits(qp: number): boolean {
-    return this.ready.has(qp) || this.isHeld[qp] === 1;
+    return this.ready.has(qp) || this.states[(qp << BITS) + HELD] === 1;
+  }
+
+  /** Whether a queue pair waits to be served. */
+  isReady(qp: number): boolean {
+    return this.ready.has(qp);
   }
 
   /** A queue pair begins without credit or debt. */
   reset(qp: number): void {
-    this.credits = fitColumn(this.credits, qp);
-    this.rounds = fitColumn(this.rounds, qp);
-    this.isHeld = fitColumn(this.isHeld, qp);
-    this.sentBytes = fitColumn(this.sentBytes, qp);
-    this.sentBytes[qp] = 0;
-    this.credits[qp] = 0;
-    this.rounds[qp] = 0;
-    this.isHeld[qp] = 0;
+    this.states = fitColumn(this.states, (qp << BITS) + HELD);
+    this.states.fill(0, qp << BITS, (qp + 1) << BITS);
   }
 
   /** What the queue pair may still send in this round, in bytes. */
   creditOf(qp: number): number {
-    return this.credits[qp];
+    return this.states[(qp << BITS) + CREDIT];
   }
 
   /** Marks a queue pair that is about to leave although it has something to send, so that it still counts as active. */
   hold(qp: number): void {
-    this.isHeld[qp] = 1;
+    this.states[(qp << BITS) + HELD] = 1;
   }
 
   /** The queue pair has nothing to send any more, even if it was held. */
   release(qp: number): void {
-    if (this.isHeld[qp] !== 1) return;
-    this.isHeld[qp] = 0;
+    if (this.states[(qp << BITS) + HELD] !== 1) return;
+    this.states[(qp << BITS) + HELD] = 0;
     if (!this.ready.has(qp)) this.rest(qp);
   }
 
   join(qp: number): void {
     this.weights.setActive(qp, true);
     this.count++;
-    if (this.rounds[qp] < this.round) this.grant(qp);
-    this.isHeld[qp] = 0;
-    this.ready.push(qp, this.credits[qp] > 0 ? this.level : 1 - this.level);
+    if (this.states[(qp << BITS) + ROUND] < this.round) this.grant(qp);
+    this.states[(qp << BITS) + HELD] = 0;
+    this.ready.push(qp, this.states[(qp << BITS) + CREDIT] > 0 ? this.level : 1 - this.level);
   }
 
   leave(qp: number): void {
     this.ready.remove(qp);
     this.count--;
-    if (this.isHeld[qp] === 0) this.rest(qp);
+    if (this.states[(qp << BITS) + HELD] === 0) this.rest(qp);
   }
 
   /** The queue pair no longer waits here. */
@@ -103,8 +107,8 @@ export class ChunkOrder implements Order {
     for (let rounds = 0; ; rounds++) {
       const { ready, level } = this;
       for (let qp = ready.first(level); qp !== NONE; qp = ready.first(level)) {
-        if (this.rounds[qp] < this.round) this.grant(qp);
-        if (this.credits[qp] > 0) return qp;
+        if (this.states[(qp << BITS) + ROUND] < this.round) this.grant(qp);
+        if (this.states[(qp << BITS) + CREDIT] > 0) return qp;
         this.postpone(qp);
       }
       if (this.count === 0) return NONE;
@@ -116,7 +120,7 @@ export class ChunkOrder implements Order {
   }
 
   charge(qp: number, wireBytes: number): void {
-    this.sentBytes[qp] += wireBytes;
+    this.states[(qp << BITS) + SENT] += wireBytes;
     this.total[0] += wireBytes;
   }
 
@@ -127,15 +131,15 @@ export class ChunkOrder implements Order {
 
   /** The bytes on the wire that a queue pair has sent since the last call. */
   takeSentBytes(qp: number): number {
-    const bytes = this.sentBytes[qp];
-    this.sentBytes[qp] = 0;
+    const bytes = this.states[(qp << BITS) + SENT];
+    this.states[(qp << BITS) + SENT] = 0;
     return bytes;
   }
 
   /** Charges the queue pair that `next` returned for this many bytes of its chunk. */
   spend(qp: number, bytes: number): void {
-    this.credits[qp] -= bytes;
-    if (this.credits[qp] <= 0) this.postpone(qp);
+    this.states[(qp << BITS) + CREDIT] -= bytes;
+    if (this.states[(qp << BITS) + CREDIT] <= 0) this.postpone(qp);
   }
 
   /** Lets the others of this round go before the rest of the queue pair's chunk. */
@@ -151,21 +155,23 @@ export class ChunkOrder implements Order {
 
   /** Gives a queue pair the chunk of this round. It keeps unused credit only if it was held, and at most one chunk. */
   private grant(qp: number): void {
+    const { states } = this;
+    const at = qp << BITS;
     const chunkBytes = this.weights.chunkBytes(qp);
-    const left =
-      this.isHeld[qp] === 1 ? Math.min(this.credits[qp], chunkBytes) : Math.min(this.credits[qp], 0);
-    this.credits[qp] = left + chunkBytes;
-    this.rounds[qp] = this.round;
+    const most = states[at + HELD] === 1 ? chunkBytes : 0;
+    states[at + CREDIT] = Math.min(states[at + CREDIT], most) + chunkBytes;
+    states[at + ROUND] = this.round;
   }
 
   /** Skips the rounds in which no queue pair would have credit. */
   private skipRounds(): void {
-    const { ready, credits, weights } = this;
+    const { ready, states, weights } = this;
     const first = ready.first(1 - this.level);
     let rounds = Number.POSITIVE_INFINITY;
     for (let qp = first; qp !== NONE; qp = ready.next(qp))
-      rounds = Math.min(rounds, Math.ceil(-credits[qp] / weights.chunkBytes(qp)) - 1);
+      rounds = Math.min(rounds, Math.ceil(-states[(qp << BITS) + CREDIT] / weights.chunkBytes(qp)) - 1);
     if (rounds <= 0) return;
-    for (let qp = first; qp !== NONE; qp = ready.next(qp)) credits[qp] += rounds * weights.chunkBytes(qp);
+    for (let qp = first; qp !== NONE; qp = ready.next(qp))
+      states[(qp << BITS) + CREDIT] += rounds * weights.chunkBytes(qp);
   }
 }

@@ -6,6 +6,7 @@ import type { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
 import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
+import type { EventClock } from '../kit/event-clock.ts';
 import { Puller, STALL_NS } from '../kit/puller.ts';
 import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED, step } from '../kit/step.ts';
@@ -61,6 +62,7 @@ export class Direction {
   private readonly takes: Takes;
   private readonly wire: WireFacts;
   private readonly loadOf: LoadOf;
+  private readonly clock: EventClock;
   private readonly pace: Pace;
   /** By queue pair: 1 if one of its requests has belonged here. Completions of other queue pairs are ignored. */
   private isUsed: Uint8Array = new Uint8Array(64);
@@ -88,11 +90,12 @@ export class Direction {
     takes: Takes,
     weights: ChunkWeights,
     window: WindowOptions,
-    { wire, loadOf, token }: { wire: WireFacts; loadOf: LoadOf; token: number },
+    { wire, loadOf, token, clock }: { wire: WireFacts; loadOf: LoadOf; token: number; clock: EventClock },
   ) {
     this.takes = takes;
     this.wire = wire;
     this.loadOf = loadOf;
+    this.clock = clock;
     this.window = window;
     this.roundTrip = new RoundTrip(window.linkPerNs);
     this.pace = new Pace(window.linkPerNs);
@@ -104,6 +107,7 @@ export class Direction {
       pieceBytes: 1,
       readAheadBytes: Number.POSITIVE_INFINITY,
       token,
+      clock,
       issue: this.issue,
       loadOf,
       counts: (qp) => !this.isSlow(qp),
@@ -166,17 +170,19 @@ export class Direction {
 
   onCompleted(qp: QpView, out: Actions): void {
     if (this.isUsed[qp.index] === 0) return;
-    const nowNs = out.nowNs(qp.context);
-    this.pace.completed(qp.index, out.inflight(qp), nowNs, this.order.totalBytes);
+    const { pace, order, clock } = this;
+    if (pace.isDone(qp.index, out.inflight(qp)))
+      pace.completed(qp.index, clock.nowNs(qp.context, out), order.totalBytes);
     this.puller.onCompleted(qp, out);
     // What was held here may have gone first, as an urgent message.
-    if (out.backlog(qp) === 0) this.order.release(qp.index);
-    if (this.puller.usedBytes === 0) this.drained(nowNs);
+    if (out.backlog(qp) === 0) order.release(qp.index);
+    if (this.puller.usedBytes === 0) this.drained(qp, out);
   }
 
   /** What was in flight has completed. While others wait, this is noticed with the next request. */
-  private drained(nowNs: number): void {
-    if (this.roundTrip.drained(nowNs)) this.fit();
+  private drained(qp: QpView, out: Actions): void {
+    const { roundTrip, clock } = this;
+    if (roundTrip.isAwaited && roundTrip.drained(clock.nowNs(qp.context, out))) this.fit();
   }
 
   /** Time in which a request completes at the end of a full window. */
@@ -193,7 +199,7 @@ export class Direction {
     return out.inflight(qp) >= this.mostMessages;
   }
 
-  /** Issues a request, or a piece of one (PullerOptions.issue). */
+  /** Issues a request, or pieces of one (PullerOptions.issue). */
   private readonly issue = (qp: QpView, out: Actions, pieceBytes: number): number => {
     const { order, pace } = this;
     const { index } = qp;
@@ -204,25 +210,53 @@ export class Direction {
       return BLOCKED;
     }
     const opcode = out.nextOpcode(qp);
+    const pieces = isSlow || order.creditOf(index) < 2 * pieceBytes ? 1 : this.piecesOf(qp, out, pieceBytes);
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : this.fitPiece(index, pieceBytes));
     if (bytes === BLOCKED) {
       order.hold(index);
       return BLOCKED;
     }
-    order.spend(index, Math.max(bytes, this.window.minChargeBytes));
-    this.report(qp, bytes, out);
-    pace.issued(index);
-    if (pace.isFree(index)) pace.time(index, out.nowNs(qp.context), order.totalBytes);
-    if (!isSlow) this.time(qp, opcode, bytes, out);
-    return bytes;
+    this.issued(qp, bytes, out);
+    if (pace.isDue(index)) pace.time(index, this.clock.nowNs(qp.context, out), order.totalBytes);
+    if (isSlow) return bytes;
+    this.time(qp, opcode, bytes, out);
+    return pieces < 2 || bytes !== pieceBytes ? bytes : bytes + this.issueMore(qp, out, pieces - 1);
   };
+
+  /** The pieces of the oldest held message that the window has room for, but for its last one, which may be shorter. */
+  private piecesOf(qp: QpView, out: Actions, pieceBytes: number): number {
+    if (this.roundTrip.isMeasuring) return 1;
+    return Math.min(this.puller.mostPieces, Math.ceil(out.nextBytes(qp) / pieceBytes) - 1);
+  }
+
+  /** Issues more pieces of a message, one of which was issued, as far as its chunk goes. Returns their bytes. */
+  private issueMore(qp: QpView, out: Actions, most: number): number {
+    const { order } = this;
+    const { pieceBytes } = this.puller;
+    let n = 0;
+    for (; n < most && this.inRow > 0 && order.creditOf(qp.index) >= pieceBytes; n++) {
+      // The last slot is kept for whole messages.
+      if (out.room(qp) < 2 || this.isFull(qp, out)) break;
+      out.piece(qp, pieceBytes);
+      this.issued(qp, pieceBytes, out);
+    }
+    if (n > 0) this.roundTrip.cancel();
+    return n * pieceBytes;
+  }
+
+  private issued(qp: QpView, bytes: number, out: Actions): void {
+    const { order, pace, window } = this;
+    pace.issued(qp.index);
+    order.spend(qp.index, Math.max(bytes, window.minChargeBytes));
+    this.report(qp, bytes, out);
+  }
 
   /** Measures the round trip: until it is known, requests go one at a time. */
   private time(qp: QpView, opcode: number, bytes: number, out: Actions): void {
     const { puller, roundTrip } = this;
     const isFirst = puller.usedBytes === 0;
-    const nowNs = isFirst ? out.nowNs(qp.context) : 0;
-    if (isFirst) this.drained(nowNs);
+    const nowNs = isFirst ? this.clock.nowNs(qp.context, out) : 0;
+    if (isFirst) this.drained(qp, out);
     // A short message may travel inside its request, which is faster.
     const isSample = isFirst && bytes >= puller.pieceBytes / 2;
     roundTrip.issued(qp.index, isSample ? this.loadOf(this.wire, opcode, bytes) : 0, isSample, nowNs);

@@ -23,6 +23,10 @@ const SINCE = 2;
 const SENT = 3;
 /** 1 if it is slow. */
 const IS_SLOW = 4;
+/** How many of its requests must have been issued for the next one to be timed. */
+const NEXT = 5;
+/** One in so many requests is timed, because reading the clock takes long. */
+const TIMED_EACH = 8;
 
 /** The paces of queue pairs. */
 export class Pace {
@@ -46,9 +50,16 @@ export class Pace {
     return this.states[(qp << BITS) + IS_SLOW] === 1;
   }
 
-  /** Whether the next request of the queue pair should be timed. */
-  isFree(qp: number): boolean {
-    return this.states[(qp << BITS) + TIMED] === 0;
+  /** Whether the request that was issued last should be timed. */
+  isDue(qp: number): boolean {
+    const at = qp << BITS;
+    return this.states[at + TIMED] === 0 && this.states[at + ISSUED] >= this.states[at + NEXT];
+  }
+
+  /** Whether the request that is being timed has completed. @param inflight requests that are still in flight */
+  isDone(qp: number, inflight: number): boolean {
+    const timed = this.states[(qp << BITS) + TIMED];
+    return timed !== 0 && this.states[(qp << BITS) + ISSUED] - inflight >= timed;
   }
 
   /** A request was issued. */
@@ -64,12 +75,11 @@ export class Pace {
     this.states[at + SENT] = sentBytes;
   }
 
-  /** Completions of the queue pair have arrived. @param inflight its requests that are still in flight */
-  completed(qp: number, inflight: number, nowNs: number, sentBytes: number): void {
+  /** The request that was being timed has completed. */
+  completed(qp: number, nowNs: number, sentBytes: number): void {
     const { states } = this;
     const at = qp << BITS;
-    const timed = states[at + TIMED];
-    if (timed === 0 || states[at + ISSUED] - inflight < timed) return;
+    states[at + NEXT] = states[at + ISSUED] + TIMED_EACH;
     states[at + TIMED] = 0;
     const takenNs = nowNs - states[at + SINCE];
     const isBusy = sentBytes - states[at + SENT] > BUSY * this.linkPerNs * takenNs;

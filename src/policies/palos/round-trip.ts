@@ -49,6 +49,11 @@ export class RoundTrip {
     return this.unknown !== NONE;
   }
 
+  /** Whether it matters when the last request in flight completes. */
+  get isAwaited(): boolean {
+    return this.peer !== NONE || this.unknown !== NONE;
+  }
+
   /** The queue pair is connected to this peer: a GID, or any other name. */
   connect(qp: number, name: string): void {
     this.disconnect(qp);
@@ -114,7 +119,6 @@ export class RoundTrip {
   /** The last request in flight has completed. Returns whether the round trip has changed. */
   drained(nowNs: number): boolean {
     const { peer, shortestNs, samples } = this;
-    if (peer === NONE && this.unknown === NONE) return false;
     if (this.unknown !== NONE && ++this.waits === MAX_WAITS) samples[this.unknown] = SAMPLES;
     if (peer !== NONE) {
       const takenNs = Math.max(1, nowNs - this.sinceNs);

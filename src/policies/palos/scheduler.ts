@@ -10,6 +10,7 @@ import {
   ISO_TRAFFIC_LATENCY,
 } from '../../verbs/constants.ts';
 import { byContext } from '../kit/entities.ts';
+import { EventClock } from '../kit/event-clock.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, ingressBytes, type WireFacts, wireFactsOf } from '../kit/wire.ts';
 import { Direction, type WindowOptions } from './direction.ts';
@@ -48,6 +49,7 @@ export class Scheduler {
   private readonly outbound: Direction;
   private readonly inbound: Direction;
   private readonly urgent: Urgent;
+  private readonly clock = new EventClock();
   private readonly wire: WireFacts;
   private readonly linkPerNs: number;
   private readonly latencyNs: number;
@@ -70,7 +72,7 @@ export class Scheduler {
     const { sums, chunkMtus } = options;
     const { wire } = this;
     this.weights = new ChunkWeights({ sums, bytesPerQp: chunkMtus * wire.mtuBytes });
-    this.urgent = new Urgent({ wire, perNs: 0, burstBytes: 0, longestBytes: 0 });
+    this.urgent = new Urgent({ wire, clock: this.clock, perNs: 0, burstBytes: 0, longestBytes: 0 });
     this.outbound = this.addDirection(OUTBOUND, egressBytes);
     this.inbound = this.addDirection(INBOUND, ingressBytes);
     const { order } = this.outbound;
@@ -93,7 +95,7 @@ export class Scheduler {
       },
       this.weights,
       this.window,
-      { wire: this.wire, loadOf, token: this.tokenOf(kind) },
+      { wire: this.wire, loadOf, token: this.tokenOf(kind), clock: this.clock },
     );
     return direction;
   }
@@ -104,8 +106,9 @@ export class Scheduler {
 
   /** Changes options. */
   configure(options: PalosOptions, context: ContextView, out: Actions): void {
+    this.clock.begin();
     if (options === this.options) return;
-    this.apply(options, out.nowNs(context));
+    this.apply(options, this.clock.nowNs(context, out));
     this.pull(out);
   }
 
@@ -139,13 +142,15 @@ export class Scheduler {
 
   /** A context was opened. */
   open(context: ContextView, out: Actions): void {
-    this.reporter.open(context, windowRulesOf(this.options), out.nowNs(context));
+    this.clock.begin();
+    this.reporter.open(context, windowRulesOf(this.options), this.clock.nowNs(context, out));
     this.regrant(context, out);
   }
 
   /** The part of the window has changed, reports are requested for the first time, or a sample may be due. */
   regrant(context: ContextView, out: Actions): void {
-    const nowNs = out.nowNs(context);
+    this.clock.begin();
+    const nowNs = this.clock.nowNs(context, out);
     if (nowNs >= this.nextSampleNs) {
       this.nextSampleNs = nowNs + SAMPLE_NS;
       this.reporter.sample(this.outbound.leastPart, nowNs);
@@ -161,6 +166,7 @@ export class Scheduler {
 
   /** A queue pair was created. */
   add(qp: QpView, out: Actions): void {
+    this.clock.begin();
     this.urgent.add(qp);
     this.reporter.add(qp);
     this.place(qp);
@@ -170,6 +176,7 @@ export class Scheduler {
 
   /** The labels of a queue pair have changed. Its requests in flight stay where they are. */
   relabel(qp: QpView, out: Actions): void {
+    this.clock.begin();
     this.place(qp);
     if (out.backlog(qp) === 0) return;
     this.urgent.leave(qp);
@@ -191,6 +198,7 @@ export class Scheduler {
 
   /** A queue pair was modified, or destroyed. */
   changed(qp: QpView, change: QpChange, out: Actions): void {
+    this.clock.begin();
     this.urgent.leave(qp);
     this.inbound.changed(qp, change, out);
     this.outbound.changed(qp, change, out);
@@ -207,7 +215,8 @@ export class Scheduler {
   /** How many of the requests that are being posted may go at once: see Policy.onload. */
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number {
     if (!isUrgent(qp)) return 0;
-    return this.urgent.admit(qp, words, start, count, out.nowNs(qp.context), this.isIdle);
+    this.clock.begin();
+    return this.urgent.admit(qp, words, start, count, this.clock.nowNs(qp.context, out), this.isIdle);
   }
 
   /** Whether no requests wait for the link out of the device. */
@@ -217,17 +226,23 @@ export class Scheduler {
 
   /** The queue pair holds requests. */
   feed(qp: QpView, out: Actions): void {
+    // If it waits for the window, nothing has changed.
+    if (!isUrgent(qp) && (this.outbound.order.isReady(qp.index) || this.inbound.order.isReady(qp.index)))
+      return;
+    this.clock.begin();
     this.strays.push(qp);
     this.settle(out);
   }
 
   onCompleted(qp: QpView, out: Actions): void {
+    this.clock.begin();
     this.inbound.onCompleted(qp, out);
     this.outbound.onCompleted(qp, out);
     this.settle(out);
   }
 
   onTimer(kind: number, context: ContextView, out: Actions): void {
+    this.clock.begin();
     if (kind === OUTBOUND) this.outbound.puller.onTimer(out);
     else if (kind === INBOUND) this.inbound.puller.onTimer(out);
     else if (kind === SAMPLE) this.regrant(context, out);

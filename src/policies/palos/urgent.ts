@@ -11,6 +11,7 @@ import { fitColumn } from '../../shim/tables.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import * as L from '../../verbs/layout.ts';
 import { byTenant, Entities } from '../kit/entities.ts';
+import type { EventClock } from '../kit/event-clock.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
@@ -22,6 +23,7 @@ const SERVED = 1;
 /** The limits on the urgent messages of a device. */
 export interface UrgentOptions {
   readonly wire: WireFacts;
+  readonly clock: EventClock;
   /** Bytes on the wire per nanosecond, and those that may be sent at once. */
   readonly perNs: number;
   readonly burstBytes: number;
@@ -33,6 +35,7 @@ export interface UrgentOptions {
 export class Urgent {
   private readonly bucket: Bucket;
   private readonly wire: WireFacts;
+  private readonly clock: EventClock;
   private longestBytes: number;
   private perNs: number;
   /** The number of queue pairs of each tenant that have just begun to wait, and whether a queue pair is among them. */
@@ -47,15 +50,16 @@ export class Urgent {
   private readonly entities = new Entities({ keyOf: byTenant });
   private readonly qps: (QpView | undefined)[] = [];
 
-  constructor({ wire, perNs, burstBytes, longestBytes }: UrgentOptions) {
+  constructor({ wire, clock, perNs, burstBytes, longestBytes }: UrgentOptions) {
     this.wire = wire;
+    this.clock = clock;
     this.bucket = new Bucket({ burst: burstBytes, perNs });
     this.longestBytes = longestBytes;
     this.perNs = perNs;
   }
 
   /** Changes the limits. */
-  configure({ perNs, burstBytes, longestBytes }: Omit<UrgentOptions, 'wire'>, nowNs: number): void {
+  configure({ perNs, burstBytes, longestBytes }: Omit<UrgentOptions, 'wire' | 'clock'>, nowNs: number): void {
     this.bucket.fill(nowNs);
     this.bucket.setRate(perNs);
     this.bucket.setBurst(burstBytes);
@@ -106,7 +110,7 @@ export class Urgent {
     const ahead = this.newCounts[this.entities.of(qp)] - this.isNew[qp.index];
     const aheadBytes = ahead * egressBytes(this.wire, out.nextOpcode(qp), out.nextBytes(qp));
     const readyNs = this.bucket.readyNs(1) + aheadBytes / this.perNs;
-    return readyNs - out.nowNs(qp.context) <= this.patienceNs;
+    return readyNs - this.clock.nowNs(qp.context, out) <= this.patienceNs;
   }
 
   /** A queue pair was created. */
@@ -143,7 +147,7 @@ export class Urgent {
     const { bucket, wire } = this;
     let index = this.first();
     if (index === NONE) return null;
-    bucket.fill(out.nowNs(this.qps[index]!.context));
+    bucket.fill(this.clock.nowNs(this.qps[index]!.context, out));
     for (; index !== NONE; index = this.first()) {
       const qp = this.qps[index]!;
       const isHeld = out.backlog(qp) > 0;

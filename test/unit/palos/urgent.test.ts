@@ -1,6 +1,7 @@
 // Messages that go before all others under palos: their limit on the wire, and turns.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { EventClock } from '../../../src/policies/kit/event-clock.ts';
 import { egressBytes, ROCE } from '../../../src/policies/kit/wire.ts';
 import { Urgent } from '../../../src/policies/palos/urgent.ts';
 import { BYTES, COLUMNS } from '../../../src/shim/counters.ts';
@@ -23,7 +24,8 @@ function ground(tenants: readonly string[], limits: Partial<{ perNs: number; bur
   const requests = new HeldRequests(1e6);
   const { out } = requests;
   const options = { perNs: PER_NS, burstBytes: BURST, longestBytes: LONGEST, ...limits };
-  const urgent = new Urgent({ wire: ROCE, ...options });
+  const clock = new EventClock();
+  const urgent = new Urgent({ wire: ROCE, clock, ...options });
   const qps = tenants.map((tenant, index) => {
     const view = requests.qp(index, { tenant, handle: tenant === '' ? 100 + index : 0 });
     const qp: QpView = { ...view, counts: new Float64Array(COLUMNS) };
@@ -39,7 +41,10 @@ function ground(tenants: readonly string[], limits: Partial<{ perNs: number; bur
       for (let i = 0; i < count; i++) requests.hold(index, { bytes });
       urgent.enlist(qps[index]);
     },
-    serve: (isAlone = false) => urgent.serve(out, isAlone, TOKEN),
+    serve: (isAlone = false) => {
+      clock.begin();
+      return urgent.serve(out, isAlone, TOKEN);
+    },
     /** Posts requests of these lengths. Returns how many go at once. */
     post(index: number, lengths: readonly number[], isAlone = false) {
       for (const [i, bytes] of lengths.entries()) {
