@@ -12,21 +12,18 @@ const FAST = 2;
 /** The link is busy if this part of it was used meanwhile: requests then wait for others, or for their own queue pair. */
 const BUSY = 0.7;
 
+/** One in so many requests is timed, because reading the clock takes long. */
+const TIMED_EACH = 8;
+
 /**
- * Words of a queue pair, as a power of two: how many of its requests were issued, the number of the one being timed, when
- * the timing began, and what all queue pairs had sent by then.
+ * Words of a queue pair, as a power of two: how many of its requests were issued, the number of the one being timed (0 or
+ * negative: none is, until as many were issued), when the timing began, and what all queue pairs had sent by then.
  */
-const BITS = 3;
+const BITS = 2;
 const ISSUED = 0;
 const TIMED = 1;
 const SINCE = 2;
 const SENT = 3;
-/** 1 if it is slow. */
-const IS_SLOW = 4;
-/** How many of its requests must have been issued for the next one to be timed. */
-const NEXT = 5;
-/** One in so many requests is timed, because reading the clock takes long. */
-const TIMED_EACH = 8;
 
 /** The paces of queue pairs. */
 export class Pace {
@@ -34,6 +31,8 @@ export class Pace {
   expectedNs = Number.POSITIVE_INFINITY;
   private readonly linkPerNs: number;
   private states: Float64Array = new Float64Array(64 << BITS);
+  /** By queue pair: 1 if it is slow. */
+  private slow: Uint8Array = new Uint8Array(64);
 
   /** @param linkPerNs the rate of the link, in bytes on the wire */
   constructor(linkPerNs: number) {
@@ -42,24 +41,26 @@ export class Pace {
 
   /** A queue pair begins, or begins again. */
   reset(qp: number): void {
-    this.states = fitColumn(this.states, (qp << BITS) + IS_SLOW);
+    this.states = fitColumn(this.states, (qp << BITS) + SENT);
     this.states.fill(0, qp << BITS, (qp + 1) << BITS);
+    this.slow = fitColumn(this.slow, qp);
+    this.slow[qp] = 0;
   }
 
   isSlow(qp: number): boolean {
-    return this.states[(qp << BITS) + IS_SLOW] === 1;
+    return this.slow[qp] === 1;
   }
 
   /** Whether the request that was issued last should be timed. */
   isDue(qp: number): boolean {
-    const at = qp << BITS;
-    return this.states[at + TIMED] === 0 && this.states[at + ISSUED] >= this.states[at + NEXT];
+    const timed = this.states[(qp << BITS) + TIMED];
+    return timed <= 0 && this.states[(qp << BITS) + ISSUED] >= -timed;
   }
 
   /** Whether the request that is being timed has completed. @param inflight requests that are still in flight */
   isDone(qp: number, inflight: number): boolean {
     const timed = this.states[(qp << BITS) + TIMED];
-    return timed !== 0 && this.states[(qp << BITS) + ISSUED] - inflight >= timed;
+    return timed > 0 && this.states[(qp << BITS) + ISSUED] - inflight >= timed;
   }
 
   /** A request was issued. */
@@ -79,11 +80,10 @@ export class Pace {
   completed(qp: number, nowNs: number, sentBytes: number): void {
     const { states } = this;
     const at = qp << BITS;
-    states[at + NEXT] = states[at + ISSUED] + TIMED_EACH;
-    states[at + TIMED] = 0;
+    states[at + TIMED] = -(states[at + ISSUED] + TIMED_EACH);
     const takenNs = nowNs - states[at + SINCE];
     const isBusy = sentBytes - states[at + SENT] > BUSY * this.linkPerNs * takenNs;
-    if (isBusy || takenNs < FAST * this.expectedNs) states[at + IS_SLOW] = 0;
-    else if (takenNs > SLOW * this.expectedNs) states[at + IS_SLOW] = 1;
+    if (isBusy || takenNs < FAST * this.expectedNs) this.slow[qp] = 0;
+    else if (takenNs > SLOW * this.expectedNs) this.slow[qp] = 1;
   }
 }

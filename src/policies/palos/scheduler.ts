@@ -2,6 +2,7 @@
 import { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import {
   IBV_WR_ATOMIC_CMP_AND_SWP,
   IBV_WR_ATOMIC_FETCH_AND_ADD,
@@ -57,6 +58,8 @@ export class Scheduler {
   private readonly reporter: Reporter;
   private nextSampleNs = Number.NEGATIVE_INFINITY;
   private options: PalosOptions;
+  /** By queue pair: 1 if it is labelled, so that its short messages are urgent. Labels would take two loads more. */
+  private isUrgent: Uint8Array = new Uint8Array(64);
   /** Queue pairs whose next request belongs elsewhere; empty between events. */
   private readonly strays: QpView[] = [];
 
@@ -185,7 +188,9 @@ export class Scheduler {
 
   private place(qp: QpView): void {
     const { weights } = this;
-    const { group, qpWeight, weight } = qp.labels;
+    const { group, qpWeight, weight, traffic } = qp.labels;
+    this.isUrgent = fitColumn(this.isUrgent, qp.index);
+    this.isUrgent[qp.index] = Number(traffic === ISO_TRAFFIC_LATENCY);
     const tenant = tenantOf(qp.context);
     const at = weights.groupOf(tenant, group);
     weights.setTenantWeight(tenant, weight);
@@ -214,7 +219,7 @@ export class Scheduler {
 
   /** How many of the requests that are being posted may go at once: see Policy.onload. */
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number {
-    if (!isUrgent(qp)) return 0;
+    if (this.isUrgent[qp.index] === 0) return 0;
     this.clock.begin();
     return this.urgent.admit(qp, words, start, count, this.clock.nowNs(qp.context, out), this.isIdle);
   }
@@ -227,7 +232,10 @@ export class Scheduler {
   /** The queue pair holds requests. */
   feed(qp: QpView, out: Actions): void {
     // If it waits for the window, nothing has changed.
-    if (!isUrgent(qp) && (this.outbound.order.isReady(qp.index) || this.inbound.order.isReady(qp.index)))
+    if (
+      this.isUrgent[qp.index] === 0 &&
+      (this.outbound.order.isReady(qp.index) || this.inbound.order.isReady(qp.index))
+    )
       return;
     this.clock.begin();
     this.strays.push(qp);
@@ -272,7 +280,7 @@ export class Scheduler {
   /** The direction of the oldest held request of a queue pair; null: none, because it goes first or is an atomic. */
   private directionOf(qp: QpView, out: Actions): Direction | null {
     const opcode = out.nextOpcode(qp);
-    if (isAtomic(opcode) || (isUrgent(qp) && this.urgent.admits(qp, out))) return null;
+    if (isAtomic(opcode) || (this.isUrgent[qp.index] === 1 && this.urgent.admits(qp, out))) return null;
     return opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
   }
 
@@ -295,9 +303,4 @@ export class Scheduler {
 
 function isAtomic(opcode: number): boolean {
   return opcode === IBV_WR_ATOMIC_CMP_AND_SWP || opcode === IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-/** Whether a queue pair is labelled, so that its short messages are urgent. */
-function isUrgent(qp: QpView): boolean {
-  return qp.labels.traffic === ISO_TRAFFIC_LATENCY;
 }
