@@ -143,7 +143,7 @@ function addReproduce(command: Command): void {
     .description('check what papers claim about policies and bare devices, and draw their figures')
     .option(
       '--system <system...>',
-      'check claims about these: bare (devices without a policy), perf, justitia; default: all',
+      'check claims about these: bare (devices without a policy), perf, justitia, palos; default: all',
     )
     .option(
       '--figure <figure...>',
