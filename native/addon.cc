@@ -1,5 +1,5 @@
 // The addon's entry: one Env for each env that loads it, and the table of functions.
-#include <napi.h>
+#include <node_api.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -10,6 +10,7 @@
 #include "args.h"
 #include "cm.h"
 #include "env.h"
+#include "exports.h"
 #include "loader.h"
 #include "objects.h"
 #include "verbs.h"
@@ -49,12 +50,11 @@ napi_value init(napi_env napi, napi_callback_info info) {
 
 /** Which libraries can be opened: null for those that can, otherwise the reason why not. */
 napi_value status(napi_env napi, napi_callback_info) {
-  const Napi::Env env(napi);
-  Napi::Object result = Napi::Object::New(env);
+  Result result(napi);
 #ifdef ISOVERBS_HAVE_VERBS
-  result.Set("verbs", true);
+  result.boolean("verbs", true);
 #else
-  result.Set("verbs", false);
+  result.boolean("verbs", false);
 #endif
   const char* const kLibraries[][2] = {
       {"libibverbs", verbsLibraryName()}, {"librdmacm", cmLibraryName()}, {"libmlx5", "libmlx5.so.1"}};
@@ -64,7 +64,11 @@ napi_value status(napi_env napi, napi_callback_info) {
     if (reason.empty() && std::strcmp(name, "libibverbs") == 0) reason = verbsError();
     if (reason.empty() && std::strcmp(name, "librdmacm") == 0) reason = cmError();
 #endif
-    result.Set(name, reason.empty() ? env.Null() : Napi::Value(Napi::String::New(env, reason)));
+    if (reason.empty()) {
+      result.null(name);
+    } else {
+      result.string(name, reason.c_str());
+    }
   }
   return result;
 }
@@ -99,11 +103,6 @@ napi_value pinThread(napi_env napi, napi_callback_info info) {
  * work without pinThread.
  */
 constexpr uint32_t kInterfaceVersion = 3;
-
-struct Function {
-  const char* name;
-  napi_callback callback;
-};
 
 constexpr Function kFunctions[] = {
     {"init", init},
@@ -217,17 +216,10 @@ void closeAllOf(Env& env) {
 
 }  // namespace isoverbs
 
-static Napi::Object InitModule(Napi::Env env, Napi::Object exports) {
-  isoverbs::Env* state = isoverbs::createEnv(env);
+NAPI_MODULE_INIT() {
+  using namespace isoverbs;
+  Env* state = createEnv(env);
   if (state == nullptr) return exports;
-  for (const auto& [name, callback] : isoverbs::kFunctions) {
-    napi_value function = nullptr;
-    // Each function carries the state, which saves a look-up per call.
-    if (napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, state, &function) != napi_ok) break;
-    exports.Set(name, function);
-  }
-  exports.Set("interfaceVersion", isoverbs::kInterfaceVersion);
+  exportFunctions(state, exports, kFunctions, kInterfaceVersion);
   return exports;
 }
-
-NODE_API_MODULE(isoverbs, InitModule)

@@ -118,6 +118,12 @@ Result& Result::boolean(const char* name, bool flag) {
   return this->value(name, value);
 }
 
+Result& Result::null(const char* name) {
+  napi_value value = nullptr;
+  napi_get_null(env_, &value);
+  return this->value(name, value);
+}
+
 Result& Result::value(const char* name, napi_value value) {
   napi_set_named_property(env_, object_, name, value);
   return *this;

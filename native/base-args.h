@@ -63,6 +63,7 @@ class Result {
   Result& number(const char* name, double value);
   Result& string(const char* name, const char* value);
   Result& boolean(const char* name, bool value);
+  Result& null(const char* name);
   Result& value(const char* name, napi_value value);
 
   operator napi_value() const { return object_; }

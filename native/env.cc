@@ -48,11 +48,12 @@ bool g_membarrier = registerMembarrier();
 Env* createEnv(napi_env napi) {
   Env* env = new Env;
   env->env = napi;
-  if (napi_set_instance_data(napi, env, onInstanceGone, nullptr) != napi_ok ||
-      napi_add_env_cleanup_hook(napi, onEnvEnd, env) != napi_ok) {
+  if (napi_set_instance_data(napi, env, onInstanceGone, nullptr) != napi_ok) {
     delete env;
     return nullptr;
   }
+  // From here on, onInstanceGone frees the state.
+  if (napi_add_env_cleanup_hook(napi, onEnvEnd, env) != napi_ok) return nullptr;
   const std::lock_guard lock(controlMutex());
   allEnvs().push_back(env);
   return env;

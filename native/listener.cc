@@ -18,8 +18,10 @@ Listener::~Listener() {
 }
 
 void Listener::change(napi_value function) {
-  napi_delete_reference(env_, function_);
-  napi_create_reference(env_, function, 1, &function_);
+  napi_ref next = nullptr;
+  if (napi_create_reference(env_, function, 1, &next) != napi_ok) return;
+  if (function_ != nullptr) napi_delete_reference(env_, function_);
+  function_ = next;
 }
 
 void Listener::call(size_t argc, const napi_value* argv) {

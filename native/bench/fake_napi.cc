@@ -181,6 +181,11 @@ napi_status napi_get_undefined(napi_env, napi_value* out) {
   return napi_ok;
 }
 
+napi_status napi_get_null(napi_env, napi_value* out) {
+  *out = make(napi_null);
+  return napi_ok;
+}
+
 napi_status napi_create_double(napi_env, double value, napi_value* out) {
   *out = fake::number(value);
   return napi_ok;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "../exports.h"
 #include "ipc.h"
 
 namespace isoverbs::ipc {
@@ -109,11 +110,6 @@ napi_value closeFd(napi_env napi, napi_callback_info info) {
 /** Incremented whenever the interface to TypeScript changes: a build of another version must not be used. */
 constexpr uint32_t kInterfaceVersion = 1;
 
-struct Function {
-  const char* name;
-  napi_callback callback;
-};
-
 constexpr Function kFunctions[] = {
     {"init", init},
     {"detachBuffer", detachBuffer},
@@ -148,15 +144,6 @@ NAPI_MODULE_INIT() {
     delete state;
     return exports;
   }
-  for (const auto& [name, callback] : ipc::kFunctions) {
-    napi_value function = nullptr;
-    // Each function carries the state, which saves a look-up per call.
-    if (napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, static_cast<BaseEnv*>(state), &function) !=
-        napi_ok) {
-      break;
-    }
-    napi_set_named_property(env, exports, name, function);
-  }
-  napi_set_named_property(env, exports, "interfaceVersion", number(env, ipc::kInterfaceVersion));
+  exportFunctions(state, exports, ipc::kFunctions, ipc::kInterfaceVersion);
   return exports;
 }
