@@ -1,9 +1,20 @@
 /**
- * Builds the addons, for real RDMA devices and for processes that share them, when the package is installed. Never
- * fails the install: without them the package works, with the simulated device. Says in one line what happened.
+ * Builds the addons, for real RDMA devices and for processes that share them. Says in one line what happened. Never
+ * fails the install of the package, because without them it works with the simulated device; run as a command, exits
+ * with 1 if they could not be built. Addons that were built before stay in place until new ones are complete.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -14,11 +25,15 @@ const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..');
 const SYSTEM_HEADERS = '/usr/include/node/node_api.h';
 const BUILD_TIMEOUT_MS = 10 * 60_000;
 
+const ADDONS = join(ROOT, 'build/Release');
+const isInstall = process.env.npm_lifecycle_event === 'install';
+
 /** @param {string} why */
 function skip(why) {
-  console.log(
-    `isoverbs: the addon for real RDMA devices was not built (${why}); the simulated device works without it.`,
-  );
+  const without = existsSync(join(ADDONS, 'isoverbs.node'))
+    ? 'the one that was built before stays in place'
+    : 'the simulated device works without it';
+  console.log(`isoverbs: the addon for real RDMA devices was not built (${why}); ${without}.`);
 }
 
 /** @param {string} command @param {string[]} args */
@@ -49,35 +64,60 @@ function gist(output) {
   return (lines[0] ?? 'node-gyp failed').trim().slice(0, 160);
 }
 
-function build() {
+/**
+ * Replaces each addon in one step, so that a process that starts now loads either the old or the new one, and a process
+ * that runs keeps the file it has mapped.
+ * @param {string} folder
+ */
+function replaceAddons(folder) {
+  mkdirSync(ADDONS, { recursive: true });
+  for (const name of readdirSync(folder).filter((file) => file.endsWith('.node'))) {
+    const scratch = join(ADDONS, `${name}.${process.pid}`);
+    copyFileSync(join(folder, name), scratch);
+    renameSync(scratch, join(ADDONS, name));
+  }
+}
+
+/** @param {string} folder a temporary one, in which node-gyp runs */
+function build(folder) {
   const gyp = createRequire(import.meta.url).resolve('node-gyp/bin/node-gyp.js');
-  const args = [gyp, 'rebuild', '--directory', ROOT];
+  copyFileSync(join(ROOT, 'binding.gyp'), join(folder, 'binding.gyp'));
+  symlinkSync(join(ROOT, 'native'), join(folder, 'native'));
+  const args = [gyp, 'rebuild', '--directory', folder];
   const dir = nodeDir();
   if (dir !== undefined) args.push(`--nodedir=${dir}`);
   const { status, stdout, stderr, error } = spawnSync(process.execPath, args, {
-    cwd: ROOT,
+    cwd: folder,
     encoding: 'utf8',
     timeout: BUILD_TIMEOUT_MS,
     maxBuffer: 64 * 1024 * 1024,
   });
-  if (status === 0) return;
+  if (status === 0) return replaceAddons(join(folder, 'build/Release'));
   const log = join(mkdtempSync(join(tmpdir(), 'isoverbs-')), 'build.log');
   writeFileSync(log, `${stdout ?? ''}\n${stderr ?? ''}\n${error?.stack ?? ''}\n`);
-  // A later load must not find half-built files.
-  rmSync(join(ROOT, 'build'), { recursive: true, force: true });
   throw new Error(`${error?.message ?? gist(`${stderr}\n${stdout}`)}; log: ${log}`);
 }
 
-try {
+/** Returns whether the addons are as the caller wants them. */
+function main() {
   const why = obstacle();
   if (why !== '') {
     skip(why);
-  } else {
-    build();
-    const verbs = works('pkg-config', ['--exists', 'libibverbs']);
-    const missing = `without rdma-core, whose headers are missing: install libibverbs-dev and pkg-config, then \`node ${join(ROOT, 'scripts/install.mjs')}\``;
-    console.log(`isoverbs: the addon was built${verbs ? ' with rdma-core' : ` ${missing}`}.`);
+    return process.env.ISOVERBS_NO_ADDON === '1';
   }
-} catch (error) {
-  skip(error instanceof Error ? error.message : String(error));
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-build-'));
+  try {
+    build(folder);
+  } catch (error) {
+    skip(error instanceof Error ? error.message : String(error));
+    return false;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  const verbs = works('pkg-config', ['--exists', 'libibverbs']);
+  const missing = `without rdma-core, whose headers are missing: install libibverbs-dev and pkg-config, then \`node ${join(ROOT, 'scripts/install.mjs')}\``;
+  console.log(`isoverbs: the addon was built${verbs ? ' with rdma-core' : ` ${missing}`}.`);
+  return true;
 }
+
+if (!main() && !isInstall) process.exitCode = 1;

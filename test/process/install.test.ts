@@ -1,10 +1,19 @@
-/** Without the addon, the install succeeds, and the package reports what is missing. */
+/** Without the addon, an install succeeds, and the package reports what is missing; a failed rebuild changes nothing. */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, symlinkSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import {
   addonStatus,
   createRdmaCoreProvider,
@@ -12,7 +21,8 @@ import {
 } from '../../src/providers/rdma-core/index.ts';
 import { NoDeviceError } from '../../src/verbs/index.ts';
 
-const script = fileURLToPath(new URL('../../scripts/install.mjs', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const script = join(ROOT, 'scripts/install.mjs');
 const before = process.env.ISOVERBS_NO_ADDON;
 
 afterEach(() => {
@@ -20,23 +30,82 @@ afterEach(() => {
   else process.env.ISOVERBS_NO_ADDON = before;
 });
 
-function install(env: NodeJS.ProcessEnv) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [script], { env, encoding: 'utf8' });
+function install(env: NodeJS.ProcessEnv, file = script) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [file], { env, encoding: 'utf8' });
   return { status, stderr, lines: stdout.trimEnd().split('\n') };
 }
 
+const BY_NPM = { npm_lifecycle_event: 'install' };
+const BY_HAND = { npm_lifecycle_event: undefined };
+
 test('ISOVERBS_NO_ADDON=1 builds nothing and says so in one line', () => {
-  const { status, stderr, lines } = install({ ...process.env, ISOVERBS_NO_ADDON: '1' });
+  const { status, stderr, lines } = install({ ...process.env, ...BY_HAND, ISOVERBS_NO_ADDON: '1' });
   expect([status, stderr, lines.length]).toEqual([0, '', 1]);
-  expect(lines[0]).toMatch(/not built \(ISOVERBS_NO_ADDON=1\); the simulated device works without it/);
+  expect(lines[0]).toMatch(/not built \(ISOVERBS_NO_ADDON=1\); /);
 });
 
 test.runIf(process.platform === 'linux')('a machine without a compiler', () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-path-'));
   symlinkSync(process.execPath, join(folder, 'node'));
-  const { status, lines } = install({ PATH: folder, HOME: process.env.HOME });
+  const env = { PATH: folder, HOME: process.env.HOME };
+  const { status, lines } = install({ ...env, ...BY_NPM });
   expect([status, lines.length]).toEqual([0, 1]);
   expect(lines[0]).toMatch(/no C\+\+ compiler/);
+  expect(install(env)).toMatchObject({ status: 1, lines });
+});
+
+/** A compiler that writes `new` instead of compiling, unless `FAILS` is set. */
+const COMPILER = `#!/bin/sh
+[ "$1" = --version ] && exit 0
+[ -z "$FAILS" ] || { echo 'fatal error: planted' >&2; exit 1; }
+while [ $# -gt 1 ]; do
+  case $1 in
+    -o) printf new >"$2" ;;
+    -MF) printf 'x: x\n' >"$2" ;;
+  esac
+  shift
+done
+`;
+
+describe.runIf(process.platform === 'linux')('a rebuild', () => {
+  /** A copy of the project with a working addon, and the environment for that compiler. */
+  function project() {
+    const folder = mkdtempSync(join(tmpdir(), 'isoverbs-project-'));
+    for (const name of ['scripts', 'build/Release']) mkdirSync(join(folder, name), { recursive: true });
+    for (const name of ['native', 'node_modules']) symlinkSync(join(ROOT, name), join(folder, name));
+    for (const name of ['binding.gyp', 'scripts/install.mjs'])
+      copyFileSync(join(ROOT, name), join(folder, name));
+    const addon = join(folder, 'build/Release/isoverbs.node');
+    writeFileSync(addon, 'old');
+    const CXX = join(folder, 'compiler');
+    writeFileSync(CXX, COMPILER, { mode: 0o755 });
+    const env = { ...process.env, ...BY_HAND, ISOVERBS_NO_ADDON: '', CXX, LINK: CXX };
+    const rebuild = (more: NodeJS.ProcessEnv) =>
+      install({ ...env, ...more }, join(folder, 'scripts/install.mjs'));
+    return { folder, rebuild, content: () => readFileSync(addon, 'utf8') };
+  }
+
+  test('that fails leaves the working addon in place, and exits with 1 unless it is part of an install', () => {
+    const { folder, rebuild, content } = project();
+    const { status, lines } = rebuild({ FAILS: '1' });
+    expect([status, lines.length]).toEqual([1, 1]);
+    expect(lines[0]).toMatch(
+      /not built \(.*planted; log: \S+\); the one that was built before stays in place\.$/,
+    );
+    expect(rebuild({ FAILS: '1', ...BY_NPM }).status).toBe(0);
+    expect(content()).toBe('old');
+    rmSync(folder, { recursive: true });
+  });
+
+  test('that succeeds replaces the addon', () => {
+    const { folder, rebuild, content } = project();
+    const { status, lines } = rebuild({});
+    expect([status, lines.length]).toEqual([0, 1]);
+    expect(lines[0]).toMatch(/^isoverbs: the addon was built/);
+    expect(content()).toBe('new');
+    expect(readdirSync(join(folder, 'build/Release'))).toEqual(['isoverbs.node', 'isoverbs_ipc.node']);
+    rmSync(folder, { recursive: true });
+  });
 });
 
 test('ISOVERBS_NO_ADDON=1 at run time: a typed error with advice', () => {
