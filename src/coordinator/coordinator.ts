@@ -2,7 +2,7 @@
  * The coordinator of one device: its rulers turn what members report into grants. It has no clock: times are arguments.
  */
 import type { AgentLineEvents } from './agent.ts';
-import { DEFAULT_CAPACITY, type MemberPage, MemberTable, memberTableBytes } from './member-table.ts';
+import { coordinatorMemory, type MemberPage, MemberTable } from './member-table.ts';
 import { Members, type Silence } from './members.ts';
 import type { Decider, Description, MembersView, Ruler } from './ruler.ts';
 import { Tenants, tenantId } from './tenants.ts';
@@ -72,10 +72,7 @@ export class Coordinator implements DeviceCoordinator {
   private readonly silence: Silence;
 
   /** @param silence how it is known that a member is silent */
-  constructor(
-    members: MemberTable = new MemberTable(new ArrayBuffer(memberTableBytes(DEFAULT_CAPACITY))),
-    silence: Silence = 'by rules',
-  ) {
+  constructor(members: MemberTable = new MemberTable(coordinatorMemory()), silence: Silence = 'by rules') {
     this.members = members;
     this.silence = silence;
     this.tenants = new Tenants(members);

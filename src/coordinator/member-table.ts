@@ -140,6 +140,15 @@ export function memberTableBytes(capacity: number, width: RowWidth = DEFAULT_WID
   return HEADER_WORDS * 4 + MAX_RULERS * 8 + 2 * capacity * 4 + rowBytes * (capacity + EXTRA_ROWS);
 }
 
+/**
+ * Allocates memory for the coordinator of one device, to be passed to `shareCoordinator` in each thread. It is shared
+ * even within one thread, because V8 counts the bytes of an ArrayBuffer: megabytes of rows, of which few are ever
+ * touched, would make it collect garbage after every few devices.
+ */
+export function coordinatorMemory(): SharedArrayBuffer {
+  return new SharedArrayBuffer(memberTableBytes(DEFAULT_CAPACITY));
+}
+
 export class MemberTable implements Directory {
   readonly buffer: ArrayBufferLike;
   readonly capacity: number;

@@ -10,14 +10,12 @@ import { type AgentCoordinator, AgentHosts } from './agent-host.ts';
 import { Coordinator, type DeviceCoordinator } from './coordinator.ts';
 import { type Derive, DeviceRules, parseRules } from './device-rules.ts';
 import {
-  DEFAULT_CAPACITY,
   HELD_REQUESTS,
   LATENCY_NS,
   MAX_QPS,
   MAX_REQUESTS_PER_S,
   type MemberPage,
   MemberTable,
-  memberTableBytes,
   QPS,
   SENT_BYTES,
   SENT_REQUESTS,
@@ -401,11 +399,6 @@ let scope: CoordinatorScope | null = null;
  */
 export function setRemoteCoordinators(make: CoordinatorFactory | null): void {
   remoteFactory = make;
-}
-
-/** Allocates memory for the coordinator of one device, to be passed to `shareCoordinator` in each thread. */
-export function coordinatorMemory(): SharedArrayBuffer {
-  return new SharedArrayBuffer(memberTableBytes(DEFAULT_CAPACITY));
 }
 
 /**

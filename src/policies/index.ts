@@ -37,8 +37,8 @@ export type { AgentAddress, AgentCarrier, AgentChannel } from '../coordinator/ag
 export type { DeviceCoordinator } from '../coordinator/coordinator.ts';
 export type { Derive } from '../coordinator/device-rules.ts';
 export type { Columned } from '../coordinator/layout.ts';
-export { type MemberPage, TENANT } from '../coordinator/member-table.ts';
-export { type CoordinatorRegistry, coordinatorMemory, shareCoordinator } from '../coordinator/registry.ts';
+export { coordinatorMemory, type MemberPage, TENANT } from '../coordinator/member-table.ts';
+export { type CoordinatorRegistry, shareCoordinator } from '../coordinator/registry.ts';
 export {
   type Column,
   columnIndex,
