@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { defineConfig, type Plugin } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 const isEmulated = process.env.ISOVERBS_GROUND === 'rxe';
 const ALL = ['test/**/*.test.ts', 'examples/**/*.test.ts'];
@@ -33,6 +35,41 @@ const built: Plugin = {
   },
 };
 
+/** The files that take longest, in this order. */
+const LONGEST = [
+  'crash/terminations',
+  'papers/reproduce',
+  'process/register-process',
+  'command/help',
+  'daemon/processes',
+  'daemon/module-policy',
+  'daemon/failures',
+  'mix/script',
+  'daemon/commands',
+  'conformance/suite',
+  'conformance/mixed',
+  'conformance/shim',
+].map((name) => join(import.meta.dirname, `test/${name}.test.ts`));
+const missing = LONGEST.filter((file) => !existsSync(file));
+if (missing.length > 0)
+  throw new Error(`vitest.config.ts: LONGEST names files that do not exist: ${missing}`);
+
+/**
+ * Starts the longest files of each project first, lest one of them runs alone at the end. Without the durations of an
+ * earlier run, vitest sorts files by their sizes.
+ */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const projects = [...new Set(sorted.map(({ project }) => project))];
+    const rank = ({ project, moduleId }: TestSpecification) => {
+      const place = LONGEST.indexOf(moduleId);
+      return projects.indexOf(project) * 1000 + (place < 0 ? LONGEST.length : place);
+    };
+    return sorted.sort((a, b) => rank(a) - rank(b));
+  }
+}
+
 export default defineConfig({
   plugins: process.env.ISOVERBS_BUILT === '1' ? [built] : [],
   // `#src/...` in bench/ resolves to the sources here, as for the compiler (package.json, imports).
@@ -41,6 +78,7 @@ export default defineConfig({
     // Projects add these patterns to their own.
     include: [],
     testTimeout: 30_000,
+    sequence: { sequencer: LongestFirst },
     server: { deps: { external: [/\/dist\//] } },
     // The ledgers of shims are checked in all tests.
     setupFiles: ['test/support/assertions.ts'],
