@@ -27,6 +27,8 @@
         "native/memory.cc",
         "native/ring.cc"
       ],
+      "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
+      "defines": ["NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS", "NODE_ADDON_API_DISABLE_DEPRECATED"],
       "libraries": ["-ldl"],
       "conditions": [
         ["have_verbs==1", {

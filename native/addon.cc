@@ -1,5 +1,5 @@
 // The addon's entry: one Env for each env that loads it, and the table of functions.
-#include <node_api.h>
+#include <napi.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -216,10 +216,12 @@ void closeAllOf(Env& env) {
 
 }  // namespace isoverbs
 
-NAPI_MODULE_INIT() {
+/** Sets the exports with plain Node-API (exports.h), because calls of node-addon-api may abort the process. */
+static Napi::Object initModule(Napi::Env env, Napi::Object exports) {
   using namespace isoverbs;
   Env* state = createEnv(env);
-  if (state == nullptr) return exports;
-  exportFunctions(state, exports, kFunctions, kInterfaceVersion);
+  if (state != nullptr) exportFunctions(state, exports, kFunctions, kInterfaceVersion);
   return exports;
 }
+
+NODE_API_MODULE(isoverbs, initModule)

@@ -80,7 +80,10 @@ function replaceAddons(folder) {
 
 /** @param {string} folder a temporary one, in which node-gyp runs */
 function build(folder) {
-  const gyp = createRequire(import.meta.url).resolve('node-gyp/bin/node-gyp.js');
+  const { resolve } = createRequire(import.meta.url);
+  const gyp = resolve('node-gyp/bin/node-gyp.js');
+  // binding.gyp looks for this package, which cannot be found from the temporary folder.
+  const modules = join(dirname(resolve('node-addon-api/package.json')), '..');
   copyFileSync(join(ROOT, 'binding.gyp'), join(folder, 'binding.gyp'));
   symlinkSync(join(ROOT, 'native'), join(folder, 'native'));
   const args = [gyp, 'rebuild', '--directory', folder];
@@ -88,6 +91,7 @@ function build(folder) {
   if (dir !== undefined) args.push(`--nodedir=${dir}`);
   const { status, stdout, stderr, error } = spawnSync(process.execPath, args, {
     cwd: folder,
+    env: { ...process.env, NODE_PATH: modules },
     encoding: 'utf8',
     timeout: BUILD_TIMEOUT_MS,
     maxBuffer: 64 * 1024 * 1024,
