@@ -1,5 +1,4 @@
 /** The daemon's configuration file (docs/daemon.md). */
-import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { ConfigError } from '../verbs/errors.ts';
@@ -7,16 +6,24 @@ import { isGroup, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { DEFAULT_LIMITS } from './admission.ts';
 import { MAX_CPUS } from './busy-cpu.ts';
 import { fleetSchema } from './fleet/config.ts';
+import { readRegularFile } from './identity/regular-file.ts';
+import { type UserIds, userIdsOf } from './identity/user-ids.ts';
 import { groupWeights, weight } from './weights.ts';
 
 const above0 = z.number().positive();
 const count = z.number().int().positive().max(65536);
 const id = z.number().int().min(0).max(0xffffffff);
 
+const userIds = z
+  .custom<number | string | unknown[]>((value) => userIdsOf(value) !== null, {
+    error: 'must be a user ID, a range such as 100000-165535, or a list of both',
+  })
+  .transform((value) => userIdsOf(value) as UserIds);
+
 const rule = z.strictObject({
   match: z
     .strictObject({
-      uid: id.optional(),
+      uid: userIds.optional(),
       gid: id.optional(),
       cgroup: z.string().min(1).optional(),
       command: z.string().min(1).optional(),
@@ -96,10 +103,5 @@ export function parseDaemonConfig(text: string, file: string): DaemonConfig {
 /** @throws ConfigError */
 export function readDaemonConfig(file: string | undefined): DaemonConfig {
   if (file === undefined) return parseDaemonConfig('', 'no file');
-  try {
-    return parseDaemonConfig(readFileSync(file, 'utf8'), file);
-  } catch (error) {
-    if (error instanceof ConfigError) throw error;
-    throw new ConfigError(`${file} cannot be read: ${(error as Error).message}`);
-  }
+  return parseDaemonConfig(readRegularFile(file), file);
 }

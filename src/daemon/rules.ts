@@ -1,9 +1,11 @@
 /**
  * Decides the identity of a client. The first matching rule of the configuration decides. Without one,
- * all clients of a user are one tenant, because otherwise each could take a share for every name it declares.
+ * all clients of a person are one tenant, because otherwise each could take a share for every name it declares, and for
+ * every subordinate user ID.
  * What a client declares about itself counts only if it is trusted.
  */
 import type { TrafficName } from '../verbs/labels.ts';
+import { hasId, type UserIds } from './identity/user-ids.ts';
 
 /** Labels that rules, operators and trusted programs give to all contexts of a tenant; null: the program's own. */
 export interface TenantLabels {
@@ -19,6 +21,8 @@ export const NO_LABELS: TenantLabels = { qpWeight: null, group: null, traffic: n
 export interface ClientFacts {
   readonly pid: number;
   readonly uid: number;
+  /** The user to whom the user ID belongs (identity/owners.ts). Absent: the user itself. */
+  readonly owner?: number;
   readonly gid: number;
   /** The path of its cgroup, and its command line; '' if unknown. */
   readonly cgroup: string;
@@ -31,7 +35,8 @@ export interface ClientFacts {
 
 /** All conditions that are present must match. */
 export interface Match {
-  readonly uid?: number;
+  /** A user also stands for its subordinate user IDs. */
+  readonly uid?: UserIds;
   readonly gid?: number;
   /** `*` matches any text. */
   readonly cgroup?: string;
@@ -58,6 +63,8 @@ export interface Rule {
 
 /** The identity of a client. */
 export interface Identity {
+  /** The user among whose contexts its own count; absent: a trusted one, which may have any number. */
+  readonly owner?: number;
   readonly tenant: string;
   readonly weight: number;
   readonly gbps: number | null;
@@ -102,7 +109,7 @@ function matches(
 ): boolean {
   const vouched = isVouched({ uid, gid, cgroup });
   return (
-    (uid === undefined || uid === peer.uid) &&
+    (uid === undefined || hasId(uid, peer.uid) || hasId(uid, peer.owner ?? peer.uid)) &&
     (gid === undefined || gid === peer.gid) &&
     // Looked up last, and only if everything else matches (daemon.ts).
     (cgroup === undefined || fits(cgroup, peer.cgroup)) &&
@@ -112,38 +119,17 @@ function matches(
   );
 }
 
-const KEYS = ['uid', 'gid', 'cgroup', 'command', 'declared'] as const;
-
 const isVouched = ({ uid, gid, cgroup }: Match) =>
   uid !== undefined || gid !== undefined || cgroup !== undefined;
-
-/** Whether the first condition matches every client that the second one matches. */
-function covers(first: Match, second: Match): boolean {
-  // On its own, a declared name counts for trusted clients only.
-  if (first.declared !== undefined && !isVouched(first) && isVouched(second)) return false;
-  return KEYS.every((key) => {
-    const [earlier, later] = [first[key], second[key]];
-    return earlier === undefined || earlier === later || (earlier === '*' && key !== 'declared');
-  });
-}
-
-/**
- * Rules that can never decide anything, each with the earlier rule that matches all its clients; both counted
- * from 0.
- */
-export function unreachable(rules: readonly Rule[]): { rule: number; by: number }[] {
-  return rules.flatMap(({ match }, rule) => {
-    const by = rules.findIndex((earlier, i) => i < rule && covers(earlier.match, match));
-    return by < 0 ? [] : [{ rule, by }];
-  });
-}
 
 /** @param trusts whether this client's declarations count: its name, its weight, and tenants of its choice */
 export function identify(peer: ClientFacts, rules: readonly Rule[], trusts: boolean): Identity {
   const rule = rules.find(({ match }) => matches(match, peer, trusts));
-  const byDefault = trusts && peer.tenant ? peer.tenant : `uid${peer.uid}`;
+  const { uid, owner = uid } = peer;
+  const byDefault = trusts && peer.tenant ? peer.tenant : `uid${owner}`;
   const declaredWeight = trusts ? peer.weight : undefined;
   return {
+    ...(!trusts && { owner }),
     tenant: rule?.tenant ?? byDefault,
     weight: rule?.weight ?? declaredWeight ?? 1,
     gbps: rule?.gbps ?? null,
