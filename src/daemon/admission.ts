@@ -5,6 +5,7 @@
 import { IsoverbsError } from '../verbs/errors.ts';
 import type { User, Users } from './budgets.ts';
 import type { ConnectionLog } from './connection-log.ts';
+import { mayTakePlace } from './identity/places.ts';
 import { listenUnix, type PeerCredentials, type UnixListener, type UnixSocket } from './ipc/index.ts';
 import { Peer } from './peer.ts';
 import { frame } from './protocol.ts';
@@ -28,6 +29,8 @@ export interface AdmissionOptions {
   readonly limits: ClientLimits;
   readonly users: Users;
   readonly connectionLog: ConnectionLog;
+  /** The user to whom a user ID belongs. */
+  ownerOf(uid: number): number;
   /** Whether a client may use the reserved part. */
   isOperator(credentials: PeerCredentials): boolean;
   /** Called with the first complete message. @throws IsoverbsError with the reason not to admit the client */
@@ -120,13 +123,13 @@ export class Admission {
   }
 
   private accept(listener: UnixListener): 'none' | 'taken' | 'refused' | 'failed' {
-    const { connectionLog, users, nowNs } = this.options;
+    const { connectionLog, users, ownerOf, nowNs } = this.options;
     let raw: UnixSocket | null = null;
     try {
       raw = listener.accept();
       if (raw === null) return 'none';
       const credentials = raw.peer();
-      const user = users.of(credentials.uid, nowNs());
+      const user = users.of(ownerOf(credentials.uid), nowNs());
       const reason = this.refusalReason(credentials, user);
       if (reason === null) {
         this.awaitHello(raw, new Peer(credentials, user, nowNs()));
@@ -151,15 +154,18 @@ export class Admission {
   }
 
   private refusalReason(credentials: PeerCredentials, user: User): string | null {
-    const { limits, isOperator, nowNs } = this.options;
-    const { uid } = credentials;
-    const reserved = isOperator(credentials) ? 0 : limits.reserved;
-    if (this.connected >= limits.clients - reserved)
-      return `${this.connected} clients are connected, the most that may be`;
-    const own = limits.clientsOfAUser + limits.reserved - reserved;
-    if (user.connections >= own)
-      return `user ${uid} has ${user.connections} clients, the most that a user may have`;
-    if (!user.connects.tryTake(nowNs())) return `user ${uid} connects too often`;
+    const { limits, isOperator, ownerOf, nowNs } = this.options;
+    const owner = ownerOf(credentials.uid);
+    const isReservedFor = isOperator(credentials);
+    const reserved = isReservedFor ? 0 : limits.reserved;
+    const all = limits.clients - reserved;
+    if (this.connected >= all) return `${this.connected} clients are connected, the most that may be`;
+    const own = user.connections;
+    const mostOwn = limits.clientsOfAUser + limits.reserved - reserved;
+    if (own >= mostOwn) return `user ${owner} has ${own} clients, the most that a user may have`;
+    if (!isReservedFor && !mayTakePlace({ own, free: all - this.connected, all }))
+      return `user ${owner} has ${own} clients, and the last places are for users that have fewer`;
+    if (!user.connects.tryTake(nowNs())) return `user ${owner} connects too often`;
     return null;
   }
 

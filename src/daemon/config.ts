@@ -74,6 +74,8 @@ export const daemonSchema = z.strictObject({
     })
     .refine(({ clients, reserved }) => reserved < clients, { error: 'reserved must be less than clients' })
     .default(DEFAULT_LIMITS),
+  /** The file with the ranges of subordinate user IDs. Default: /etc/subuid. */
+  subuid: z.string().min(1).optional(),
   /** Users, besides root and the daemon's own, whose programs may declare their identity. */
   trust: z.array(id).default([]),
   /** The NATS servers over which the daemons of several hosts find each other. */

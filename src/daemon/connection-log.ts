@@ -22,13 +22,16 @@ interface Lines {
 export class ConnectionLog {
   private readonly log: Logger;
   private readonly nowNs: () => number;
+  private readonly ownerOf: (uid: number) => number;
   private readonly allLines: Budget;
-  private readonly byUid = new Map<number, Lines>();
+  private readonly byOwner = new Map<number, Lines>();
   private timer: NodeJS.Timeout | undefined;
   /** Lines suppressed since the daemon started. */
   suppressed = 0;
 
-  constructor(log: Logger, nowNs: () => number) {
+  /** @param ownerOf the user to whom a user ID belongs */
+  constructor(log: Logger, nowNs: () => number, ownerOf: (uid: number) => number) {
+    this.ownerOf = ownerOf;
     this.log = log;
     this.nowNs = nowNs;
     this.allLines = new Budget(ALL_LINES, nowNs());
@@ -53,25 +56,28 @@ export class ConnectionLog {
   }
 
   private linesOf(credentials: PeerCredentials, nowNs: number): Lines {
-    const known = this.byUid.get(credentials.uid);
+    const owner = this.ownerOf(credentials.uid);
+    const known = this.byOwner.get(owner);
     if (known !== undefined) return known;
     const lines = { budget: new Budget(USER_LINES, nowNs), suppressed: 0, last: credentials };
-    this.byUid.set(credentials.uid, lines);
+    this.byOwner.set(owner, lines);
     return lines;
   }
 
   private write({ pid, uid, gid }: PeerCredentials, what: string): void {
+    const owner = this.ownerOf(uid);
+    const user = owner === uid ? `user ${uid}` : `user ${uid} (of user ${owner})`;
     // In every log line, `pid` is the daemon's own.
-    this.log.warn({ client: { pid, uid, gid } }, `process ${pid} of user ${uid} ${what}`);
+    this.log.warn({ client: { pid, uid, gid, owner } }, `process ${pid} of ${user} ${what}`);
   }
 
   private summarise(): void {
     this.timer = undefined;
     const now = this.nowNs();
     let [users, lines] = [0, 0];
-    for (const [uid, entry] of this.byUid) {
+    for (const [owner, entry] of this.byOwner) {
       if (entry.suppressed === 0) {
-        if (entry.budget.isFull(now)) this.byUid.delete(uid);
+        if (entry.budget.isFull(now)) this.byOwner.delete(owner);
       } else if (this.allLines.tryTake(now)) {
         this.write(
           entry.last,
@@ -85,7 +91,7 @@ export class ConnectionLog {
     }
     if (lines > 0)
       this.log.warn({ users, lines }, `${lines} more lines about ${users} users were suppressed`);
-    if (this.byUid.size > 0) this.timer = setTimeout(() => this.summarise(), SUMMARY_MS).unref();
+    if (this.byOwner.size > 0) this.timer = setTimeout(() => this.summarise(), SUMMARY_MS).unref();
   }
 
   /** Logs what was suppressed so far. */

@@ -14,6 +14,7 @@ import type { DaemonConfig } from './config.ts';
 import type { Ruling } from './devices.ts';
 import { Fleet } from './fleet/fleet.ts';
 import { Host } from './host.ts';
+import { Owners } from './identity/owners.ts';
 import type { PeerCredentials } from './ipc/index.ts';
 import { processState } from './liveness.ts';
 import type { MetricsSource } from './metrics/metrics.ts';
@@ -137,6 +138,7 @@ export class Daemon {
   private readonly agents: DaemonAgents;
   private readonly fleet: Fleet | undefined;
   private readonly server: Server;
+  private readonly owners: Owners;
   private config: DaemonConfig;
 
   constructor(options: DaemonOptions) {
@@ -144,6 +146,12 @@ export class Daemon {
     this.options = options;
     this.config = config;
     const failures = new FailureLog(log);
+    const nowNs = () => performance.now() * 1e6;
+    this.owners = new Owners({
+      file: config.subuid,
+      nowNs,
+      failed: ({ message }) => log.warn(`${message}: the ranges of subordinate user IDs stay unchanged`),
+    });
     const linkGbps = (device: string) => this.config.devices[device]?.linkGbps ?? options.linkGbps(device);
     this.host = new Host({
       rulings,
@@ -157,7 +165,6 @@ export class Daemon {
       decided: (device) => this.agents.decided(device),
       inspectProcess: processState,
     });
-    const nowNs = () => performance.now() * 1e6;
     const requestPass = () => this.server.requestPass();
     const { host } = this;
     const failed = (error: Error) => failures.log('a message of the fleet', error);
@@ -182,6 +189,7 @@ export class Daemon {
       policy: config.policy,
       isBusy: config.busy !== undefined,
       log,
+      ownerOf: (uid) => this.owners.of(uid),
       identify: (credentials, hello) => this.identify(credentials, hello),
       maySet: (credentials) => this.maySet(credentials),
       onPass: options.onPass,
@@ -260,6 +268,7 @@ export class Daemon {
     // reader.
     const peer = {
       ...credentials,
+      owner: this.owners.of(uid),
       tenant,
       weight,
       traffic,

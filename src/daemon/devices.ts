@@ -1,8 +1,11 @@
 /** The devices of a host as the daemon sees them: their seats, tenants and rulers. */
 import type { Coordinator } from '../coordinator/coordinator.ts';
+import { parseRules } from '../coordinator/device-rules.ts';
 import type { MemberPage } from '../coordinator/member-table.ts';
 import type { Ruler } from '../coordinator/ruler.ts';
+import type { NicFacts } from '../verbs/nic.ts';
 import type { TenantGroups } from './groups.ts';
+import type { Places } from './identity/places.ts';
 import type { Pages } from './pages.ts';
 import type { Identity } from './rules.ts';
 import type { SeatTable } from './seat-table.ts';
@@ -16,6 +19,8 @@ export interface Seat extends ShownSeat {
   readonly seatNumber: number;
   readonly device: Device;
   readonly tenant: Tenant;
+  /** The user that has the seat; undefined: a trusted one. */
+  readonly owner: number | undefined;
   /** The tenant that the program named; '' if it named none. */
   readonly declaredTenant: string;
   readonly page: MemberPage;
@@ -45,6 +50,11 @@ export interface Ruling {
   readonly isNamed?: boolean;
 }
 
+/** The rules of a ruling on a device. */
+export function rulesOn({ ruler, rules, options }: Ruling, nic: NicFacts | null): unknown {
+  return options === undefined || nic === null ? rules : parseRules(ruler, options, nic);
+}
+
 export interface Device {
   readonly name: string;
   readonly coordinator: Coordinator;
@@ -53,6 +63,8 @@ export interface Device {
   /** By row of the member. */
   readonly seats: (Seat | undefined)[];
   readonly seatTable: SeatTable;
+  /** The seats that each user has. */
+  readonly places: Places;
   readonly tenants: Map<string, Tenant>;
   /** Tenants that have limits. */
   readonly limitedTenants: Set<Tenant>;

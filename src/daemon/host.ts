@@ -6,15 +6,15 @@
  */
 import type { AgentCoordinator } from '../coordinator/agent-host.ts';
 import { Coordinator } from '../coordinator/coordinator.ts';
-import { parseRules } from '../coordinator/device-rules.ts';
 import { type LayoutNames, layoutNames } from '../coordinator/layout.ts';
 import { limits } from '../coordinator/limits.ts';
 import * as M from '../coordinator/member-table.ts';
 import type { Description, Ruler } from '../coordinator/ruler.ts';
 import { NoDeviceError } from '../verbs/errors.ts';
 import type { NicFacts } from '../verbs/nic.ts';
-import type { Client, Device, Ruling, Seat, Tenant } from './devices.ts';
+import { type Client, type Device, type Ruling, rulesOn, type Seat, type Tenant } from './devices.ts';
 import { GroupNews, TenantGroups } from './groups.ts';
+import { Places } from './identity/places.ts';
 import { type ProcessState, SILENT_NS } from './liveness.ts';
 import { type PageShape, pageShapeOf, rowAt, SEATS_PER_CLIENT } from './pages.ts';
 import type { GivenLabels, TenantRow } from './protocol.ts';
@@ -82,6 +82,7 @@ export class Host {
 
   /**
    * Makes a context of a client a member of a device's coordinator; its grants follow with the next pass.
+   * @param isReturning whether the context has just left its seat
    * @returns null, or the reason why it cannot join
    */
   join(
@@ -90,14 +91,17 @@ export class Host {
     deviceName: string,
     nowNs: number,
     declaredTenant = '',
+    isReturning = false,
   ): string | null {
     if (!(seatNumber < SEATS_PER_CLIENT))
       return `there is no seat ${seatNumber}: a client has ${SEATS_PER_CLIENT}`;
     if (client.seats.has(seatNumber)) return `seat ${seatNumber} is taken`;
     const device = this.device(deviceName);
     if (device === null) return `the daemon knows no device '${deviceName}'`;
-    const { identity } = client;
-    const name = declaredTenant !== '' && identity.hasTenants ? declaredTenant : identity.tenant;
+    const { hasTenants, owner, tenant: ownTenant } = client.identity;
+    const refusal = isReturning ? null : device.places.refusal(owner, device.guests.size, deviceName);
+    if (refusal !== null) return refusal;
+    const name = declaredTenant !== '' && hasTenants ? declaredTenant : ownTenant;
     if ((device.tenants.get(name)?.seats.size ?? 0) >= MAX_SEATS_PER_TENANT) {
       return `tenant ${name} already has ${MAX_SEATS_PER_TENANT} contexts at ${deviceName}, the most that a tenant may have`;
     }
@@ -113,6 +117,7 @@ export class Host {
       seatNumber,
       device,
       tenant,
+      owner,
       declaredTenant,
       page,
       clientCounters: counters,
@@ -121,6 +126,7 @@ export class Host {
       hasLabels: false,
     };
     device.seats[page.row] = seat;
+    device.places.take(owner);
     tenant.seats.add(seat);
     client.seats.set(seatNumber, seat);
     device.changedTenants.add(tenant);
@@ -145,10 +151,12 @@ export class Host {
     for (const { seatNumber, device, declaredTenant, hasLabels, groups } of [...client.seats.values()]) {
       const groupsBefore = new Map(groups);
       this.leave(client, seatNumber, nowNs);
-      if (this.join(client, seatNumber, device.name, nowNs, declaredTenant) !== null) hasAllSeats = false;
+      const refusal = this.join(client, seatNumber, device.name, nowNs, declaredTenant, true);
+      hasAllSeats &&= refusal === null;
       const seat = client.seats.get(seatNumber);
-      if (seat !== undefined) this.groups.moved(seat, groupsBefore);
-      if (seat === undefined || !hasLabels) continue;
+      if (seat === undefined) continue;
+      this.groups.moved(seat, groupsBefore);
+      if (!hasLabels) continue;
       seat.hasLabels = true;
       this.relabelled.add(seat);
     }
@@ -162,7 +170,7 @@ export class Host {
   }
 
   private remove(seat: Seat, nowNs: number): void {
-    const { client, seatNumber, device, tenant, page } = seat;
+    const { client, seatNumber, device, tenant, owner, page } = seat;
     updateTotal(seat);
     client.seats.delete(seatNumber);
     tenant.seats.delete(seat);
@@ -170,6 +178,7 @@ export class Host {
     this.relabelled.delete(seat);
     this.options.left?.(device.name, page.row);
     device.seats[page.row] = undefined;
+    device.places.release(owner);
     device.seatTable.remove(page.row);
     device.coordinator.leave(page);
     device.isDirty = true;
@@ -211,6 +220,7 @@ export class Host {
       rules: new Map(options.rulings.map((ruling) => [ruling, rulesOn(ruling, nic)])),
       seats: [],
       seatTable: new SeatTable(table, options.inspectProcess ?? (() => null)),
+      places: new Places(M.DEFAULT_CAPACITY),
       tenants: new Map(),
       limitedTenants: new Set(),
       changedTenants: new Set(),
@@ -482,9 +492,4 @@ export class Host {
     );
     return Object.assign({}, ...said);
   }
-}
-
-/** The rules of a ruling on a device. */
-function rulesOn({ ruler, rules, options }: Ruling, nic: NicFacts | null): unknown {
-  return options === undefined || nic === null ? rules : parseRules(ruler, options, nic);
 }

@@ -41,6 +41,8 @@ export interface ServerOptions {
   readonly isBusy?: boolean;
   /** Default: none. */
   readonly agents?: DaemonAgents;
+  /** The user to whom a user ID belongs. Default: the user itself. */
+  ownerOf?(uid: number): number;
   /** Called again for each client when the rules have changed. */
   identify(credentials: PeerCredentials, hello: Hello): Identity;
   /** Whether a client may change what tenants get. */
@@ -73,7 +75,8 @@ export class Server {
     this.options = options;
     const { socket, mode, host, log, limits = DEFAULT_LIMITS } = options;
     const nowNs = () => options.nowNs();
-    this.connectionLog = new ConnectionLog(log, nowNs);
+    const ownerOf = (uid: number) => options.ownerOf?.(uid) ?? uid;
+    this.connectionLog = new ConnectionLog(log, nowNs, ownerOf);
     this.listing = new Listing(host, nowNs);
     const passes = { host, afterPass: () => this.notifyClients(), onPass: options.onPass, nowNs };
     this.passScheduler = options.isBusy ? new BusyPasses(passes) : new PassScheduler(passes);
@@ -83,6 +86,7 @@ export class Server {
       limits,
       users: new Users(),
       connectionLog: this.connectionLog,
+      ownerOf,
       isOperator: (credentials) => options.maySet(credentials),
       welcome: (raw, peer) => this.welcome(raw, peer),
       left: (peer) => this.left(peer),

@@ -10,6 +10,7 @@ import { Daemon } from '../../daemon/daemon.ts';
 import type { Ruling } from '../../daemon/devices.ts';
 import { withAbsoluteFiles, withServers } from '../../daemon/fleet/config.ts';
 import { unreachable } from '../../daemon/identity/reachability.ts';
+import { readRegularFile } from '../../daemon/identity/regular-file.ts';
 import { Metrics } from '../../daemon/metrics/metrics.ts';
 import { MetricsServer, metricsAddress } from '../../daemon/metrics/metrics-server.ts';
 import { notifySystemd, reloading, type States, watchdogMs } from '../../daemon/systemd.ts';
@@ -58,7 +59,17 @@ function knownDevices(
 }
 
 /** Keys of the file that take effect only at the next start. */
-const AT_START = ['socket', 'mode', 'policy', 'busy', 'metrics', 'limits', 'fleet', 'devices'] as const;
+const AT_START = [
+  'socket',
+  'mode',
+  'policy',
+  'busy',
+  'metrics',
+  'limits',
+  'subuid',
+  'fleet',
+  'devices',
+] as const;
 
 /** @throws ConfigError naming the file, and the policy or key */
 function checkedConfig(flags: DaemonFlags): {
@@ -114,6 +125,7 @@ function remarks({ rules }: DaemonConfig): string[] {
 
 function check(flags: DaemonFlags, config: DaemonConfig, socket: string): void {
   const file = flags.config ?? 'no file';
+  if (config.subuid !== undefined) readRegularFile(config.subuid);
   for (const remark of remarks(config)) process.stderr.write(`isoverbs: ${file}: ${remark}\n`);
   process.stdout.write(`${file}: ${config.rules.length} rules; the socket is ${socket}\n`);
 }
