@@ -6,6 +6,7 @@ import { IsoverbsError } from '../verbs/errors.ts';
 import type { User, Users } from './budgets.ts';
 import type { ConnectionLog } from './connection-log.ts';
 import { mayTakePlace } from './identity/places.ts';
+import { type Accepted, AcceptLoop } from './ipc/accept-loop.ts';
 import { listenUnix, type PeerCredentials, type UnixListener, type UnixSocket } from './ipc/index.ts';
 import { Peer } from './peer.ts';
 import { frame } from './protocol.ts';
@@ -42,16 +43,8 @@ export interface AdmissionOptions {
 
 /** A connection that sends no hello for this long is closed. */
 const HELLO_MS = 1000;
-/** When descriptors run out, waiting connections are tried again after this long. */
-const PAUSE_MS = 20;
-/**
- * Connections handled per iteration of the event loop. With one at a time, thousands that come at once would
- * take that many iterations.
- */
-const ACCEPTS_PER_ITERATION = 16;
+/** Limits the work of an iteration of the event loop. */
 const GREETINGS_PER_ITERATION = 16;
-/** After an iteration that refused connections, none is accepted for this many times its duration. */
-const REST_FACTOR = 3;
 /**
  * The number of connections that may wait to be accepted. A client that connects without pause fills the
  * backlog, and others retry; which is better than queueing behind thousands for longer than a client waits for an
@@ -64,8 +57,7 @@ const RECEIVED = new Uint8Array(16384);
 export class Admission {
   private readonly options: AdmissionOptions;
   private readonly greeting = new Map<Peer, UnixSocket>();
-  private listener: UnixListener | null = null;
-  private pauseTimer: NodeJS.Timeout | undefined;
+  private accepting: AcceptLoop | null = null;
   private connected = 0;
   /** Greetings in this iteration of the event loop. */
   private greetedNow = 0;
@@ -78,14 +70,13 @@ export class Admission {
 
   /** @throws ConnectionError, InvalidArgumentError if the socket cannot be created */
   listen(): void {
-    const { socket, mode } = this.options;
-    this.listener = listenUnix(socket, { mode, backlog: BACKLOG });
-    this.watch(this.listener);
+    const { socket, mode, nowNs } = this.options;
+    const listener = listenUnix(socket, { mode, backlog: BACKLOG });
+    this.accepting = new AcceptLoop(listener, { accept: (from) => this.accept(from), nowNs });
   }
 
   close(): void {
-    clearTimeout(this.pauseTimer);
-    this.listener?.close();
+    this.accepting?.close();
     for (const [peer, raw] of [...this.greeting]) {
       this.leave(peer);
       raw.close();
@@ -102,27 +93,7 @@ export class Admission {
     return this.greeting.size;
   }
 
-  private watch(listener: UnixListener): void {
-    listener.watch(() => this.acceptSome(listener));
-  }
-
-  private acceptSome(listener: UnixListener): void {
-    const { nowNs } = this.options;
-    const beganNs = nowNs();
-    let refused = 0;
-    for (let i = 0; i < ACCEPTS_PER_ITERATION; i++) {
-      const outcome = this.accept(listener);
-      if (outcome === 'none') break;
-      if (outcome === 'refused') refused++;
-      if (outcome === 'failed') {
-        this.pause(listener, PAUSE_MS);
-        return;
-      }
-    }
-    if (refused > 0) this.pause(listener, Math.ceil((REST_FACTOR * (nowNs() - beganNs)) / 1e6));
-  }
-
-  private accept(listener: UnixListener): 'none' | 'taken' | 'refused' | 'failed' {
+  private accept(listener: UnixListener): Accepted {
     const { connectionLog, users, ownerOf, nowNs } = this.options;
     let raw: UnixSocket | null = null;
     try {
@@ -144,13 +115,6 @@ export class Admission {
       raw?.close();
       return raw === null ? 'failed' : 'refused';
     }
-  }
-
-  private pause(listener: UnixListener, ms: number): void {
-    listener.watch(null);
-    this.pauseTimer = setTimeout(() => {
-      if (!listener.closed) this.watch(listener);
-    }, ms);
   }
 
   private refusalReason(credentials: PeerCredentials, user: User): string | null {

@@ -74,25 +74,38 @@ export class User {
   }
 }
 
-/** A user may have thousands of user IDs (user namespaces), so idle ones are evicted from time to time. */
+/** There may be thousands of users, so idle ones are evicted from time to time. */
 const EVICT_FROM = 256;
 
-export class Users {
-  private readonly byUid = new Map<number, User>();
+/** Something for each user, for as long as it differs from what a new user would have. */
+export class PerUser<T extends { isPristine(nowNs: number): boolean }> {
+  private readonly byUser = new Map<number, T>();
+  private readonly create: (nowNs: number) => T;
   private evictAt = EVICT_FROM;
 
-  of(uid: number, nowNs: number): User {
-    let user = this.byUid.get(uid);
-    if (user === undefined) {
-      if (this.byUid.size >= this.evictAt) this.evictIdle(nowNs);
-      user = new User(nowNs);
-      this.byUid.set(uid, user);
+  constructor(create: (nowNs: number) => T) {
+    this.create = create;
+  }
+
+  /** What a user has. */
+  of(user: number, nowNs: number): T {
+    let found = this.byUser.get(user);
+    if (found === undefined) {
+      if (this.byUser.size >= this.evictAt) this.evictIdle(nowNs);
+      found = this.create(nowNs);
+      this.byUser.set(user, found);
     }
-    return user;
+    return found;
   }
 
   private evictIdle(nowNs: number): void {
-    for (const [uid, user] of this.byUid) if (user.isPristine(nowNs)) this.byUid.delete(uid);
-    this.evictAt = Math.max(EVICT_FROM, 2 * this.byUid.size);
+    for (const [user, one] of this.byUser) if (one.isPristine(nowNs)) this.byUser.delete(user);
+    this.evictAt = Math.max(EVICT_FROM, 2 * this.byUser.size);
+  }
+}
+
+export class Users extends PerUser<User> {
+  constructor() {
+    super((nowNs) => new User(nowNs));
   }
 }

@@ -20,6 +20,8 @@ const userIds = z
   })
   .transform((value) => userIdsOf(value) as UserIds);
 
+const metricsAddress = z.union([z.number().int(), z.string()]).transform(String);
+
 const rule = z.strictObject({
   match: z
     .strictObject({
@@ -60,8 +62,11 @@ export const daemonSchema = z.strictObject({
     .min(0)
     .max(MAX_CPUS - 1)
     .optional(),
-  /** Where Prometheus can fetch metrics: PORT, or ADDRESS:PORT on the loopback interface. */
-  metrics: z.union([z.number().int(), z.string()]).transform(String).optional(),
+  /** Where Prometheus can fetch metrics: PORT, ADDRESS:PORT on the loopback interface, the path of a socket, or a list. */
+  metrics: z
+    .union([metricsAddress, z.array(metricsAddress).min(1).max(8)])
+    .transform((one) => (Array.isArray(one) ? one : [one]))
+    .optional(),
   /**
    * Connected clients: in total, per user, and the part of the total reserved for those who may change what
    * tenants get.

@@ -106,26 +106,32 @@ function isProcessOf(pid: number, uid: number): boolean {
  * component is created, because a recursive mkdir never returns in /proc.
  * @throws ConfigError
  */
-function makeFolder(folder: string): void {
+function makeFolder(folder: string, key: string): void {
   try {
     mkdirSync(folder, { mode: 0o711 });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') return;
     throw new ConfigError(
-      `the socket's folder ${folder} cannot be created: ${message}; choose another path with --socket`,
+      `the socket's folder ${folder} cannot be created: ${message}; choose another path with ${key}`,
     );
   }
 }
 
 /** A user who may rename files in the socket's folder could replace the socket. @throws ConfigError */
-function requireOwnFolder(folder: string): void {
+function requireOwnFolder(folder: string, key: string): void {
   const { uid, mode } = statSync(folder);
   const isOpen = (mode & 0o022) !== 0 && (mode & 0o1000) === 0;
   if ((uid === ROOT || uid === process.getuid?.()) && !isOpen) return;
   throw new ConfigError(
-    `the socket's folder ${folder} belongs to user ${uid} and has permissions ${(mode & 0o7777).toString(8)}, so other users can change it; choose a path with --socket whose folder only root or this user can change`,
+    `the socket's folder ${folder} belongs to user ${uid} and has permissions ${(mode & 0o7777).toString(8)}, so other users can change it; choose a path with ${key} whose folder only root or this user can change`,
   );
+}
+
+/** Prepares the folder of a socket of the daemon. @param key what sets the socket. @throws ConfigError */
+export function prepareFolder(socket: string, key: string): void {
+  makeFolder(dirname(socket), key);
+  requireOwnFolder(dirname(socket), key);
 }
 
 function noProvider(device: string): never {
@@ -218,8 +224,7 @@ export class Daemon {
   listen(): void {
     const { socket } = this.options;
     if (this.config.busy !== undefined) pinTo(this.config.busy);
-    makeFolder(dirname(socket));
-    requireOwnFolder(dirname(socket));
+    prepareFolder(socket, '--socket');
     this.server.listen();
     this.fleet?.start();
   }
@@ -252,6 +257,11 @@ export class Daemon {
       counts: () => this.server.counts,
       fleet: this.fleet && (() => this.fleet!.counts),
     };
+  }
+
+  /** The user to whom a user ID belongs. */
+  ownerOf(uid: number): number {
+    return this.owners.of(uid);
   }
 
   private trusts({ uid }: PeerCredentials): boolean {

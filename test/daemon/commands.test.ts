@@ -132,7 +132,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     for (const [socket, status, problem] of [
       [join(open, 's'), 2, /other users can change it; choose a path with --socket/],
       [plain, 1, /is there and is no socket/],
-      [`/tmp/${'x'.repeat(120)}`, 1, /up to 107 bytes/],
+      [`/tmp/${'x'.repeat(120)}`, 2, /up to 107 bytes/],
       [
         '/proc/none/s',
         2,

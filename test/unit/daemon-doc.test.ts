@@ -48,7 +48,7 @@ test('the example is a valid configuration', () => {
   const example = /```yaml\n([\s\S]*?)```/.exec(TEXT)?.[1] ?? '';
   expect(parseDaemonConfig(example, 'docs/daemon.md')).toMatchObject({
     policy: 'token-bucket;perf',
-    metrics: '9464',
+    metrics: ['9464'],
   });
 });
 

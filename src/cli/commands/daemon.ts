@@ -6,13 +6,15 @@ import pino, { type Logger } from 'pino';
 import { busyCpuOf } from '../../daemon/busy-cpu.ts';
 import { defaultSocket } from '../../daemon/client/tool-request.ts';
 import { type DaemonConfig, readDaemonConfig } from '../../daemon/config.ts';
-import { Daemon } from '../../daemon/daemon.ts';
+import { Daemon, prepareFolder } from '../../daemon/daemon.ts';
 import type { Ruling } from '../../daemon/devices.ts';
 import { withAbsoluteFiles, withServers } from '../../daemon/fleet/config.ts';
 import { unreachable } from '../../daemon/identity/reachability.ts';
 import { readRegularFile } from '../../daemon/identity/regular-file.ts';
+import { requireSocketPath } from '../../daemon/ipc/socket-path.ts';
+import { metricsAddress } from '../../daemon/metrics/address.ts';
 import { Metrics } from '../../daemon/metrics/metrics.ts';
-import { MetricsServer, metricsAddress } from '../../daemon/metrics/metrics-server.ts';
+import { MetricsServer } from '../../daemon/metrics/metrics-server.ts';
 import { notifySystemd, reloading, type States, watchdogMs } from '../../daemon/systemd.ts';
 import { getDeviceList, openDevice } from '../../open.ts';
 import type { AgentKind } from '../../policies/index.ts';
@@ -28,7 +30,7 @@ interface DaemonFlags {
   device?: string[];
   policy?: string;
   socket?: string;
-  metrics?: string;
+  metrics?: string[];
   fleet?: string;
   agent?: string[];
   busy?: string;
@@ -89,8 +91,8 @@ function checkedConfig(flags: DaemonFlags): {
   };
   const isFromFile = (key: 'policy' | 'metrics') => flags.config !== undefined && flags[key] === undefined;
   if (config.metrics !== undefined) {
-    const address = config.metrics;
-    inFile(isFromFile('metrics') ? flags.config : undefined, () => metricsAddress(address));
+    const addresses = config.metrics;
+    inFile(isFromFile('metrics') ? flags.config : undefined, () => addresses.map(metricsAddress));
   }
   const parts = inFile(isFromFile('policy') ? flags.config : undefined, () => ({
     rulings: rulingsOf(config.policy),
@@ -155,9 +157,34 @@ function reload(daemon: Daemon, flags: DaemonFlags, running: DaemonConfig, log: 
   }
 }
 
+/** @throws ConnectionError, ConfigError, InvalidArgumentError for an address on which it cannot listen */
+async function serveMetrics(
+  metrics: Metrics,
+  addresses: readonly string[],
+  daemon: Daemon,
+  mode: number,
+  log: Logger,
+): Promise<MetricsServer> {
+  const server = new MetricsServer(metrics, { mode, ownerOf: (uid) => daemon.ownerOf(uid) });
+  try {
+    for (const address of addresses.map(metricsAddress)) {
+      if ('path' in address) prepareFolder(address.path, '--metrics');
+      log.info({ url: await server.listen(address) }, 'metrics');
+    }
+    return server;
+  } catch (error) {
+    server.close();
+    throw error;
+  }
+}
+
 async function serve(flags: DaemonFlags, level: string): Promise<void> {
   const { config, rulings, agents } = checkedConfig(flags);
   const socket = flags.socket ?? config.socket ?? defaultSocket();
+  requireSocketPath(
+    socket,
+    flags.socket === undefined && config.socket !== undefined ? `${flags.config}: socket` : '--socket',
+  );
   if (flags.checkConfig) return check(flags, config, socket);
   const log = logOf(level);
   const known = knownDevices(flags.device, (device) => {
@@ -201,9 +228,7 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
   if (config.metrics !== undefined) {
     try {
       metrics = new Metrics(await import('prom-client'), version(), daemon.metricsSource);
-      metricsServer = new MetricsServer(metrics);
-      const url = await metricsServer.listen(metricsAddress(config.metrics));
-      log.info({ url }, 'metrics');
+      metricsServer = await serveMetrics(metrics, config.metrics, daemon, config.mode, log);
     } catch (error) {
       daemon.close();
       throw error;
@@ -232,7 +257,10 @@ export function addDaemon(command: Command, level: () => string): void {
       'policy for clients that do not name one, with options as in ISOVERBS_POLICY',
     )
     .option('--socket <path>', 'the socket to listen on')
-    .option('--metrics <[address:]port>', 'serve metrics for Prometheus on this loopback address')
+    .option(
+      '--metrics <address...>',
+      'serve metrics for Prometheus here: a port, a loopback address with a port, or the path of a socket',
+    )
     .option(
       '--fleet <urls>',
       'NATS servers, separated by commas, that connect this daemon to those of other hosts',
