@@ -1,4 +1,5 @@
 /** Logs errors with their stack to stderr, under --log debug. */
+import { escapedLines } from './escape.ts';
 
 let isOn = false;
 
@@ -11,5 +12,6 @@ export function setLevel(level: string): void {
 export async function debug(error: unknown): Promise<void> {
   if (!isOn) return;
   const { default: pino } = await import('pino');
-  pino({ name: 'isoverbs', level: 'debug' }, pino.destination({ dest: 2, sync: true })).debug(error);
+  const hooks = { streamWrite: escapedLines };
+  pino({ name: 'isoverbs', level: 'debug', hooks }, pino.destination({ dest: 2, sync: true })).debug(error);
 }

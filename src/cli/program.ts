@@ -3,6 +3,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { ConfigError, IsoverbsError } from '../verbs/errors.ts';
 import { version } from '../version.ts';
 import { COMPLETE_COMMAND } from './completion-scripts.ts';
+import { escapedLines } from './escape.ts';
 import { debug, setLevel } from './log.ts';
 import { describe, formatPage, pathOf } from './manual.ts';
 import { positive } from './values.ts';
@@ -24,7 +25,8 @@ export async function run(argv: readonly string[]): Promise<number> {
     if (error instanceof CommanderError) return error.exitCode === 0 ? OK : USAGE;
     await debug(error);
     const code = error instanceof IsoverbsError ? ` (${error.code})` : '';
-    process.stderr.write(`isoverbs: ${error instanceof Error ? error.message : String(error)}${code}\n`);
+    const message = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`isoverbs: ${escapedLines(message)}${code}\n`);
     return error instanceof ConfigError ? USAGE : FAILED;
   }
 }

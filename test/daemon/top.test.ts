@@ -1,7 +1,8 @@
 // `isoverbs top`: rates, order, and terminal handling. Requires a build.
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { ordered, ratesOf, shownName, type TopRow, topTable } from '../../src/cli/output/top-table.ts';
+import { escaped } from '../../src/cli/escape.ts';
+import { ordered, ratesOf, type TopRow, topTable } from '../../src/cli/output/top-table.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
 import { daemon, folder, isoverbs, MAIN, started, tenant } from './command-rig.ts';
 import { hasPython, reason, until } from './rig.ts';
@@ -84,10 +85,10 @@ test('the table shows everything, and no terminal control characters', () => {
     200,
   );
   expect(text.split('\n')[1]).toBe(
-    'sim0    x?[2Jy??  messages  2    1      12.35   2.5M   50.00  1       17    3.5  8 QPs, 20.0k/s  isolated: large messages beside small ones',
+    'sim0    x\\u001b[2Jy\\u000a\\u009b  messages  2    1      12.35   2.5M   50.00  1       17    3.5  8 QPs, 20.0k/s  isolated: large messages beside small ones',
   );
   expect(text.split('\n')[2]).toMatch(/^sim0 {4}own .* - +50\.00 {2}own {5}- +- +- +nothing to isolate$/);
-  expect(shownName('schön-\u{1f600}')).toBe('schön-\u{1f600}');
+  expect(escaped('schön-\u{1f600}')).toBe('schön-\u{1f600}');
 });
 
 test.skipIf(reason !== '')(

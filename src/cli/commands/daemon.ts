@@ -22,6 +22,7 @@ import { ConfigError } from '../../verbs/errors.ts';
 import type { NicFacts } from '../../verbs/nic.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { version } from '../../version.ts';
+import { escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { agentsOf, rulingsOf, withAbsolutePaths } from '../rulings.ts';
 
@@ -139,7 +140,9 @@ function logOf(level: string): Logger {
   const lines = pino.destination({ dest: 2, sync: true, maxLength: MOST_UNWRITTEN });
   // If the disk is full or the reader has disappeared, only log lines are lost.
   lines.on('error', () => {});
-  return pino({ name: 'isoverbs', level: level === 'warn' ? 'info' : level }, lines);
+  // Lines are JSON, which keeps its meaning.
+  const hooks = { streamWrite: escapedLines };
+  return pino({ name: 'isoverbs', level: level === 'warn' ? 'info' : level, hooks }, lines);
 }
 
 /** Applies the current rules of the file, and logs changes that require a restart. Invalid rules change nothing. */

@@ -5,9 +5,10 @@ import type { TenantRow, ToDaemon } from '../../daemon/protocol.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { isGroupName } from '../../verbs/groups.ts';
 import { isGroup, isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';
+import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { tableText } from '../output/table.ts';
-import { limitsOf, shownName } from '../output/top-table.ts';
+import { limitsOf } from '../output/top-table.ts';
 
 const number = (value: number) => (value === 0 ? '-' : value.toFixed(2));
 
@@ -27,11 +28,11 @@ const HEAD = [
 
 /** The labels that the daemon gives to a tenant's contexts, besides its weight, and the weights of its groups. */
 function labelsOf({ traffic, group, qpWeight, groups = {}, moreGroups = 0 }: TenantRow): string {
-  const weights = Object.entries(groups).map(([name, weight]) => `${shownName(name)} ${weight}`);
+  const weights = Object.entries(groups).map(([name, weight]) => `${name} ${weight}`);
   if (moreGroups > 0) weights.push(`${moreGroups} more`);
   const labels = [
     traffic ?? '',
-    group === null ? '' : `group ${shownName(group)}`,
+    group === null ? '' : `group ${group}`,
     qpWeight === null ? '' : `queue pairs ${qpWeight}`,
     weights.length === 0 ? '' : `groups ${weights.join(' ')}`,
   ];
@@ -41,7 +42,7 @@ function labelsOf({ traffic, group, qpWeight, groups = {}, moreGroups = 0 }: Ten
 function tableOf(rows: readonly TenantRow[]): string {
   const cells = rows.map((row) => [
     row.device,
-    shownName(row.tenant),
+    row.tenant,
     row.class,
     `${row.processes}`,
     `${row.qps}`,
@@ -52,7 +53,10 @@ function tableOf(rows: readonly TenantRow[]): string {
     limitsOf(row),
     row.why,
   ]);
-  return tableText(cells, { head: HEAD });
+  return tableText(
+    cells.map((row) => row.map(escaped)),
+    { head: HEAD },
+  );
 }
 
 async function listTenants({
@@ -63,7 +67,7 @@ async function listTenants({
   json?: boolean;
 }): Promise<void> {
   const rows = await requestTenants(socket);
-  process.stdout.write(`${json ? JSON.stringify(rows, null, 2) : tableOf(rows)}\n`);
+  process.stdout.write(`${json ? escapedLines(JSON.stringify(rows, null, 2)) : tableOf(rows)}\n`);
 }
 
 type Setting = Omit<ToDaemon & { type: 'set' }, 'type' | 'tenant'>;
@@ -136,7 +140,7 @@ async function set(
   if (answer.type === 'refused') throw new Error(answer.reason);
   if (answer.type === 'done' && !answer.isKnown)
     process.stderr.write(
-      `isoverbs: no tenant '${shownName(tenant)}' is present now; the setting applies once one connects\n`,
+      `isoverbs: no tenant '${escaped(tenant)}' is present now; the setting applies once one connects\n`,
     );
 }
 

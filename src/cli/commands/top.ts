@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { defaultSocket } from '../../daemon/client/tool-request.ts';
 import { ConfigError, HandshakeError } from '../../verbs/errors.ts';
+import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { Screen } from '../output/screen.ts';
 import { ORDERS, type Order, ordered, ratesOf, type TopRow, topTable } from '../output/top-table.ts';
@@ -39,10 +40,12 @@ function printer(sort: Order, json: boolean): Output {
     show(rows, { nowNs }) {
       isDisconnected = false;
       const tenants = ordered(rows, sort);
-      process.stdout.write(`${json ? JSON.stringify({ nowNs, tenants }) : `${topTable(tenants)}\n`}\n`);
+      process.stdout.write(
+        `${json ? escapedLines(JSON.stringify({ nowNs, tenants })) : `${topTable(tenants)}\n`}\n`,
+      );
     },
     disconnected(reason) {
-      if (!isDisconnected) process.stderr.write(`isoverbs: ${reason}: waiting for a daemon\n`);
+      if (!isDisconnected) process.stderr.write(`isoverbs: ${escaped(reason)}: waiting for a daemon\n`);
       isDisconnected = true;
     },
     close() {},

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import type { TraceRecord } from '../../interceptors/index.ts';
 import { callText } from '../../interceptors/trace/records.ts';
 import { handleIndex } from '../../verbs/handles.ts';
+import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 
 interface LayeredRecord extends TraceRecord {
@@ -65,7 +66,7 @@ function* merged(sources: Source[]): Generator<LayeredRecord> {
 function printJson(sources: Source[]): void {
   for (const record of merged(sources)) {
     if (process.stdout.errored) return;
-    process.stdout.write(`${JSON.stringify(record)}\n`);
+    process.stdout.write(`${escapedLines(JSON.stringify(record))}\n`);
   }
 }
 
@@ -105,7 +106,7 @@ function printTable(sources: Source[]): void {
   // With one file, every line has the same position in the chain.
   const width = sources.length > 1 ? Math.max(...sources.map(({ layer }) => layer.length)) : 0;
   const put = (layer: string, text: string) =>
-    process.stdout.write(`${width > 0 ? `${layer.padEnd(width)}  ` : ''}${text}\n`);
+    process.stdout.write(`${escaped(`${width > 0 ? `${layer.padEnd(width)}  ` : ''}${text}`)}\n`);
   put(width > 0 ? 'above' : '', cellsLine(COLUMNS.map(([name]) => name)));
   const qpNums: QpNums = new Map();
   let closed = 0;

@@ -1,5 +1,7 @@
 /** The terminal's alternate screen, for output that is redrawn. The previous content returns at the end. */
 
+import { escaped } from '../escape.ts';
+
 const ENTER = '\x1b[?1049h\x1b[?25l';
 const LEAVE = '\x1b[?25h\x1b[?1049l';
 const HOME = '\x1b[H';
@@ -45,7 +47,7 @@ export class Screen {
     // Some terminals report no size.
     const [rows, columns] = [process.stdout.rows || 24, process.stdout.columns || 80];
     const shown = lines.length <= rows ? lines : [...lines.slice(0, rows - 1), '...'];
-    const text = shown.map((line) => `${line.slice(0, columns)}${TO_LINE_END}`).join('\r\n');
+    const text = shown.map((line) => `${escaped(line).slice(0, columns)}${TO_LINE_END}`).join('\r\n');
     process.stdout.write(`${HOME}${text}${TO_SCREEN_END}`);
   }
 

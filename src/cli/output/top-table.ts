@@ -1,5 +1,6 @@
 /** The table of `isoverbs top`: rates between two samples of the daemon's tenants, in order. */
 import type { TenantRow } from '../../daemon/protocol.ts';
+import { escaped } from '../escape.ts';
 import type { TenantSample } from '../watch-tenants.ts';
 import { tableText } from './table.ts';
 
@@ -40,11 +41,6 @@ export function ordered(rows: readonly TopRow[], order: Order): TopRow[] {
   if (order === 'tenant') return [...rows].sort(byName);
   const value = VALUE[order];
   return [...rows].sort((a, b) => value(b) - value(a) || byName(a, b));
-}
-
-/** A name without characters that would control the terminal, since any user may have chosen it. */
-export function shownName(name: string): string {
-  return name.replace(/\p{C}|[\u2028\u2029]/gu, '?');
 }
 
 const UNITS: readonly (readonly [number, string])[] = [
@@ -90,7 +86,7 @@ const HEAD = [
 export function topTable(rows: readonly TopRow[], width?: number): string {
   const cells = rows.map((row) => [
     row.device,
-    shownName(row.tenant),
+    row.tenant,
     row.class,
     `${row.qps}`,
     `${row.processes}`,
@@ -103,5 +99,9 @@ export function topTable(rows: readonly TopRow[], width?: number): string {
     limitsOf(row),
     row.split ? `isolated: ${row.why}` : row.why,
   ]);
-  return tableText(cells, { head: HEAD }, width);
+  return tableText(
+    cells.map((row) => row.map(escaped)),
+    { head: HEAD },
+    width,
+  );
 }
