@@ -22,6 +22,25 @@ const userIds = z
 
 const metricsAddress = z.union([z.number().int(), z.string()]).transform(String);
 
+/** Names that every object of JavaScript has, as `__proto__`, would be lost or found where there are none. */
+const isDeviceName = (name: string) => /^[^\s/\p{C}]{1,63}$/u.test(name) && !(name in {});
+
+const devices = z.preprocess(
+  (value, context) => {
+    if (
+      typeof value === 'object' &&
+      value !== null &&
+      !Object.getOwnPropertyNames(value).every(isDeviceName)
+    ) {
+      context.addIssue(
+        'must have names of devices: 1 to 63 printable characters, and none that objects of JavaScript have',
+      );
+    }
+    return value;
+  },
+  z.record(z.string(), z.strictObject({ linkGbps: above0.max(1e5) })),
+);
+
 const rule = z.strictObject({
   match: z
     .strictObject({
@@ -85,7 +104,7 @@ export const daemonSchema = z.strictObject({
   trust: z.array(id).default([]),
   /** The NATS servers over which the daemons of several hosts find each other. */
   fleet: fleetSchema.optional(),
-  devices: z.record(z.string(), z.strictObject({ linkGbps: above0.max(1e5) })).default({}),
+  devices: devices.default({}),
   rules: z.array(rule).default([]),
 });
 
