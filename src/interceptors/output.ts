@@ -1,8 +1,9 @@
 /** Output files of interceptors. Two writers never share a file. */
-import { closeSync, mkdirSync, openSync, readSync } from 'node:fs';
+import { closeSync, openSync, readSync } from 'node:fs';
 import { dirname, extname, resolve } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { FileError } from '../verbs/errors.ts';
+import { makeFolders } from './folders.ts';
 
 /** Every file begins with 8 bytes of magic, the version, the length of the JSON header, and that header. */
 export const MAGIC_BYTES = 8;
@@ -38,7 +39,7 @@ export function openOutput(name: string): OutputFile {
     const path = n === 1 ? wanted : `${stem}-${n}${suffix}`;
     if (openPaths.has(path) || isTaken(path)) continue;
     try {
-      mkdirSync(dirname(path), { recursive: true });
+      makeFolders(dirname(path));
       const fd = openSync(path, 'w');
       openPaths.add(path);
       return { fd, path };

@@ -1,7 +1,8 @@
 /** Keeps results of runs in a folder, so that an interrupted report continues where it stopped. */
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolders } from '../interceptors/folders.ts';
 import type { Job } from './jobs.ts';
 import type { MixResult } from './result.ts';
 
@@ -29,7 +30,7 @@ export class RunCache {
   constructor(folder: string, build: string) {
     this.folder = folder;
     this.build = build;
-    mkdirSync(folder, { recursive: true });
+    makeFolders(folder);
   }
 
   get(job: Job): MixResult | undefined {

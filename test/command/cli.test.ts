@@ -1,6 +1,6 @@
 // Output and exit codes of the isoverbs command. Needs a build.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -143,17 +143,24 @@ test('trace prints object names and queue pair numbers', async () => {
   }
 });
 
-test('demo creates the folders of its output files', () => {
+test('demo creates the folder of its JSON, but not of its picture', () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-demo-'));
   try {
     const json = join(folder, 'a/demo.json');
-    const svg = join(folder, 'b/demo.svg');
+    const svg = join(folder, 'demo.svg');
     expect(isoverbs(['demo', '--ms', '0.1', '--json', json, '--svg', svg])).toMatchObject({
       code: 0,
       err: '',
     });
     expect(JSON.parse(readFileSync(json, 'utf8')).virtualMs).toBe(0.1);
     expect(readFileSync(svg, 'utf8')).toMatch(/^<svg /);
+    expect(isoverbs(['demo', '--svg', join(folder, 'b/demo.svg')])).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(
+        /svg: .*b\/demo\.svg cannot be written: ENOENT.*; create the folder .*\/b, or/,
+      ),
+    });
+    expect(existsSync(join(folder, 'b'))).toBe(false);
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -99,7 +99,7 @@ test('table and picture name every scheme; the table fits into 80 columns', {
 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-compare-'));
   try {
-    const svg = join(folder, 'a/compare.svg');
+    const svg = join(folder, 'compare.svg');
     const names = ['alone', 'bare', ...allPolicies(), 'sp', 'ets', 'greedy', 'palos-nic'];
     const { code, out, err } = await command(...SHORT, '--svg', svg);
     expect({ code, err }).toEqual({ code: 0, err: '' });

@@ -1,6 +1,6 @@
 // `isoverbs mix`: its output, and one clear message with exit code 2 for each impossible request. Needs a build.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
@@ -165,11 +165,16 @@ test('the text output is a table', async () => {
 test('--plot draws the run over time', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-mix-'));
   try {
-    const file = join(folder, 'a/mix.svg');
+    const file = join(folder, 'mix.svg');
     expect(await mix(...SHORT, ...app('B'), ...app('D'), '--plot', file)).toMatchObject({ code: 0, err: '' });
     const svg = readFileSync(file, 'utf8');
     for (const text of ['throughput, Gbit/s', 'messages, M/s', 'mean latency, us'])
       expect(svg).toContain(text);
+    expect(await mix(...SHORT, ...app('B'), '--plot', join(folder, 'a/mix.svg'))).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/plot: .* cannot be written: ENOENT/),
+    });
+    expect(existsSync(join(folder, 'a'))).toBe(false);
   } finally {
     rmSync(folder, { recursive: true });
   }

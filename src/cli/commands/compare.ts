@@ -94,7 +94,7 @@ export function addCompare(command: Command): void {
         'isoverbs compare --app B --app D --policy perf --scheduler none --seeds 1 --md',
         'one policy, as Markdown',
       ],
-      ['isoverbs compare --svg out/compare.svg', 'also draw the picture'],
+      ['isoverbs compare --svg compare.svg', 'also draw the picture'],
       [
         'isoverbs compare --random 4 --seed 1 --policy perf --duration 2ms',
         'which applications of random mixtures are worse off than bare',

@@ -11,7 +11,7 @@ import { createFabric } from '../../providers/sim/index.ts';
 import { compose } from '../../shim/compose.ts';
 import { RandomStream } from '../../sim/kernel/random.ts';
 import { demoSvg, type Measured, type Scenario } from '../output/demo-svg.ts';
-import { writeInto, writeSvg } from '../output/svg.ts';
+import { requireWritable, writeInto, writeSvg } from '../output/svg.ts';
 
 /** The example programs as modules: the exports that the demo uses. */
 interface KeyValueStore {
@@ -135,6 +135,7 @@ export interface DemoOptions {
 export async function runDemo(options: DemoOptions): Promise<void> {
   const startMs = performance.now();
   const quiet = options.json === '-';
+  if (options.svg !== undefined) requireWritable('svg', options.svg);
   if (!quiet) {
     console.log(
       'Tenant A, a key-value store, and tenant B, a file transfer, send through one simulated NIC.',

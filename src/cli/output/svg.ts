@@ -1,7 +1,8 @@
 /** Draws pictures with vega-lite, an optional dependency. */
-import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { TopLevelSpec } from 'vega-lite';
+import { makeFolders } from '../../interceptors/folders.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 
 /** Returns SVG text; null when vega is not installed. */
@@ -39,22 +40,26 @@ function textWidth(
 
 /** Writes a file, and creates its folder: a fresh clone has no out/. */
 export function writeInto(path: string, text: string): void {
-  mkdirSync(dirname(path), { recursive: true });
+  makeFolders(dirname(path));
   writeFileSync(path, text);
 }
 
-/** Checks before a long run that its result can be written. An existing file keeps its contents. @throws ConfigError */
+/**
+ * Checks before a long run that its result can be written, into a folder that exists. An existing file keeps its contents.
+ * @throws ConfigError
+ */
 export function requireWritable(option: string, path: string): void {
   try {
-    mkdirSync(dirname(path), { recursive: true });
     closeSync(openSync(path, 'a'));
   } catch (error) {
-    throw new ConfigError(`${option}: ${path} cannot be written: ${(error as Error).message}`);
+    const { code, message } = error as NodeJS.ErrnoException;
+    const hint = code === 'ENOENT' ? `; create the folder ${dirname(path)}, or choose another` : '';
+    throw new ConfigError(`${option}: ${path} cannot be written: ${message}${hint}`);
   }
 }
 
 /** Writes a picture, or reports why there is none. */
 export function writeSvg(path: string, svg: string | null): void {
-  if (svg !== null) writeInto(path, svg);
+  if (svg !== null) writeFileSync(path, svg);
   else console.error('No picture was drawn: install the optional packages vega and vega-lite.');
 }

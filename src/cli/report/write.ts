@@ -1,6 +1,7 @@
 /** Writes the files of a report. */
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolders } from '../../interceptors/folders.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { drawSvg, writeInto } from '../output/svg.ts';
@@ -47,7 +48,7 @@ async function draw(figures: readonly FigureResult[]): Promise<Charts | null> {
 /** Checks the folder before the runs, whose results would be lost otherwise. Keeps an existing report. @throws ConfigError */
 export function requireFolder(folder: string): void {
   try {
-    mkdirSync(join(folder, 'runs'), { recursive: true });
+    makeFolders(join(folder, 'runs'));
     closeSync(openSync(join(folder, 'report.json'), 'a'));
   } catch (error) {
     throw new ConfigError(`out: ${folder} cannot be written: ${(error as Error).message}`);
