@@ -69,29 +69,91 @@ int connectTo(int fd, const sockaddr_un& address) {
   return connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
 }
 
-/**
- * The lock of a folder, held by a process that is about to listen there, so that no other process mistakes its socket
- * for a stale one. On failure -1 with an exception pending.
- */
-int lockFolderOf(IpcArgs& args, const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  Fd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() < 0) {
-    const int errnum = errno;
-    const Err code = errnum == ENOENT || errnum == ENOTDIR ? Err::Argument : Err::Connection;
-    fail(args.env(), code, args.verb(), errnum, "the folder of the socket, %s, cannot be opened: %s", folder.c_str(),
-         strerrordesc_np(errnum));
-    return -1;
-  }
-  for (int i = 0; i < kLockTries; i++) {
-    if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd.take();
-    const timespec pause = {0, kLockPauseNs};
-    nanosleep(&pause, nullptr);
-  }
-  fail(args.env(), Err::Connection, args.verb(), EAGAIN, "another process keeps the folder %s locked", folder.c_str());
-  return -1;
+/** Whether only this user can open a file, so that no other user can lock it. */
+bool isPrivate(const struct stat& file) {
+  return S_ISREG(file.st_mode) && file.st_uid == geteuid() && (file.st_mode & 0077) == 0;
 }
+
+/**
+ * The lock of a path, held by a process that is about to listen there, so that no other process mistakes its socket for
+ * a stale one: a file that only this user can open, because any user who can open a file can lock it.
+ */
+class PathLock {
+ public:
+  explicit PathLock(const std::string& path) : path_(path + ".lock") {}
+  ~PathLock() {
+    if (held_ < 0) return;
+    // Processes that wait for this file then find another one, or none, and try again.
+    unlink(path_.c_str());
+    close(held_);
+  }
+  PathLock(const PathLock&) = delete;
+  PathLock& operator=(const PathLock&) = delete;
+
+  /** Waits for a second if another process holds it. Returns false with an exception pending. */
+  bool take(IpcArgs& args) {
+    for (int i = 0; i < kLockTries; i++) {
+      switch (tryOnce()) {
+        case Outcome::Held:
+          return true;
+        case Outcome::Failed:
+          return failToOpen(args);
+        case Outcome::Busy: {
+          const timespec pause = {0, kLockPauseNs};
+          nanosleep(&pause, nullptr);
+          break;
+        }
+        case Outcome::Changed:
+          break;
+      }
+    }
+    fail(args.env(), Err::Connection, args.verb(), EAGAIN, "another process holds the lock %s", path_.c_str());
+    return false;
+  }
+
+ private:
+  enum class Outcome { Held, Busy, Changed, Failed };
+
+  Outcome tryOnce() {
+    Fd fd(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+    errnum_ = fd.get() < 0 ? errno : 0;
+    struct stat opened = {};
+    if (fd.get() < 0 || fstat(fd.get(), &opened) != 0 || !isPrivate(opened)) return removeForeign();
+    if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return Outcome::Busy;
+    struct stat now = {};
+    const bool isSame = lstat(path_.c_str(), &now) == 0 && now.st_dev == opened.st_dev && now.st_ino == opened.st_ino;
+    if (!isSame) return Outcome::Changed;
+    held_ = fd.take();
+    return Outcome::Held;
+  }
+
+  /** What other users have left there, or could lock, is no lock of ours. */
+  Outcome removeForeign() {
+    struct stat file = {};
+    if (lstat(path_.c_str(), &file) != 0) {
+      const bool isGone = errno == ENOENT && errnum_ != ENOENT;
+      return isGone ? Outcome::Changed : Outcome::Failed;
+    }
+    if (isPrivate(file)) return Outcome::Failed;
+    if (unlink(path_.c_str()) == 0 || errno == ENOENT) return Outcome::Changed;
+    errnum_ = errno;
+    return Outcome::Failed;
+  }
+
+  bool failToOpen(IpcArgs& args) {
+    const size_t slash = path_.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path_.substr(0, slash);
+    const bool isMissing = errnum_ == ENOENT || errnum_ == ENOTDIR;
+    fail(args.env(), isMissing ? Err::Argument : Err::Connection, args.verb(), errnum_,
+         "the folder of the socket, %s, cannot be used: its lock %s cannot be opened or replaced: %s", folder.c_str(),
+         path_.c_str(), strerrordesc_np(errnum_));
+    return false;
+  }
+
+  const std::string path_;
+  int held_ = -1;
+  int errnum_ = 0;
+};
 
 /** Removes a socket on which no process listens. Returns false with an exception pending if the path is taken. */
 bool clearPath(IpcArgs& args, const sockaddr_un& address) {
@@ -132,8 +194,8 @@ napi_value listenUnix(napi_env napi, napi_callback_info info) {
   const bool takesFds = args.boolean(3);
   sockaddr_un address = {};
   if (!args.ok() || !toAddress(args, path, &address)) return nullptr;
-  const Fd lock(lockFolderOf(args, path));
-  if (lock.get() < 0 || !clearPath(args, address)) return nullptr;
+  PathLock lock(path);
+  if (!lock.take(args) || !clearPath(args, address)) return nullptr;
   Fd fd(newSocket());
   if (fd.get() < 0) return failOn(args, errno, "cannot create a socket");
   // Connections inherit this option.

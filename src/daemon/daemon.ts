@@ -101,9 +101,8 @@ function isProcessOf(pid: number, uid: number): boolean {
 }
 
 /**
- * Creates the folder of the socket. Other users can reach the socket inside but cannot open the folder: a
- * user that can open it could lock it (flock) and so prevent a daemon from starting there. Only the last
- * component is created, because a recursive mkdir never returns in /proc.
+ * Creates the folder of the socket. Other users can reach the socket inside but have no need to list the folder. Only the
+ * last component is created, because a recursive mkdir never returns in /proc.
  * @throws ConfigError
  */
 function makeFolder(folder: string, key: string): void {

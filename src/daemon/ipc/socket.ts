@@ -131,7 +131,8 @@ export class UnixListener {
 }
 
 /**
- * Listens on a socket in the file system, in an existing folder. A stale socket file is removed, but not a
+ * Listens on a socket in the file system, in an existing folder. Until it listens, it holds the lock `PATH.lock`, a file
+ * that only this user can open; what another user has left there is replaced. A stale socket file is removed, but not a
  * socket on which a process listens, or any other file.
  * @throws ConnectionError if a process already listens there (EADDRINUSE), or permissions forbid it
  * @throws InvalidArgumentError for a path over 107 bytes, a missing folder, or a file that is not a socket
