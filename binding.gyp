@@ -72,6 +72,7 @@
         "native/base-args.cc",
         "native/errors.cc",
         "native/ipc/addon.cc",
+        "native/ipc/close.cc",
         "native/ipc/memory.cc",
         "native/ipc/message.cc",
         "native/ipc/notify.cc",

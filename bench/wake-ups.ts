@@ -123,7 +123,7 @@ async function main(): Promise<void> {
   memory.seal();
   const [near, far] = createWake();
   accepted.send(Buffer.from('welcome'), [memory.fd, far.fd]);
-  far.close();
+  far.closeFd();
   const stream = new net.Socket({ fd: accepted.take(), readable: true, writable: true });
   const shared = over(memory.buffer);
   await delay(100);

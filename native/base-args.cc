@@ -141,6 +141,12 @@ napi_value undefined(napi_env env) {
   return result;
 }
 
+napi_value null(napi_env env) {
+  napi_value result = nullptr;
+  napi_get_null(env, &result);
+  return result;
+}
+
 napi_value copyOfBytes(napi_env env, const void* data, size_t length) {
   void* memory = nullptr;
   napi_value buffer = nullptr;

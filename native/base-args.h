@@ -75,6 +75,7 @@ class Result {
 
 napi_value number(napi_env env, double value);
 napi_value undefined(napi_env env);
+napi_value null(napi_env env);
 
 /** A Uint8Array with a copy of these bytes. */
 napi_value copyOfBytes(napi_env env, const void* data, size_t length);

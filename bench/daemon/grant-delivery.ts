@@ -125,7 +125,7 @@ class GrantReader {
     memories[1].seal({ readOnlyForOthers: true });
     const [near, far] = createWake();
     socket.send(new Uint8Array(1), [...memories.map(({ fd }) => fd), far.fd]);
-    far.close();
+    far.closeFd();
     await once(child, 'message');
     socket.close();
     return new GrantReader(child, near, memories);

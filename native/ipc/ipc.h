@@ -3,6 +3,7 @@
 #pragma once
 
 #include <node_api.h>
+#include <sys/types.h>
 
 #include <unordered_map>
 
@@ -12,10 +13,13 @@
 namespace isoverbs::ipc {
 
 struct Watch;
+struct Closer;
 
 struct IpcEnv : BaseEnv {
   /** The watches of this env, by descriptor. */
   std::unordered_map<int, Watch*> watches;
+  /** Null until a socket cannot be closed at once. */
+  Closer* closer = nullptr;
 };
 
 class IpcArgs : public BaseArgs {
@@ -36,11 +40,23 @@ class IpcArgs : public BaseArgs {
  */
 napi_value failOn(BaseArgs& args, int errnum, const char* doing);
 
-/**
- * Makes the kernel refuse descriptors that are sent to this socket, where it can (Linux 6.16), because closing received
- * ones may block.
- */
+/** Makes the kernel refuse descriptors that are sent to this socket, where it can (Linux 6.16). */
 void refuseFds(int socket);
+
+/**
+ * Makes urgent data of a new connection ordinary data: otherwise reading past it discards it, with the descriptors that
+ * came with it.
+ */
+void takeUrgentInline(int socket);
+
+/** The result of receiveBytes() if descriptors have arrived. */
+constexpr ssize_t kFdsArrived = -2;
+
+/**
+ * Receives bytes with which no descriptors came; otherwise the result of recv(2). With them, nothing is received: the
+ * kernel would close the descriptors in this thread, and a hostile sender can make that last.
+ */
+ssize_t receiveBytes(int socket, void* data, size_t bytes);
 
 /** Ends the watch of a descriptor, if this env has one. */
 void stopWatch(IpcEnv& env, int fd);
@@ -54,6 +70,9 @@ napi_value listenUnix(napi_env env, napi_callback_info info);
 napi_value acceptUnix(napi_env env, napi_callback_info info);
 napi_value connectUnix(napi_env env, napi_callback_info info);
 napi_value peerCredentials(napi_env env, napi_callback_info info);
+// close.cc
+napi_value closeSocket(napi_env env, napi_callback_info info);
+napi_value closeListener(napi_env env, napi_callback_info info);
 // notify.cc
 napi_value sendDatagram(napi_env env, napi_callback_info info);
 // message.cc

@@ -58,6 +58,21 @@ napi_value describe(napi_env napi, size_t bytes, const int* fds, size_t count) {
 
 }  // namespace
 
+ssize_t receiveBytes(int socket, void* data, size_t bytes) {
+  iovec vector = {data, bytes};
+  msghdr message = {};
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  ssize_t got = 0;
+  do {
+    got = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return got;
+  if ((message.msg_flags & MSG_CTRUNC) != 0) return kFdsArrived;
+  // No more than that: descriptors may have arrived since.
+  return recv(socket, data, static_cast<size_t>(got), MSG_DONTWAIT);
+}
+
 /**
  * sendFds(fd, bytes, fds): returns the number of bytes sent, the first of which carries the descriptors; 0 if the
  * socket is full.
@@ -97,10 +112,42 @@ napi_value sendFds(napi_env napi, napi_callback_info info) {
   return failOn(args, errno, "nothing can be sent");
 }
 
+namespace {
+
+/** Receives bytes and up to `maxFds` descriptors, at least one. On failure an exception is pending. */
+napi_value receiveWithFds(IpcArgs& args, int fd, void* data, size_t bytes, size_t maxFds) {
+  Control control = {};
+  iovec vector = {data, bytes};
+  msghdr message = {};
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  // Room for exactly this many: the kernel does not open any others in this process.
+  message.msg_control = control.bytes;
+  message.msg_controllen = CMSG_LEN(maxFds * sizeof(int));
+  ssize_t got = 0;
+  do {
+    got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0 && errno == EAGAIN) return undefined(args.env().env);
+  if (got < 0) return failOn(args, errno, "nothing can be received");
+  int fds[kMaxFds];
+  const size_t count = takeFds(&message, fds);
+  if ((message.msg_flags & MSG_CTRUNC) == 0) {
+    return describe(args.env().env, static_cast<size_t>(got), fds, count);
+  }
+  for (size_t i = 0; i < count; i++) close(fds[i]);
+  return fail(args.env(), Err::Handshake, args.verb(), EMSGSIZE,
+              "the peer sent more than the %zu descriptors that belong here, or more than this process may open",
+              maxFds);
+}
+
+}  // namespace
+
 /**
  * receiveFds(fd, buffer, maxFds): returns { bytes, fds }, with 0 bytes at the end of the stream, or undefined if
- * nothing has arrived yet. Unexpected descriptors are closed and cause an exception; their bytes are lost, so the
- * connection is unusable.
+ * nothing has arrived yet. If the peer sent too many descriptors, the connection is unusable. Where some belong, they are
+ * closed here and an exception is thrown, so the peer must be trusted. Where none belong, the result is null, and the
+ * descriptors stay in the socket until closeSocket().
  */
 napi_value receiveFds(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "receiveFds");
@@ -112,27 +159,11 @@ napi_value receiveFds(napi_env napi, napi_callback_info info) {
   if (bytes == 0) {
     return fail(args.env(), Err::Argument, args.verb(), EINVAL, "the buffer is empty, or was detached");
   }
-  Control control = {};
-  iovec vector = {data, bytes};
-  msghdr message = {};
-  message.msg_iov = &vector;
-  message.msg_iovlen = 1;
-  // Room for exactly this many: the kernel does not open any others in this process.
-  message.msg_control = maxFds > 0 ? control.bytes : nullptr;
-  message.msg_controllen = maxFds > 0 ? CMSG_LEN(maxFds * sizeof(int)) : 0;
-  ssize_t got = 0;
-  do {
-    got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  if (got < 0 && errno == EAGAIN) return undefined(napi);
-  if (got < 0) return failOn(args, errno, "nothing can be received");
-  int fds[kMaxFds];
-  const size_t count = takeFds(&message, fds);
-  if ((message.msg_flags & MSG_CTRUNC) == 0) return describe(napi, static_cast<size_t>(got), fds, count);
-  for (size_t i = 0; i < count; i++) close(fds[i]);
-  return fail(args.env(), Err::Handshake, args.verb(), EMSGSIZE,
-              "the peer sent more than the %zu descriptors that belong here, or more than this process may open",
-              maxFds);
+  if (maxFds > 0) return receiveWithFds(args, fd, data, bytes, maxFds);
+  const ssize_t got = receiveBytes(fd, data, bytes);
+  if (got >= 0) return describe(napi, static_cast<size_t>(got), nullptr, 0);
+  if (got == kFdsArrived) return null(napi);
+  return errno == EAGAIN || errno == EINTR ? undefined(napi) : failOn(args, errno, "nothing can be received");
 }
 
 }  // namespace isoverbs::ipc

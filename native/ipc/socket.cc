@@ -185,6 +185,11 @@ void refuseFds(int socket) {
   setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof no);
 }
 
+void takeUrgentInline(int socket) {
+  const int yes = 1;
+  setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &yes, sizeof yes);
+}
+
 /** listenUnix(path, mode, backlog, takesFds): returns a listening descriptor. */
 napi_value listenUnix(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "listenUnix");
@@ -220,7 +225,10 @@ napi_value acceptUnix(napi_env napi, napi_callback_info info) {
   if (!args.ok()) return nullptr;
   for (;;) {
     const int accepted = accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (accepted >= 0) return number(napi, accepted);
+    if (accepted >= 0) {
+      takeUrgentInline(accepted);
+      return number(napi, accepted);
+    }
     if (errno == EAGAIN) return number(napi, -1);
     if (errno != EINTR && errno != ECONNABORTED) return failOn(args, errno, "no connection can be accepted");
   }

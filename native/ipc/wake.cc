@@ -22,7 +22,10 @@ napi_value createWake(napi_env napi, napi_callback_info info) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
     return failOn(args, errno, "cannot create a wake-up descriptor");
   }
-  for (const int end : ends) refuseFds(end);
+  for (const int end : ends) {
+    refuseFds(end);
+    takeUrgentInline(end);
+  }
   return Result(napi).number("near", ends[0]).number("far", ends[1]);
 }
 
@@ -42,7 +45,10 @@ napi_value ring(napi_env napi, napi_callback_info info) {
   return rung;
 }
 
-/** drain(fd): reads the pending wake-ups; returns false if the other end is closed. */
+/**
+ * drain(fd): reads the pending wake-ups; returns false if the other end is closed, or null if it has sent descriptors,
+ * which stay in the socket until closeSocket().
+ */
 napi_value drain(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "drain");
   const auto fd = static_cast<int>(args.whole(0, "a descriptor", STDERR_FILENO + 1, INT32_MAX));
@@ -50,7 +56,8 @@ napi_value drain(napi_env napi, napi_callback_info info) {
   unsigned char bytes[kDrainBytes];
   napi_value open = nullptr;
   // The event loop calls again for the rest, so a peer that rings endlessly cannot block other work.
-  const ssize_t got = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+  const ssize_t got = receiveBytes(fd, bytes, sizeof bytes);
+  if (got == kFdsArrived) return null(napi);
   if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNRESET) {
     return failOn(args, errno, "the wake-up cannot be read");
   }

@@ -42,7 +42,7 @@ void onEnvEnding(napi_async_cleanup_hook_handle, void* data) {
   close(fd);
 }
 
-void onReadable(uv_poll_t* poll, int status, int) {
+void onReady(uv_poll_t* poll, int status, int) {
   auto* watch = static_cast<Watch*>(poll->data);
   if (watch->stopped) return;
   napi_env env = watch->env->env;
@@ -72,7 +72,6 @@ napi_value startWatch(IpcArgs& args, int fd, napi_value listener) {
   Watch* started = watch.release();
   napi_add_async_cleanup_hook(env.env, onEnvEnding, started, &started->hook);
   env.watches.emplace(fd, started);
-  uv_poll_start(&started->poll, UV_READABLE, onReadable);
   return undefined(env.env);
 }
 
@@ -88,11 +87,15 @@ void stopWatch(IpcEnv& env, int fd) {
   uv_close(reinterpret_cast<uv_handle_t*>(&watch->poll), onClosed);
 }
 
-/** watchFd(fd, listener or null, keepAlive): calls the listener while there is something to read. */
+/**
+ * watchFd(fd, listener or null, keepAlive, events): calls the listener while there is something to read (1 in `events`)
+ * or room to write (2).
+ */
 napi_value watchFd(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "watchFd");
   const int fd = args.fd(0);
   const bool keepAlive = args.boolean(2);
+  const auto events = static_cast<int>(args.whole(3, "events", UV_READABLE, UV_READABLE | UV_WRITABLE));
   if (!args.ok()) return nullptr;
   napi_valuetype type = napi_undefined;
   napi_typeof(napi, args.value(1), &type);
@@ -110,7 +113,9 @@ napi_value watchFd(napi_env napi, napi_callback_info info) {
   } else if (startWatch(args, fd, args.value(1)) == nullptr) {
     return nullptr;
   }
-  auto* handle = reinterpret_cast<uv_handle_t*>(&env.watches.at(fd)->poll);
+  uv_poll_t* poll = &env.watches.at(fd)->poll;
+  uv_poll_start(poll, events, onReady);
+  auto* handle = reinterpret_cast<uv_handle_t*>(poll);
   if (keepAlive) {
     uv_ref(handle);
   } else {

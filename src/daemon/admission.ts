@@ -77,10 +77,7 @@ export class Admission {
 
   close(): void {
     this.accepting?.close();
-    for (const [peer, raw] of [...this.greeting]) {
-      this.leave(peer);
-      raw.close();
-    }
+    for (const peer of [...this.greeting.keys()]) this.leave(peer);
   }
 
   /** Open connections. */
@@ -103,12 +100,13 @@ export class Admission {
       const user = users.of(ownerOf(credentials.uid), nowNs());
       const reason = this.refusalReason(credentials, user);
       if (reason === null) {
-        this.awaitHello(raw, new Peer(credentials, user, nowNs()));
+        this.awaitHello(raw, new Peer(raw, credentials, user, nowNs()));
         return 'taken';
       }
       this.refused++;
       connectionLog.warn(credentials, `was refused: ${reason}`);
-      refuse(raw, reason);
+      tell(raw, reason);
+      raw.close();
       return 'refused';
     } catch (error) {
       connectionLog.warnError('a connection could not be accepted', error as Error);
@@ -141,7 +139,7 @@ export class Admission {
     const reject = (reason: string) => {
       if (!this.greeting.delete(peer)) return;
       this.options.connectionLog.warn(peer.credentials, `${reason}: disconnected`);
-      refuse(raw, reason);
+      tell(raw, reason);
       this.leave(peer);
     };
     peer.helloTimer = setTimeout(() => reject('sent no hello'), HELLO_MS);
@@ -179,20 +177,21 @@ export class Admission {
   leave(peer: Peer): void {
     if (peer.isClosed) return;
     this.greeting.delete(peer);
-    this.connected--;
-    peer.user.connections--;
     // The pages must still exist while the client's last counters are read.
     this.options.left(peer);
-    peer.close();
+    // A connection counts until the descriptors that its peer has sent are closed: otherwise they would have no limit.
+    peer.close(() => {
+      this.connected--;
+      peer.user.connections--;
+    });
   }
 }
 
 /** Sends the reason if that is possible at once. */
-function refuse(socket: UnixSocket, reason: string): void {
+function tell(socket: UnixSocket, reason: string): void {
   try {
     socket.send(frame({ type: 'refused', reason }));
   } catch {
     // The client has already disconnected.
   }
-  socket.close();
 }

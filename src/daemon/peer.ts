@@ -1,5 +1,4 @@
 /** The daemon's end of one connection: socket, budgets, shared pages, and pending answers. */
-import { Socket } from 'node:net';
 import { Budget, MAX_UNREAD_BYTES, MESSAGES, SIGNALS, type User } from './budgets.ts';
 import { Client } from './devices.ts';
 import {
@@ -7,7 +6,9 @@ import {
   createWake,
   type PeerCredentials,
   type SharedMemory,
+  type StreamListeners,
   type UnixSocket,
+  UnixStream,
   type Wake,
 } from './ipc/index.ts';
 import { type PageShape, RESERVED_BYTES } from './pages.ts';
@@ -16,12 +17,6 @@ import type { Identity } from './rules.ts';
 
 /** One receive buffer for all sockets. Its content is parsed or copied before the next read. */
 const RECEIVED = new Uint8Array(16384);
-
-export interface PeerListeners {
-  received(bytes: Uint8Array): void;
-  failed(error: Error): void;
-  closed(): void;
-}
 
 export class Peer {
   readonly credentials: PeerCredentials;
@@ -38,14 +33,17 @@ export class Peer {
   isClosed = false;
   /** Answers that wait for a pass. */
   readonly pendingAnswers: (() => void)[] = [];
-  private socket: Socket | null = null;
+  private readonly raw: UnixSocket;
+  private stream: UnixStream | null = null;
   private readonly memories: SharedMemory[] = [];
   /** Ends the wait for the hello message; ends a pause of the socket; ends a pause of the wake-up. */
   helloTimer: NodeJS.Timeout | undefined;
   private resumeTimer: NodeJS.Timeout | undefined;
   private wakeTimer: NodeJS.Timeout | undefined;
 
-  constructor(credentials: PeerCredentials, user: User, nowNs: number) {
+  /** Takes over an accepted connection. */
+  constructor(raw: UnixSocket, credentials: PeerCredentials, user: User, nowNs: number) {
+    this.raw = raw;
     this.credentials = credentials;
     this.user = user;
     this.messages = new Budget(MESSAGES, nowNs);
@@ -72,7 +70,7 @@ export class Peer {
     };
     this.client = new Client(identity, pages, this.credentials.pid);
     const sent = () => {
-      far.close();
+      far.closeFd();
       // The mapping stays. Keeping the descriptors open would double the number that thousands of clients
       // need.
       for (const memory of memories) memory.closeFd();
@@ -80,26 +78,18 @@ export class Peer {
     return { fds: [counters.fd, grants.fd, far.fd], sent };
   }
 
-  /** Hands the socket over to Node.js. */
-  attachSocket(raw: UnixSocket, on: PeerListeners): void {
-    const onread = {
-      buffer: RECEIVED,
-      callback: (bytes: number, buffer: Uint8Array) => {
-        on.received(buffer.subarray(0, bytes));
-        return true;
-      },
+  /** Receives what follows the hello. */
+  attach({ received, ended }: Pick<StreamListeners, 'received' | 'ended'>): void {
+    const waiting = (changeBytes: number) => {
+      this.user.unreadBytes += changeBytes;
     };
-    // All sockets share one buffer; otherwise each of thousands would have its own.
-    const options = { fd: raw.take(), readable: true, writable: true, onread };
-    const socket = new Socket(options);
-    this.socket = socket;
-    socket.on('error', on.failed);
-    socket.on('close', on.closed);
+    // All streams share one buffer; otherwise each of thousands would have its own.
+    this.stream = new UnixStream(this.raw, RECEIVED, { received, ended, waiting });
   }
 
   /** Stops reading from the socket for a while and then calls `resumed`. */
   pause(waitNs: number, resumed: () => void): void {
-    this.socket?.pause();
+    this.stream?.pause();
     this.resumeTimer = setTimeout(resumed, Math.ceil(waitNs / 1e6));
   }
 
@@ -111,38 +101,39 @@ export class Peer {
     if (this.resumeTimer === undefined) return;
     clearTimeout(this.resumeTimer);
     this.resumeTimer = undefined;
-    if (!this.isClosed) this.socket?.resume();
+    if (!this.isClosed) this.stream?.resume();
   }
 
-  watchWake(onSignal: (isAlive: boolean) => void): void {
+  watchWake(onSignal: (isAlive: boolean, error?: Error) => void): void {
     this.wake?.watch(onSignal, { keepAlive: false });
   }
 
   /** Stops watching the wake-up for a while. The kernel keeps signals until `onSignal` is registered again. */
-  pauseWake(waitNs: number, onSignal: (isAlive: boolean) => void): void {
+  pauseWake(waitNs: number, onSignal: (isAlive: boolean, error?: Error) => void): void {
     this.wake?.watch(null);
     this.wakeTimer = setTimeout(() => this.watchWake(onSignal), Math.ceil(waitNs / 1e6));
   }
 
   /** Returns false if this client, or others of its user, do not read their answers. */
   write(bytes: Buffer): boolean {
-    const { socket, user } = this;
-    if (socket === null || socket.destroyed) return true;
-    if (user.unreadBytes + bytes.length > MAX_UNREAD_BYTES) return false;
-    user.unreadBytes += bytes.length;
-    socket.write(bytes, () => {
-      user.unreadBytes -= bytes.length;
-    });
+    if (this.isClosed) return true;
+    if (this.user.unreadBytes + bytes.length > MAX_UNREAD_BYTES) return false;
+    this.stream?.write(bytes);
     return true;
   }
 
-  /** Releases everything. */
-  close(): void {
+  /**
+   * Releases everything.
+   * @param closed called once both sockets are closed, in most cases at once; see UnixSocket.close()
+   */
+  close(closed: () => void): void {
     this.isClosed = true;
     for (const timer of [this.helloTimer, this.resumeTimer, this.wakeTimer]) clearTimeout(timer);
-    this.socket?.destroy();
-    this.wake?.close();
+    const { wake, stream, raw } = this;
     this.wake = null;
     for (const memory of this.memories) memory.close();
+    const closeWake = () => (wake === null ? closed() : wake.close(closed));
+    if (stream === null) raw.close(closeWake);
+    else stream.close(closeWake);
   }
 }

@@ -175,11 +175,10 @@ export class Server {
     peer.hello = hello;
     this.peers.add(peer);
     if (peer.client !== null) this.byClient.set(peer.client, peer);
-    peer.watchWake((isAlive) => this.signalled(peer, isAlive));
-    peer.attachSocket(raw, {
+    peer.watchWake((isAlive, error) => this.signalled(peer, isAlive, error));
+    peer.attach({
       received: (bytes) => this.received(peer, bytes),
-      failed: (error) => this.options.log.debug(error, `process ${peer.credentials.pid}`),
-      closed: () => this.admission.leave(peer),
+      ended: (error) => this.ended(peer, error),
     });
     this.processMessages(peer);
   }
@@ -192,6 +191,16 @@ export class Server {
     if (client === null || !this.byClient.delete(client) || this.isClosing) return;
     host.forget(client, nowNs());
     this.passScheduler.request();
+  }
+
+  /** The client has disconnected, or its connection has failed. */
+  private ended(peer: Peer, error: Error | null = null): void {
+    if (error instanceof HandshakeError) {
+      this.disconnect(peer, `sent ${error.message}`);
+      return;
+    }
+    if (error !== null) this.options.log.debug(error, `process ${peer.credentials.pid}`);
+    this.admission.leave(peer);
   }
 
   private disconnect(peer: Peer, why: string): void {
@@ -350,17 +359,17 @@ export class Server {
    * A client's counters have changed, or it has disconnected. A client that signals without pause is served only from
    * time to time.
    */
-  private signalled(peer: Peer, isAlive: boolean): void {
+  private signalled(peer: Peer, isAlive: boolean, error?: Error): void {
     const { host, nowNs } = this.options;
     const { client, user } = peer;
     if (client === null || peer.isClosed) return;
     if (!isAlive) {
-      this.admission.leave(peer);
+      this.ended(peer, error);
       return;
     }
     const now = nowNs();
     const waitNs = Math.max(peer.signals.take(1, now), user.signals.take(1, now));
-    if (waitNs > 0) peer.pauseWake(waitNs, (alive) => this.signalled(peer, alive));
+    if (waitNs > 0) peer.pauseWake(waitNs, (alive, error) => this.signalled(peer, alive, error));
     host.markDirty(client);
     this.passScheduler.request();
   }

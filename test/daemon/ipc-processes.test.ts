@@ -19,7 +19,7 @@ describe.skipIf(reason !== '')('processes', () => {
     grants.seal({ readOnlyForOthers: true });
     const [near, far] = createWake();
     expect(socket.send(Buffer.from('welcome'), [counters.fd, grants.fd, far.fd])).toBe(7);
-    far.close();
+    far.closeFd();
     const stream = new net.Socket({ fd: socket.take(), readable: true, writable: true });
     let said = '';
     stream.on('data', (chunk) => {

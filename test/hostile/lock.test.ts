@@ -16,6 +16,8 @@ import { until } from '../daemon/rig.ts';
 import { EVIL_UID, type Evil, evil, folder, HostileWorld, noOtherUser, reason } from './rig.ts';
 
 const PROMPT_MS = 500;
+/** A virtual machine takes its time to start a daemon. */
+const TIMEOUT_MS = 240_000;
 
 const programs: Evil[] = [];
 afterEach(async () => {
@@ -48,7 +50,7 @@ describe.skipIf(reason !== '')('the lock of a socket', () => {
     expect(readdirSync(path)).toEqual([]);
   });
 
-  test('the daemon starts in such a folder', async () => {
+  test('the daemon starts in such a folder', { timeout: TIMEOUT_MS }, async () => {
     await using world = new HostileWorld();
     await lock(world.folder);
     await world.startDaemon();

@@ -11,6 +11,10 @@ export function requireFd(where: string, fd: number): number {
   throw new InvalidArgumentError(`${where}: a descriptor is a whole number from ${MIN_FD}, got ${shown(fd)}`);
 }
 
+/** What a listener waits for, as bits. */
+export const READABLE = 1;
+export const WRITABLE = 2;
+
 export class Descriptor {
   readonly #what: string;
   #fd: number;
@@ -32,20 +36,41 @@ export class Descriptor {
   }
 
   /**
-   * Calls the listener while there is something to read; null stops that. Exceptions of the listener are
-   * uncaught.
+   * Calls the listener while there is something to read, or room to write; null stops that. Exceptions of the
+   * listener are uncaught.
+   * @param events READABLE, WRITABLE or both
    * @throws InvalidArgumentError if something else in this thread already watches the descriptor
    */
-  watch(listener: (() => void) | null, keepAlive: boolean): void {
-    requireIpc().watchFd(this.fd, listener, keepAlive);
+  watch(listener: (() => void) | null, keepAlive: boolean, events = READABLE): void {
+    requireIpc().watchFd(this.fd, listener, keepAlive, events);
   }
 
   /** Releases the number without closing it and stops watching it. */
   take(): number {
     const fd = this.fd;
-    requireIpc().watchFd(fd, null, false);
+    requireIpc().watchFd(fd, null, false, READABLE);
     this.#fd = -1;
     return fd;
+  }
+
+  /**
+   * Closes a Unix socket, without waiting for descriptors that the peer has sent and that close only slowly. Their socket
+   * stays open until another thread has closed them.
+   * @param closed called once the socket is closed, in most cases at once
+   */
+  closeSocket(closed: () => void): void {
+    if (this.#fd < 0) return;
+    const fd = this.#fd;
+    this.#fd = -1;
+    if (requireIpc().closeSocket(fd, closed)) closed();
+  }
+
+  /** Closes a listening Unix socket, and the connections that wait there. */
+  closeListener(): void {
+    if (this.#fd < 0) return;
+    const fd = this.#fd;
+    this.#fd = -1;
+    requireIpc().closeListener(fd);
   }
 
   close(): void {

@@ -12,4 +12,5 @@ export {
   UnixSocket,
   type WatchOptions,
 } from './socket.ts';
+export { type StreamListeners, UnixStream } from './stream.ts';
 export { createWake, Wake } from './wake.ts';

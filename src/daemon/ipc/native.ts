@@ -26,6 +26,9 @@ export interface NativeIpc {
   init(make: typeof makeError): void;
   detachBuffer(buffer: ArrayBuffer): void;
   closeFd(fd: number): void;
+  /** False if descriptors wait in the socket; the listener is then called when it is closed. */
+  closeSocket(fd: number, listener: () => void): boolean;
+  closeListener(fd: number): void;
   createMemory(name: string, bytes: number, reservedBytes: number): { fd: number; buffer: ArrayBuffer };
   sealMemory(fd: number, readOnlyForOthers: boolean): void;
   mapMemory(fd: number, bytes: number, writable: boolean): ArrayBuffer;
@@ -36,17 +39,19 @@ export interface NativeIpc {
   connectUnix(path: string): number;
   peerCredentials(fd: number): PeerCredentials;
   sendFds(fd: number, bytes: Uint8Array, fds: Uint32Array): number;
-  receiveFds(fd: number, buffer: Uint8Array, maxFds: number): Received | undefined;
+  /** Undefined if nothing has arrived; null for a descriptor where none belongs (`maxFds` 0). */
+  receiveFds(fd: number, buffer: Uint8Array, maxFds: number): Received | null | undefined;
   /** Absent if the addon was built from older sources. False if the receiver's queue is full. */
   sendDatagram?(address: string, bytes: Uint8Array): boolean;
   createWake(): { near: number; far: number };
   ring(fd: number): boolean;
-  drain(fd: number): boolean;
-  watchFd(fd: number, listener: (() => void) | null, keepAlive: boolean): void;
+  /** Null for a descriptor. */
+  drain(fd: number): boolean | null;
+  watchFd(fd: number, listener: (() => void) | null, keepAlive: boolean, events: number): void;
 }
 
 /** kInterfaceVersion of native/ipc/addon.cc. */
-const INTERFACE_VERSION = 1;
+const INTERFACE_VERSION = 2;
 
 const loadOnce = addonLoader<NativeIpc>('isoverbs_ipc', INTERFACE_VERSION, (native) =>
   native.init(makeError),

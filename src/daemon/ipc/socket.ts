@@ -3,13 +3,23 @@
  * bytes.
  */
 import { lstatSync, type Stats, unlinkSync } from 'node:fs';
-import { Descriptor, requireFd } from './descriptor.ts';
+import { HandshakeError } from '../../verbs/errors.ts';
+import { Descriptor, READABLE, requireFd, WRITABLE } from './descriptor.ts';
 import { type PeerCredentials, type Received, requireIpc } from './native.ts';
 
 export interface WatchOptions {
   /** Whether listening keeps the event loop alive. */
   keepAlive?: boolean;
 }
+
+export interface SocketWatchOptions extends WatchOptions {
+  /** What to listen for. Default: something to receive. */
+  events?: 'receive' | 'send' | 'both';
+}
+
+const EVENTS = { receive: READABLE, send: WRITABLE, both: READABLE | WRITABLE };
+
+const ignore = () => {};
 
 /** A connected socket. Nothing here blocks. */
 export class UnixSocket {
@@ -43,17 +53,23 @@ export class UnixSocket {
   /**
    * Receives bytes and at most `maxFds` descriptors, up to 64. Returns null if nothing has arrived, and 0
    * bytes if the peer has ended the stream.
-   * @throws HandshakeError if the peer sent more descriptors; all are closed, and the socket should be closed
-   * too
+   * @throws HandshakeError if the peer sent more descriptors; the socket should be closed. Closing descriptors may take as
+   * long as a hostile peer likes: with `maxFds` 0 they stay in the socket, which close() closes in another thread;
+   * otherwise they are closed here, so the peer must be trusted
    * @throws ConnectionError if the connection was reset
    */
   receive(buffer: Uint8Array, maxFds = 0): Received | null {
-    return requireIpc().receiveFds(this.#descriptor.fd, buffer, maxFds) ?? null;
+    const got = requireIpc().receiveFds(this.#descriptor.fd, buffer, maxFds);
+    if (got === null) throw new HandshakeError('a descriptor, where none belongs');
+    return got ?? null;
   }
 
-  /** Calls the listener while there is something to receive; null stops that. */
-  watch(listener: (() => void) | null, { keepAlive = true }: WatchOptions = {}): void {
-    this.#descriptor.watch(listener, keepAlive);
+  /** Calls the listener while there is something to receive, or room to send; null stops that. */
+  watch(
+    listener: (() => void) | null,
+    { keepAlive = true, events = 'receive' }: SocketWatchOptions = {},
+  ): void {
+    this.#descriptor.watch(listener, keepAlive, EVENTS[events]);
   }
 
   /**
@@ -64,8 +80,13 @@ export class UnixSocket {
     return this.#descriptor.take();
   }
 
-  close(): void {
-    this.#descriptor.close();
+  /**
+   * Ends the connection at once, and never waits. Descriptors that were not received are closed by another thread, after
+   * which the socket is closed, too.
+   * @param closed called once the socket is closed, in most cases at once
+   */
+  close(closed: () => void = ignore): void {
+    this.#descriptor.closeSocket(closed);
   }
 
   [Symbol.dispose](): void {
@@ -79,8 +100,8 @@ export interface ListenOptions {
   /** How many connections may wait to be accepted. */
   backlog?: number;
   /**
-   * Whether peers may send descriptors. If not, Linux 6.16 and later refuse them; earlier versions close
-   * them, which a hostile peer can prolong (SO_LINGER).
+   * Whether peers may send descriptors. If not, Linux 6.16 and later refuse them at the sender. With earlier versions,
+   * receive() reports them.
    */
   takesFds?: boolean;
 }
@@ -116,13 +137,13 @@ export class UnixListener {
     this.#descriptor.watch(listener, keepAlive);
   }
 
-  /** Also removes the socket's file, unless another file has replaced it. */
+  /** Also closes waiting connections, and removes the socket's file unless another file has replaced it. */
   close(): void {
     if (this.closed) return;
     const { dev, ino } = this.#file;
     const now = lstatSync(this.path, { throwIfNoEntry: false });
     if (now?.dev === dev && now.ino === ino) unlinkSync(this.path);
-    this.#descriptor.close();
+    this.#descriptor.closeListener();
   }
 
   [Symbol.dispose](): void {

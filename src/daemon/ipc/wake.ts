@@ -1,4 +1,5 @@
 /** Wake-ups for a process that sleeps in its event loop, in half the time of a message to a net.Socket. */
+import { HandshakeError } from '../../verbs/errors.ts';
 import { Descriptor } from './descriptor.ts';
 import { requireIpc } from './native.ts';
 import type { WatchOptions } from './socket.ts';
@@ -30,26 +31,40 @@ export class Wake {
   }
 
   /**
-   * Calls the listener with true when the other end signals, and once with false when it has gone; null stops
-   * that.
+   * Calls the listener with true when the other end signals, and once with false when it has gone, or with the error if it
+   * has sent a descriptor; null stops that.
    */
-  watch(listener: ((alive: boolean) => void) | null, { keepAlive = false }: WatchOptions = {}): void {
+  watch(
+    listener: ((alive: boolean, error?: HandshakeError) => void) | null,
+    { keepAlive = false }: WatchOptions = {},
+  ): void {
     if (typeof listener !== 'function') {
       this.#descriptor.watch(listener, keepAlive);
       return;
     }
     const native = requireIpc();
-    const { fd } = this;
+    const descriptor = this.#descriptor;
+    const { fd } = descriptor;
     const onReadable = () => {
       const alive = native.drain(fd);
-      if (!alive) native.watchFd(fd, null, false);
-      listener(alive);
+      if (!alive) descriptor.watch(null, false);
+      if (alive === null) listener(false, new HandshakeError('a descriptor over its wake-up'));
+      else listener(alive);
     };
-    this.#descriptor.watch(onReadable, keepAlive);
+    descriptor.watch(onReadable, keepAlive);
   }
 
-  close(): void {
+  /** Closes the descriptor of an end that has been sent to another process, which keeps it. */
+  closeFd(): void {
     this.#descriptor.close();
+  }
+
+  /**
+   * Closes this end in every process.
+   * @param closed called once it is closed, in most cases at once; see UnixSocket.close()
+   */
+  close(closed: () => void = () => {}): void {
+    this.#descriptor.closeSocket(closed);
   }
 
   [Symbol.dispose](): void {
@@ -57,7 +72,7 @@ export class Wake {
   }
 }
 
-/** Two connected ends. The caller keeps one, sends the other's `fd`, and then closes that one. */
+/** Two connected ends. The caller keeps one, sends the other's `fd`, and then calls its `closeFd()`. */
 export function createWake(): [near: Wake, far: Wake] {
   const { near, far } = requireIpc().createWake();
   return [new Wake(near), new Wake(far)];

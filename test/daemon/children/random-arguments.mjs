@@ -34,6 +34,12 @@ const fds = () =>
     random.chance(0.95) ? random.pick(opened) : random.u32(),
   );
 const flag = () => random.chance(0.5);
+let listeners = 2;
+function oneEnd() {
+  const ends = native.createWake();
+  native.closeFd(ends.far);
+  return ends.near;
+}
 
 const CALLS = {
   init: () => [makeError],
@@ -55,6 +61,8 @@ const CALLS = {
   acceptUnix: () => [fd()],
   connectUnix: () => [random.pick([path, `${path}.none`, '/etc/passwd'])],
   peerCredentials: () => [fd()],
+  closeSocket: () => [oneEnd(), () => {}],
+  closeListener: () => [native.listenUnix(`${path}.${++listeners}`, 0o600, 8, false)],
   sendFds: () => [fd(), bytes(), fds()],
   receiveFds: () => [fd(), bytes(), random.below(70)],
   createWake: () => [],
@@ -72,6 +80,7 @@ const CALLS = {
       () => native.receiveFds(near, new Uint8Array(4096), 64).fds.forEach(native.closeFd),
     ]),
     flag(),
+    random.pick([1, 2, 3, 0, 4]),
   ],
 };
 
