@@ -121,6 +121,7 @@ constexpr Function kFunctions[] = {
     {"acceptUnix", acceptUnix},
     {"connectUnix", connectUnix},
     {"peerCredentials", peerCredentials},
+    {"isPeerAlive", isPeerAlive},
     {"closeSocket", closeSocket},
     {"closeListener", closeListener},
     {"sendFds", sendFds},

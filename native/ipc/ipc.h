@@ -70,6 +70,7 @@ napi_value listenUnix(napi_env env, napi_callback_info info);
 napi_value acceptUnix(napi_env env, napi_callback_info info);
 napi_value connectUnix(napi_env env, napi_callback_info info);
 napi_value peerCredentials(napi_env env, napi_callback_info info);
+napi_value isPeerAlive(napi_env env, napi_callback_info info);
 // close.cc
 napi_value closeSocket(napi_env env, napi_callback_info info);
 napi_value closeListener(napi_env env, napi_callback_info info);

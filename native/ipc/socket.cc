@@ -1,5 +1,6 @@
 // Unix stream sockets before they become a net.Socket; no function here blocks.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,6 +17,10 @@
 // Available since Linux 6.16.
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
+#endif
+// Available since Linux 6.5.
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
 #endif
 
 namespace isoverbs::ipc {
@@ -274,6 +279,29 @@ napi_value peerCredentials(napi_env napi, napi_callback_info info) {
     napi_set_element(napi, list, static_cast<uint32_t>(i), number(napi, groups[i]));
   }
   return Result(napi).number("pid", peer.pid).number("uid", peer.uid).number("gid", peer.gid).value("groups", list);
+}
+
+/**
+ * isPeerAlive(fd): whether the process that connected, or that listens, still runs, so that its number is not another
+ * process's. Undefined if the kernel cannot tell (before Linux 6.5).
+ */
+napi_value isPeerAlive(napi_env napi, napi_callback_info info) {
+  IpcArgs args(napi, info, "isPeerAlive");
+  const int fd = args.unixSocket(0);
+  if (!args.ok()) return nullptr;
+  int pidfd = -1;
+  socklen_t bytes = sizeof pidfd;
+  napi_value alive = nullptr;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &bytes) != 0) {
+    if (errno == ENOPROTOOPT) return undefined(napi);
+    napi_get_boolean(napi, false, &alive);
+    return alive;
+  }
+  // It becomes readable when the process ends.
+  pollfd ended = {pidfd, POLLIN, 0};
+  napi_get_boolean(napi, poll(&ended, 1, 0) == 0, &alive);
+  close(pidfd);
+  return alive;
 }
 
 }  // namespace isoverbs::ipc

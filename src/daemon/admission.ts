@@ -10,6 +10,7 @@ import { type Accepted, AcceptLoop } from './ipc/accept-loop.ts';
 import { listenUnix, type PeerCredentials, type UnixListener, type UnixSocket } from './ipc/index.ts';
 import { Peer } from './peer.ts';
 import { frame } from './protocol.ts';
+import { RefusedError } from './rules.ts';
 
 /** How many clients may be connected. */
 export interface ClientLimits {
@@ -136,9 +137,9 @@ export class Admission {
     this.connected++;
     peer.user.connections++;
     this.greeting.set(peer, raw);
-    const reject = (reason: string) => {
+    const reject = (reason: string, what = reason) => {
       if (!this.greeting.delete(peer)) return;
-      this.options.connectionLog.warn(peer.credentials, `${reason}: disconnected`);
+      this.options.connectionLog.warn(peer.credentials, `${what}: disconnected`);
       tell(raw, reason);
       this.leave(peer);
     };
@@ -156,7 +157,8 @@ export class Admission {
         this.options.welcome(raw, peer);
         this.greeting.delete(peer);
       } catch (error) {
-        reject(error instanceof IsoverbsError ? `sent ${error.message}` : String(error));
+        if (error instanceof RefusedError) reject(error.message, `was refused: ${error.message}`);
+        else reject(error instanceof IsoverbsError ? `sent ${error.message}` : String(error));
       }
     });
   }

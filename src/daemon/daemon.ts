@@ -1,5 +1,5 @@
 /** The daemon: the coordinators of a host behind a socket, with a configuration that may change at run time. */
-import { closeSync, mkdirSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
+import { mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
@@ -15,7 +15,7 @@ import type { Ruling } from './devices.ts';
 import { Fleet } from './fleet/fleet.ts';
 import { Host } from './host.ts';
 import { Owners } from './identity/owners.ts';
-import type { PeerCredentials } from './ipc/index.ts';
+import { type PeerCredentials, type PeerProcess, procFile } from './ipc/index.ts';
 import { processState } from './liveness.ts';
 import type { MetricsSource } from './metrics/metrics.ts';
 import type { Hello } from './protocol.ts';
@@ -49,56 +49,6 @@ const ROOT = 0;
  */
 const FDS_PER_CLIENT = 2;
 const OWN_FDS = 64;
-
-/** The content of a file in /proc; '' if it is empty or the process is gone. */
-function procFile(pid: number, name: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/${name}`, 'utf8');
-  } catch {
-    return '';
-  }
-}
-
-/**
- * Limits how much of a command line is read. Command lines can have megabytes, and a program that connects
- * again and again must not make the daemon read them each time.
- */
-const COMMAND_LINE = Buffer.alloc(16384);
-const SPACE = 0x20;
-
-/** The arguments joined by spaces; '' if unknown. */
-function commandOf(pid: number): string {
-  let fd: number;
-  try {
-    fd = openSync(`/proc/${pid}/cmdline`, 'r');
-  } catch {
-    return '';
-  }
-  try {
-    let length = 0;
-    for (let readBytes = 1; readBytes > 0; length += readBytes)
-      readBytes = readSync(fd, COMMAND_LINE, length, COMMAND_LINE.length - length, null);
-    for (let i = 0; i < length; i++) if (COMMAND_LINE[i] === 0) COMMAND_LINE[i] = SPACE;
-    return COMMAND_LINE.toString('utf8', 0, length).trim();
-  } catch {
-    return '';
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** The path in the unified hierarchy, or in the first one listed if there is no unified hierarchy. */
-function cgroupOf(pid: number): string {
-  const lines = procFile(pid, 'cgroup').trim().split('\n');
-  const line = lines.find((one) => one.startsWith('0::')) ?? lines[0];
-  return line.split(':').slice(2).join(':');
-}
-
-/** Whether the process with this number belongs to the user. */
-function isProcessOf(pid: number, uid: number): boolean {
-  const line = /^Uid:(.*)$/m.exec(procFile(pid, 'status'))?.[1] ?? '';
-  return line.split('\t').includes(String(uid));
-}
 
 /**
  * Creates the folder of the socket. Other users can reach the socket inside but have no need to list the folder. Only the
@@ -195,7 +145,7 @@ export class Daemon {
       isBusy: config.busy !== undefined,
       log,
       ownerOf: (uid) => this.owners.of(uid),
-      identify: (credentials, hello) => this.identify(credentials, hello),
+      identify: (credentials, hello, process) => this.identify(credentials, hello, process),
       maySet: (credentials) => this.maySet(credentials),
       onPass: options.onPass,
       nowNs,
@@ -267,25 +217,21 @@ export class Daemon {
     return uid === ROOT || uid === process.getuid?.() || this.config.trust.includes(uid);
   }
 
-  private identify(credentials: PeerCredentials, { tenant, weight, traffic }: Hello): Identity {
-    const { pid, uid } = credentials;
-    // The process may have exited since it connected, and its number may now belong to another user's
-    // process.
-    const ifSameProcess = (text: string) => (isProcessOf(pid, uid) ? text : '');
-    // Getters, because a rule should read these only if everything else in it matches: a command line is
-    // stored in the process's own memory, and a process that holds that memory's lock (FUSE) stalls every
-    // reader.
+  private identify(
+    credentials: PeerCredentials,
+    { tenant, weight, traffic }: Hello,
+    process: PeerProcess,
+  ): Identity {
     const peer = {
       ...credentials,
-      owner: this.owners.of(uid),
+      owner: this.owners.of(credentials.uid),
       tenant,
       weight,
       traffic,
-      get cgroup() {
-        return ifSameProcess(cgroupOf(pid));
-      },
+      cgroup: process.cgroup,
+      // Read only if everything else in a rule matches.
       get command() {
-        return ifSameProcess(commandOf(pid));
+        return process.command;
       },
     };
     return identify(peer, this.config.rules, this.trusts(credentials));

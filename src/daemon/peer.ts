@@ -5,6 +5,7 @@ import {
   createMemory,
   createWake,
   type PeerCredentials,
+  PeerProcess,
   type SharedMemory,
   type StreamListeners,
   type UnixSocket,
@@ -20,6 +21,7 @@ const RECEIVED = new Uint8Array(16384);
 
 export class Peer {
   readonly credentials: PeerCredentials;
+  readonly process: PeerProcess;
   readonly user: User;
   readonly frames = new FrameReader<ToDaemon>(toDaemon, MAX_REQUEST_BYTES);
   readonly messages: Budget;
@@ -45,6 +47,7 @@ export class Peer {
   constructor(raw: UnixSocket, credentials: PeerCredentials, user: User, nowNs: number) {
     this.raw = raw;
     this.credentials = credentials;
+    this.process = new PeerProcess(raw, credentials);
     this.user = user;
     this.messages = new Budget(MESSAGES, nowNs);
     this.signals = new Budget(SIGNALS, nowNs);

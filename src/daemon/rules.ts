@@ -4,6 +4,7 @@
  * every subordinate user ID.
  * What a client declares about itself counts only if it is trusted.
  */
+import { HandshakeError } from '../verbs/errors.ts';
 import type { TrafficName } from '../verbs/labels.ts';
 import { hasId, type UserIds } from './identity/user-ids.ts';
 
@@ -24,9 +25,9 @@ export interface ClientFacts {
   /** The user to whom the user ID belongs (identity/owners.ts). Absent: the user itself. */
   readonly owner?: number;
   readonly gid: number;
-  /** The path of its cgroup, and its command line; '' if unknown. */
-  readonly cgroup: string;
-  readonly command: string;
+  /** The path of its cgroup, and its command line; null if they cannot be read. */
+  readonly cgroup: string | null;
+  readonly command: string | null;
   /** Declared by the client. */
   readonly tenant?: string;
   readonly weight?: number;
@@ -98,6 +99,21 @@ export function fits(pattern: string | undefined, text: string): boolean {
   return at <= text.length - last.length;
 }
 
+/** A connection that the rules refuse, with the reason as a sentence. */
+export class RefusedError extends HandshakeError {}
+
+/** @throws RefusedError if the property that the rule asks for cannot be read */
+function fitsFact(pattern: string, text: string | null, what: string, { pid }: ClientFacts): boolean {
+  if (text !== null) return fits(pattern, text);
+  const why =
+    pid === 0
+      ? 'its process is in a PID namespace that the daemon cannot see'
+      : `process ${pid}, which connected, has exited or is hidden from the daemon`;
+  throw new RefusedError(
+    `${what}, which cannot be read: ${why}; connect from a process that the daemon can see, and that keeps running`,
+  );
+}
+
 /**
  * A declared name counts if the client is trusted, or if the rule also requires a property for which the kernel
  * vouches.
@@ -106,25 +122,30 @@ function matches(
   { uid, gid, cgroup, command, declared }: Match,
   peer: ClientFacts,
   trusts: boolean,
+  rule: number,
 ): boolean {
   const vouched = isVouched({ uid, gid, cgroup });
   return (
     (uid === undefined || hasId(uid, peer.uid) || hasId(uid, peer.owner ?? peer.uid)) &&
     (gid === undefined || gid === peer.gid) &&
-    // Looked up last, and only if everything else matches (daemon.ts).
-    (cgroup === undefined || fits(cgroup, peer.cgroup)) &&
     (declared === undefined ||
       ((trusts || vouched) && peer.tenant !== undefined && fits(declared, peer.tenant))) &&
-    (command === undefined || fits(command, peer.command))
+    // Looked up last, and only if everything else matches (daemon.ts).
+    (cgroup === undefined || fitsFact(cgroup, peer.cgroup, `rules.${rule} asks for the cgroup`, peer)) &&
+    (command === undefined ||
+      fitsFact(command, peer.command, `rules.${rule} asks for the command line`, peer))
   );
 }
 
 const isVouched = ({ uid, gid, cgroup }: Match) =>
   uid !== undefined || gid !== undefined || cgroup !== undefined;
 
-/** @param trusts whether this client's declarations count: its name, its weight, and tenants of its choice */
+/**
+ * @param trusts whether this client's declarations count: its name, its weight, and tenants of its choice
+ * @throws RefusedError if a rule that would decide cannot be checked
+ */
 export function identify(peer: ClientFacts, rules: readonly Rule[], trusts: boolean): Identity {
-  const rule = rules.find(({ match }) => matches(match, peer, trusts));
+  const rule = rules.find(({ match }, i) => matches(match, peer, trusts, i));
   const { uid, owner = uid } = peer;
   const byDefault = trusts && peer.tenant ? peer.tenant : `uid${owner}`;
   const declaredWeight = trusts ? peer.weight : undefined;

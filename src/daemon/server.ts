@@ -11,7 +11,7 @@ import { BusyPasses } from './busy-passes.ts';
 import { ConnectionLog } from './connection-log.ts';
 import type { Client } from './devices.ts';
 import type { Host } from './host.ts';
-import type { PeerCredentials, UnixSocket } from './ipc/index.ts';
+import type { PeerCredentials, PeerProcess, UnixSocket } from './ipc/index.ts';
 import { Listing } from './listing.ts';
 import type { ServerCounts } from './metrics/metrics.ts';
 import { SEATS_PER_CLIENT } from './pages.ts';
@@ -26,7 +26,7 @@ import {
   type ToDaemon,
   VERSION,
 } from './protocol.ts';
-import type { Identity } from './rules.ts';
+import { type Identity, RefusedError } from './rules.ts';
 
 export interface ServerOptions {
   readonly socket: string;
@@ -43,8 +43,11 @@ export interface ServerOptions {
   readonly agents?: DaemonAgents;
   /** The user to whom a user ID belongs. Default: the user itself. */
   ownerOf?(uid: number): number;
-  /** Called again for each client when the rules have changed. */
-  identify(credentials: PeerCredentials, hello: Hello): Identity;
+  /**
+   * Called again for each client when the rules have changed.
+   * @throws RefusedError if a rule cannot be checked
+   */
+  identify(credentials: PeerCredentials, hello: Hello, process: PeerProcess): Identity;
   /** Whether a client may change what tenants get. */
   maySet(credentials: PeerCredentials): boolean;
   /** Called after each pass with its duration. */
@@ -111,17 +114,30 @@ export class Server {
 
   /** Identifies all clients again after the rules have changed. */
   reidentify(): void {
-    const { host, identify, nowNs } = this.options;
+    const { host, nowNs } = this.options;
     for (const peer of [...this.peers]) {
-      const { client, hello, credentials } = peer;
+      const { client, hello } = peer;
       if (client === null || hello === null) continue;
-      const hasAllSeats = host.reidentify(client, identify(credentials, hello), nowNs());
+      const identity = this.identityOf(peer, hello);
+      if (identity === null) continue;
+      const hasAllSeats = host.reidentify(client, identity, nowNs());
       // The client reconnects and then learns which of its contexts have no seat.
       if (!hasAllSeats) this.disconnect(peer, 'has more contexts than the new rules leave seats for');
       // Each context left and rejoined.
       else for (const slot of client.seats.keys()) this.send(peer, { type: 'line', slot });
     }
     this.passScheduler.request();
+  }
+
+  /** Null for a client that the new rules refuse: it is disconnected, reconnects, and then learns why. */
+  private identityOf(peer: Peer, hello: Hello): Identity | null {
+    try {
+      return this.options.identify(peer.credentials, hello, peer.process);
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error;
+      this.disconnect(peer, `was refused: ${error.message}`);
+      return null;
+    }
   }
 
   /** Requests a pass, because an agent has changed grants. */
@@ -151,7 +167,7 @@ export class Server {
         `protocol ${hello.version}; this daemon speaks protocol ${VERSION}: use the daemon's version of isoverbs in this program`,
       );
     }
-    const identity = identify(peer.credentials, hello);
+    const identity = identify(peer.credentials, hello, peer.process);
     const { tenant } = identity;
     const isShim = hello.role === 'shim';
     const { layout, shape } = this.options.host;

@@ -12,7 +12,7 @@ import { Host } from '../../src/daemon/host.ts';
 import { Listing } from '../../src/daemon/listing.ts';
 import { type ProcessState, processState, SILENT_NS } from '../../src/daemon/liveness.ts';
 import { SEATS_PER_CLIENT } from '../../src/daemon/pages.ts';
-import { identify } from '../../src/daemon/rules.ts';
+import { identify, RefusedError } from '../../src/daemon/rules.ts';
 import { HUNGRY_WEIGHT, SAFE_UTIL_GBPS, SENDS_BULK } from '../../src/policies/justitia/columns.ts';
 import { rates } from '../../src/policies/justitia/rates.ts';
 import { BANDWIDTH, DELAY } from '../../src/policies/perf/columns.ts';
@@ -440,6 +440,21 @@ test('a declared name counts in a rule only if the kernel vouches for a user, gr
   const ofUser = { ...rule, match: { declared: 'storage', uid: 1000 } };
   expect(identify(peer, [ofUser], false)).toMatchObject({ tenant: 'storage', weight: 10 });
   expect(identify({ ...peer, tenant: '' }, [], true).tenant).toBe('uid1000');
+});
+
+test('a rule that asks for what cannot be read refuses, unless its other conditions or an earlier rule decide', () => {
+  const ghost = { pid: 77, uid: 1000, gid: 1000, cgroup: null, command: null };
+  const ofCgroup = { match: { cgroup: '*' }, tenant: 'x' };
+  const ofCommand = { match: { uid: 1000, command: '*' }, tenant: 'y' };
+  expect(() => identify(ghost, [{ match: { uid: 7, cgroup: '*' } }, ofCgroup], true)).toThrow(
+    /^rules\.1 asks for the cgroup, which cannot be read: process 77, which connected, has exited or is hidden/,
+  );
+  expect(() => identify({ ...ghost, pid: 0 }, [ofCommand], false)).toThrow(/command line.* PID namespace/);
+  expect(() => identify({ ...ghost, cgroup: '/a' }, [{ match: { cgroup: '/b' } }, ofCommand], false)).toThrow(
+    RefusedError,
+  );
+  expect(identify(ghost, [{ match: { uid: 1000 }, tenant: 'z' }, ofCgroup], false).tenant).toBe('z');
+  expect(identify(ghost, [{ match: { declared: 'kv', cgroup: '*' } }], false).tenant).toBe('uid1000');
 });
 
 test('`*` matches any text, and a command line that almost matches in a million ways takes no time', () => {

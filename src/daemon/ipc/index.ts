@@ -4,6 +4,7 @@
 export { closeFd } from './descriptor.ts';
 export { createMemory, openMemory, SharedMemory } from './memory.ts';
 export { loadIpc, type PeerCredentials, type Received } from './native.ts';
+export { PeerProcess, procFile } from './peer-process.ts';
 export {
   connectUnix,
   type ListenOptions,

@@ -38,6 +38,8 @@ export interface NativeIpc {
   /** -1 if the listener's queue is full. */
   connectUnix(path: string): number;
   peerCredentials(fd: number): PeerCredentials;
+  /** Undefined if the kernel cannot tell. */
+  isPeerAlive(fd: number): boolean | undefined;
   sendFds(fd: number, bytes: Uint8Array, fds: Uint32Array): number;
   /** Undefined if nothing has arrived; null for a descriptor where none belongs (`maxFds` 0). */
   receiveFds(fd: number, buffer: Uint8Array, maxFds: number): Received | null | undefined;

@@ -40,6 +40,14 @@ export class UnixSocket {
   }
 
   /**
+   * Whether the process that peer() names still runs, so that its number cannot have become another process's. Null if
+   * the kernel cannot tell (before Linux 6.5).
+   */
+  isPeerAlive(): boolean | null {
+    return requireIpc().isPeerAlive(this.#descriptor.fd) ?? null;
+  }
+
+  /**
    * Sends bytes, at least one, and at most 64 descriptors, which stay open here. All descriptors go with the
    * first byte.
    * @returns how many bytes were sent; 0 if nothing can be sent now

@@ -61,6 +61,7 @@ const CALLS = {
   acceptUnix: () => [fd()],
   connectUnix: () => [random.pick([path, `${path}.none`, '/etc/passwd'])],
   peerCredentials: () => [fd()],
+  isPeerAlive: () => [fd()],
   closeSocket: () => [oneEnd(), () => {}],
   closeListener: () => [native.listenUnix(`${path}.${++listeners}`, 0o600, 8, false)],
   sendFds: () => [fd(), bytes(), fds()],
