@@ -141,12 +141,14 @@ export function memberTableBytes(capacity: number, width: RowWidth = DEFAULT_WID
 }
 
 /**
- * Allocates memory for the coordinator of one device, to be passed to `shareCoordinator` in each thread. It is shared
- * even within one thread, because V8 counts the bytes of an ArrayBuffer: megabytes of rows, of which few are ever
- * touched, would make it collect garbage after every few devices.
+ * Allocates memory for the coordinator of one device, to be passed to `shareCoordinator` in each thread. Few of its
+ * megabytes are ever touched. V8 reserves growable memory page by page, so that the rest costs nothing, even if it can
+ * grow no further. It is shared even within one thread, because V8 would count all bytes of an ArrayBuffer as used, and
+ * collect garbage after every few devices.
  */
 export function coordinatorMemory(): SharedArrayBuffer {
-  return new SharedArrayBuffer(memberTableBytes(DEFAULT_CAPACITY));
+  const bytes = memberTableBytes(DEFAULT_CAPACITY);
+  return new SharedArrayBuffer(bytes, { maxByteLength: bytes });
 }
 
 export class MemberTable implements Directory {
