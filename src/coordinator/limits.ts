@@ -2,7 +2,7 @@
  * The limits of tenants as a ruler: divides those of each tenant among its members, in queue pairs and in requests per
  * second. The shim enforces them under every policy, so all members have columns for them.
  */
-import { MEMBER, TENANT } from './member-table.ts';
+import { MEMBER, NONE_ALLOWED, TENANT } from './member-table.ts';
 import type { Decider, MembersView, Ruler } from './ruler.ts';
 
 /**
@@ -10,8 +10,6 @@ import type { Decider, MembersView, Ruler } from './ruler.ts';
  * others.
  */
 const IDLE_NS = 200e6;
-/** Granted instead of 0, which means no limit. */
-const NONE_ALLOWED = -1;
 const MAX_QPS = 2 ** 24;
 
 const columnsOf = (members: MembersView) => ({
@@ -21,6 +19,7 @@ const columnsOf = (members: MembersView) => ({
   heldRequests: members.report('heldRequests', MEMBER),
   qps: members.report('qps', MEMBER),
   maxQps: members.grant('maxQps', MEMBER),
+  countedQps: members.grant('countedQps', MEMBER),
   maxRequestsPerS: members.grant('maxRequestsPerS', MEMBER),
 });
 
@@ -30,6 +29,8 @@ class TenantLimits implements Decider<null> {
   /** By member: the requests sent as of the last decision (NaN: unknown), and when that number last changed. */
   private lastSentRequests = new Float64Array(0);
   private lastSentNs = new Float64Array(0);
+  /** By member: the queue pairs that it was allowed at the last decision; NaN: there was no limit. */
+  private allowedQps = new Float64Array(0);
   /** By member, 1: it sends. */
   private sends = new Uint8Array(0);
   private version = -1;
@@ -42,9 +43,10 @@ class TenantLimits implements Decider<null> {
   }
 
   /**
-   * Of the queue pairs, a member may have those it has and all that are unused. The requests are divided equally among
-   * the members that send. A member that does not send gets the part it would have if all members with queue pairs sent;
-   * this holds until the first decision after it starts to send.
+   * Of the queue pairs, a member may have those it has and all that are unused. A member that reports one more than it has
+   * asks for it: of several that ask for the last one, the first gets it. The requests are divided equally among the
+   * members that send. A member that does not send gets the part it would have if all members sent; this holds until the
+   * first decision after it starts to send.
    */
   decide(_rules: null, nowNs: number, changed: (member: number) => void): void {
     const { tenants } = this.members;
@@ -68,15 +70,20 @@ class TenantLimits implements Decider<null> {
     this.version = tenants.version;
     const size = tenants.memberLimit;
     if (this.sends.length < size) {
-      const { lastSentRequests, lastSentNs } = this;
+      const { lastSentRequests, lastSentNs, allowedQps } = this;
+      this.allowedQps = new Float64Array(2 * size).fill(Number.NaN);
+      this.allowedQps.set(allowedQps);
       this.lastSentRequests = new Float64Array(2 * size).fill(Number.NaN);
       this.lastSentRequests.set(lastSentRequests);
       this.lastSentNs = new Float64Array(2 * size);
       this.lastSentNs.set(lastSentNs);
       this.sends = new Uint8Array(2 * size);
     }
-    for (let member = 0; member < size; member++)
-      if (tenants.tenantOf(member) < 0) this.lastSentRequests[member] = Number.NaN;
+    for (let member = 0; member < size; member++) {
+      if (tenants.tenantOf(member) >= 0) continue;
+      this.lastSentRequests[member] = Number.NaN;
+      this.allowedQps[member] = Number.NaN;
+    }
   }
 
   private isSending(member: number, nowNs: number): boolean {
@@ -97,24 +104,48 @@ class TenantLimits implements Decider<null> {
     const { columns, sends } = this;
     const { tenants } = this.members;
     const [first, end] = [tenants.firstOf(tenant), tenants.firstOf(tenant + 1)];
-    let [qps, sending, present] = [0, 0, 0];
+    let sending = 0;
     for (let k = first; k < end; k++) {
       const member = tenants.memberAt(k);
-      qps += this.qpsOf(member);
-      if (this.qpsOf(member) > 0) present++;
       sends[member] = this.isSending(member, nowNs) ? 1 : 0;
       sending += sends[member];
     }
     const limitQps = columns.limitQps.of(tenants.memberAt(first));
     const limitRequestsPerS = columns.limitRequestsPerS.of(tenants.memberAt(first));
-    const unused = Math.max(0, limitQps - qps);
+    const unused = this.allowQps(tenant, limitQps);
     for (let k = first; k < end; k++) {
       const member = tenants.memberAt(k);
-      const maxQps = limitQps === 0 ? 0 : this.qpsOf(member) + unused || NONE_ALLOWED;
-      const perS = limitRequestsPerS / (sends[member] === 1 ? sending : Math.max(1, present));
+      const maxQps = limitQps === 0 ? 0 : this.allowedQps[member] + unused || NONE_ALLOWED;
+      const perS = limitRequestsPerS / (sends[member] === 1 ? sending : end - first);
       const isNewQps = columns.maxQps.set(member, maxQps);
+      columns.countedQps.set(member, this.qpsOf(member));
       if (columns.maxRequestsPerS.set(member, perS) || isNewQps) changed(member);
     }
+  }
+
+  /** Allows the members of a tenant the queue pairs that they report, within its limit. Returns how many are unused. */
+  private allowQps(tenant: number, limitQps: number): number {
+    const { allowedQps } = this;
+    const { tenants } = this.members;
+    const [first, end] = [tenants.firstOf(tenant), tenants.firstOf(tenant + 1)];
+    let unused = limitQps;
+    for (let k = first; k < end; k++) {
+      const member = tenants.memberAt(k);
+      const qps = this.qpsOf(member);
+      // Those that existed before the limit stay.
+      if (!(allowedQps[member] < qps)) allowedQps[member] = qps;
+      unused -= allowedQps[member];
+    }
+    for (let k = first; k < end; k++) {
+      const member = tenants.memberAt(k);
+      const more = this.qpsOf(member) - allowedQps[member];
+      if (limitQps === 0) allowedQps[member] = Number.NaN;
+      else if (more > 0 && more <= unused) {
+        allowedQps[member] += more;
+        unused -= more;
+      }
+    }
+    return Math.max(0, unused);
   }
 }
 

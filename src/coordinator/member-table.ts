@@ -31,16 +31,26 @@ export const SENT_BYTES = 3;
 export const HELD_REQUESTS = 4;
 /** Time from post to the poll that returns the completion, smoothed over sampled requests. */
 export const LATENCY_NS = 5;
-/** Number of queue pairs. */
+/** Number of queue pairs, including one that is about to be created under a limit. */
 export const QPS = 6;
+/**
+ * What was taken from the buckets of the member's tenant since the context was opened: requests under a limit, and bytes
+ * on the wire under a rate.
+ */
+export const PAID_REQUESTS = 7;
+export const PAID_BYTES = 8;
 
 /** Columns of grants, which the coordinator writes. */
 /**
- * Limits; 0: none. The total number of queue pairs that the member may have (negative: none at all), and its part of
+ * Limits; 0: none, negative: nothing at all. The total number of queue pairs that the member may have, and its part of
  * the requests that its tenant may issue per second.
  */
 export const MAX_QPS = 0;
 export const MAX_REQUESTS_PER_S = 1;
+/** The number of queue pairs (QPS) for which MAX_QPS holds. */
+export const COUNTED_QPS = 2;
+/** Granted instead of 0, which means no limit. */
+export const NONE_ALLOWED = -1;
 
 const ANY = { min: Number.NEGATIVE_INFINITY, max: Number.POSITIVE_INFINITY, default: 0 };
 const count = (name: string, unit: string): Column => ({ name, unit, min: 0, max: 2 ** 53, default: 0 });
@@ -56,10 +66,13 @@ export const MEMBER: Columned = {
     count('heldRequests', 'requests'),
     count('latencyNs', 'ns'),
     count('qps', 'queue pairs'),
+    count('paidRequests', 'requests'),
+    count('paidBytes', 'bytes on the wire'),
   ],
   grants: [
     { name: 'maxQps', unit: 'queue pairs', ...ANY },
-    { name: 'maxRequestsPerS', unit: 'requests/s', ...ANY },
+    { name: 'maxRequestsPerS', unit: 'requests/s', ...ANY, joining: NONE_ALLOWED },
+    { name: 'countedQps', unit: 'queue pairs', ...ANY, joining: 0 },
   ],
 };
 
@@ -125,6 +138,21 @@ export interface MemberPage {
   readonly labels?: Partial<Labels>;
   /** Weights of groups of the member's tenant that a coordinator elsewhere gives to it. */
   readonly groups?: ReadonlyMap<string, number>;
+  /** The tenant to which a coordinator elsewhere has assigned the member; absent: it has assigned none. */
+  readonly assignedTenant?: string;
+  /**
+   * Waits until a coordinator elsewhere has granted something to the member or its tenant, or is known not to. Absent:
+   * the coordinator is in this process.
+   * @throws NoResourcesError if the coordinator has no seat for the member
+   */
+  awaitGrants?(): void;
+  /**
+   * Called from time to time between the program's calls: as `beat`, also for a policy that does not call it. Returns
+   * whether grants may have changed that the event loop, which is blocked, has not announced.
+   */
+  pulse?(): boolean;
+  /** Waits until a coordinator elsewhere has read the number of queue pairs in the counters. */
+  awaitCounted?(): void;
   /** Whether a coordinator elsewhere has stopped to change the grants that are its signs of life (Column.orphaned). */
   readonly isStalled?: boolean;
   /**

@@ -16,6 +16,7 @@ import {
   MAX_REQUESTS_PER_S,
   type MemberPage,
   MemberTable,
+  PAID_REQUESTS,
   QPS,
   SENT_BYTES,
   SENT_REQUESTS,
@@ -188,16 +189,47 @@ export class CoordinatorRegistry implements CoordinatorPort {
     }
   }
 
-  /** The maximum number of queue pairs; infinity without a limit. */
-  maxQpsOf(context: ContextView): number {
-    const { grants } = this.page(context);
-    return grants[MAX_QPS] === 0 ? Number.POSITIVE_INFINITY : Math.max(0, grants[MAX_QPS]);
+  /** The maximum number of queue pairs of a context that asks for this many; infinity without a limit. */
+  maxQpsOf(context: ContextView, qps: number): number {
+    const { page, device } = this.member(context);
+    if (page.grants[MAX_QPS] === 0) return Number.POSITIVE_INFINITY;
+    const coordinator = this.coordinatorFor(device);
+    const before = page.counters[QPS];
+    page.counters[QPS] = qps;
+    coordinator.notify?.();
+    page.awaitCounted?.();
+    const most = page.grants[MAX_QPS] === 0 ? Number.POSITIVE_INFINITY : Math.max(0, page.grants[MAX_QPS]);
+    if (most >= qps) return most;
+    page.counters[QPS] = before;
+    coordinator.notify?.();
+    return most;
   }
 
   /** The maximum number of requests per second; infinity without a limit. */
   maxRequestsPerSOf(context: ContextView): number {
-    const { grants } = this.page(context);
-    return grants[MAX_REQUESTS_PER_S] > 0 ? grants[MAX_REQUESTS_PER_S] : Number.POSITIVE_INFINITY;
+    const perS = this.page(context).grants[MAX_REQUESTS_PER_S];
+    return perS === 0 ? Number.POSITIVE_INFINITY : Math.max(0, perS);
+  }
+
+  payRequests(context: ContextView, requests: number): void {
+    this.page(context).counters[PAID_REQUESTS] += requests;
+  }
+
+  isRemote(context: ContextView): boolean {
+    return this.page(context).awaitGrants !== undefined;
+  }
+
+  awaitGrants(context: ContextView): void {
+    this.page(context).awaitGrants?.();
+  }
+
+  pulse(context: ContextView): void {
+    if (this.page(context).pulse?.()) this.announce(context.device);
+  }
+
+  /** The tenant of a context: the one to which a coordinator elsewhere has assigned it, otherwise the program's. */
+  tenantOf(context: ContextView): string {
+    return this.page(context).assignedTenant ?? context.tenant;
   }
 
   /**

@@ -24,6 +24,12 @@ export interface Column {
    */
   readonly alone?: number;
   /**
+   * Of a grant, for a new member of a tenant that a daemon has granted something: the value until the daemon has granted
+   * something to the member itself. It applies to grants that the members of a tenant divide among themselves. Absent:
+   * what the tenant was granted last.
+   */
+  readonly joining?: number;
+  /**
    * Of a grant: its value once the daemon has gone. Until then, the ruler of a daemon in busy mode keeps changing it as a
    * sign of life (MemberPage.isStalled). Absent: the last value stays in force.
    */

@@ -36,6 +36,8 @@ export interface DaemonOptions {
   providerOf?(device: string): Provider;
   /** The link rate of a device that the configuration does not name; null if there is no such device. */
   linkGbps(device: string): number | null;
+  /** Whether a device is simulated in each process. Default: none is. */
+  isSimulated?(device: string): boolean;
   /** What is known of a device's NIC; null: nothing. */
   nicOf?(device: string): NicFacts | null;
   /** Called after each pass with its duration. */
@@ -111,6 +113,7 @@ export class Daemon {
     this.host = new Host({
       rulings,
       linkGbps,
+      isSimulated: options.isSimulated,
       nicOf: (device) => {
         const nic = options.nicOf?.(device) ?? null;
         return nic && { ...nic, linkGbps: linkGbps(device) || null };

@@ -11,7 +11,8 @@ import type { Identity } from './rules.ts';
 import type { SeatTable } from './seat-table.ts';
 import type { ShownSeat } from './tenant-rows.ts';
 import type { TenantSettings } from './tenant-settings.ts';
-import type { Total } from './totals.ts';
+import type { Account, Paid } from './tenants/accounts.ts';
+import type { Total } from './tenants/totals.ts';
 
 /** A context of a client at one device. */
 export interface Seat extends ShownSeat {
@@ -24,6 +25,8 @@ export interface Seat extends ShownSeat {
   /** The tenant that the program named; '' if it named none. */
   readonly declaredTenant: string;
   readonly page: MemberPage;
+  /** What the tenant's account already includes. */
+  readonly paid: Paid;
   /** Groups that the program has created, with the weights that it last set. */
   readonly groups: Map<string, number>;
   /** Whether the client has received the labels of the context, so that it must hear of changes. */
@@ -35,6 +38,7 @@ export interface Tenant {
   readonly name: string;
   readonly seats: Set<Seat>;
   readonly total: Total;
+  readonly account: Account;
   readonly groups: TenantGroups;
   /** As the rules or an operator have set them. */
   settings: TenantSettings;
@@ -66,7 +70,9 @@ export interface Device {
   /** The seats that each user has. */
   readonly places: Places;
   readonly tenants: Map<string, Tenant>;
-  /** Tenants that have limits. */
+  /** Whether each process has a clock of its own here, so that accounts would mean nothing. */
+  readonly isSimulated: boolean;
+  /** Tenants that have limits or rates. */
   readonly limitedTenants: Set<Tenant>;
   /** Tenants whose contexts came or went since the last pass, whose settings must be derived again. */
   readonly changedTenants: Set<Tenant>;

@@ -22,7 +22,8 @@ import type { Identity } from './rules.ts';
 import { SeatTable } from './seat-table.ts';
 import { NOTHING_SAID, rowOf, updateTotal } from './tenant-rows.ts';
 import { declare, givenLabels, mergedSetting, type Setting, settingsOf, UNSET } from './tenant-settings.ts';
-import { type Total, Totals } from './totals.ts';
+import { Accounts, settle } from './tenants/accounts.ts';
+import { type Total, Totals } from './tenants/totals.ts';
 
 /**
  * A pass reads the counters of clients that sent a signal. If all others were last read longer ago than this,
@@ -44,6 +45,8 @@ export interface HostOptions {
   linkGbps(device: string): number | null;
   /** What is known of a device's NIC. Absent or null: nothing. */
   nicOf?(device: string): NicFacts | null;
+  /** Whether a device is simulated in each process. Default: none is. */
+  isSimulated?(device: string): boolean;
   /** A ruler has thrown. Absent: the exception is the caller's. */
   failed?(ruler: string, device: string, error: Error): void;
   /** A context has left its row at a device. */
@@ -63,6 +66,7 @@ export class Host {
   private readonly relabelled = new Set<Seat>();
   readonly groups = new GroupNews();
   private readonly totals = new Totals();
+  private readonly accounts = new Accounts();
   /** Clients whose counters the next pass reads. */
   private readonly dirtyClients = new Set<Client>();
   /** Those that decide now and then, and those that decide in each pass of busy mode. */
@@ -122,6 +126,8 @@ export class Host {
       page,
       clientCounters: counters,
       counted,
+      // What was spent while the client waited for the seat counts, too.
+      paid: { requests: 0, bytes: 0 },
       groups: new Map(),
       hasLabels: false,
     };
@@ -172,6 +178,7 @@ export class Host {
   private remove(seat: Seat, nowNs: number): void {
     const { client, seatNumber, device, tenant, owner, page } = seat;
     updateTotal(seat);
+    tenant.account.read(seat.clientCounters, seat.paid);
     client.seats.delete(seatNumber);
     tenant.seats.delete(seat);
     this.groups.left(seat);
@@ -187,9 +194,10 @@ export class Host {
       return;
     }
     device.tenants.delete(tenant.name);
-    device.limitedTenants.delete(tenant);
+    if (device.limitedTenants.delete(tenant)) settle(device.isSimulated, [tenant], nowNs);
     device.changedTenants.delete(tenant);
     this.totals.leave(tenant.total, nowNs);
+    this.accounts.leave(device.name, tenant.name, tenant.account, nowNs);
   }
 
   /** What tenants have sent, including those that left within the last hour. */
@@ -222,6 +230,7 @@ export class Host {
       seatTable: new SeatTable(table, options.inspectProcess ?? (() => null)),
       places: new Places(M.DEFAULT_CAPACITY),
       tenants: new Map(),
+      isSimulated: options.isSimulated?.(name) === true,
       limitedTenants: new Set(),
       changedTenants: new Set(),
       isDirty: false,
@@ -235,8 +244,10 @@ export class Host {
   private tenant(device: Device, name: string): Tenant {
     const known = device.tenants.get(name);
     if (known !== undefined) return known;
+    const [seats, groups] = [new Set<Seat>(), new TenantGroups()];
     const total = this.totals.enter(device.name, name);
-    const tenant = { name, seats: new Set<Seat>(), total, settings: UNSET, groups: new TenantGroups() };
+    const account = this.accounts.enter(device.name, name);
+    const tenant = { name, seats, total, account, settings: UNSET, groups };
     device.tenants.set(name, tenant);
     return tenant;
   }
@@ -255,9 +266,11 @@ export class Host {
     }
     this.groups.fix(tenant, tenant.settings.groups);
     // While nothing is limited, passes need not read statistics.
-    if (tenant.settings.maxQps + tenant.settings.maxRequestsPerS === 0) device.limitedTenants.delete(tenant);
+    const { maxQps, maxRequestsPerS, gbps } = tenant.settings;
+    if (maxQps + maxRequestsPerS + (gbps ?? 0) === 0) device.limitedTenants.delete(tenant);
     else device.limitedTenants.add(tenant);
-    for (const { page } of tenant.seats) declare(page, tenant.settings);
+    const left = tenant.account.inForce(tenant.settings);
+    for (const { page } of tenant.seats) declare(page, left);
   }
 
   /** @returns whether the tenant is present; the setting also applies to a tenant that comes later */
@@ -371,6 +384,7 @@ export class Host {
   private decide(device: Device, nowNs: number): void {
     const { coordinator, seats, seatTable } = device;
     device.isDirty = false;
+    settle(device.isSimulated, device.limitedTenants, nowNs);
     for (const ruling of this.rulings) {
       const { ruler } = ruling;
       this.guard(ruler, device, () => coordinator.decide(ruler, device.rules.get(ruling), nowNs));

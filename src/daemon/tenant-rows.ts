@@ -3,7 +3,7 @@ import * as M from '../coordinator/member-table.ts';
 import type { TenantGroups } from './groups.ts';
 import type { TenantRow } from './protocol.ts';
 import type { TenantSettings } from './tenant-settings.ts';
-import { addSent, type Counted, type Total } from './totals.ts';
+import { addSent, type Counted, type Total } from './tenants/totals.ts';
 
 /** More than any page can truthfully report. */
 const MAX_SHOWN = 2 ** 53;

@@ -11,16 +11,19 @@ import type { ResourceView, TwinOptions } from './resources.ts';
 import { ContextTimers } from './timers/timers.ts';
 import type { ContextView } from './views.ts';
 
-/** Keeps a context below a number of requests per second (limits/limiter.ts). */
+/** Keeps the contexts of a tenant below a number of requests per second (limits/limiter.ts). */
 export interface RequestLimiter {
   /** How many of the requests that are being posted, from the first on, may be issued at once. */
   admit(qp: QpLedger, words: Uint32Array, start: number, count: number): number;
   /** The post has ended. */
   posted(qp: QpLedger): void;
-  /** Time has passed, or the limit has changed. */
-  serve(): void;
-  /** The limit was removed. */
-  end(): void;
+  /** Time has passed. */
+  serve(context: ShimContext): void;
+  limitChanged(context: ShimContext): void;
+  /** The limit of a context was removed, so its held requests may be issued. */
+  end(context: ShimContext): void;
+  /** A context was closed. */
+  leave(context: ShimContext): void;
 }
 
 export class ShimContext implements ContextView {

@@ -13,6 +13,9 @@ import { type Feeder, LIMITER_TOKENS } from './feeder.ts';
 import { ContextGroups } from './groups.ts';
 import { Limiter, type LimiterHost } from './limits/limiter.ts';
 
+/** Limiters of tenants whose contexts were closed are kept up to this number. */
+const MAX_LIMITERS = 1024;
+
 /** The functions of the shim that contexts use. */
 export interface ContextsHost {
   readonly events: Events;
@@ -30,9 +33,15 @@ export class Contexts {
   private readonly coordinator: CoordinatorPort | null;
   private readonly host: ContextsHost;
   private readonly byHandle = new Map<number, ShimContext>();
+  /** Contexts whose coordinator is elsewhere, and the one whose turn it is in `pulse`. */
+  private readonly remote: ShimContext[] = [];
+  private pulsed = 0;
+  /** By device and tenant. */
+  private readonly limiters = new Map<string, Limiter>();
   private readonly limiterHost: LimiterHost = {
     nowNs: ({ handle }) => this.next.nowNs(handle),
     requestsPerS: (context) => this.coordinator?.maxRequestsPerSOf?.(context) ?? Number.POSITIVE_INFINITY,
+    pay: (context, requests) => this.coordinator?.payRequests?.(context, requests),
     setTimer: (context, atNs) =>
       this.host.feeder.timers.set(context, atNs, LIMITER_TOKENS + context.index, false),
     feed: (qp) => this.host.feeder.feed(qp),
@@ -65,7 +74,7 @@ export class Contexts {
   serve(index: number): void {
     for (const context of this.byHandle.values()) {
       if (context.index === index) {
-        context.limiter?.serve();
+        context.limiter?.serve(context);
         return;
       }
     }
@@ -109,19 +118,43 @@ export class Contexts {
       this.groups.open(context, options?.groups ?? {});
       if (coordinator !== null) {
         next.yieldContext?.(handle);
-        const granted = () => {
-          this.limit(context);
-          this.relabel(context);
-          this.groups.granted(context);
-          this.host.feeder.granted(context);
-        };
+        const granted = () => this.granted(context);
         context.unsubscribe = coordinator.subscribe(context, granted, () => this.usage(context));
+        if (coordinator.isRemote?.(context)) this.addRemote(context);
       }
     } catch (error) {
       this.close(handle);
       throw error;
     }
     return handle;
+  }
+
+  private addRemote(context: ShimContext): void {
+    this.remote.push(context);
+    this.host.feeder.timers.pulse(() => this.pulse());
+  }
+
+  private removeRemote(context: ShimContext): void {
+    const at = this.remote.indexOf(context);
+    if (at >= 0) this.remote.splice(at, 1);
+    if (this.remote.length === 0) this.host.feeder.timers.pulse(null);
+  }
+
+  /** Called between the application's calls: one context exchanges news with its coordinator. */
+  private pulse(): void {
+    this.pulsed = (this.pulsed + 1) % this.remote.length;
+    const context = this.remote[this.pulsed];
+    this.coordinator?.pulse?.(context);
+    const isLimited = this.limiterHost.requestsPerS(context) < Number.POSITIVE_INFINITY;
+    if (isLimited !== (context.limiter !== null)) this.limit(context);
+  }
+
+  /** Grants of the context have changed. */
+  private granted(context: ShimContext): void {
+    this.limit(context);
+    this.relabel(context);
+    this.groups.granted(context);
+    this.host.feeder.granted(context);
   }
 
   /** Changes labels of a context; its queue pairs follow. */
@@ -159,8 +192,11 @@ export class Contexts {
     }
     this.next.closeDevice(handle);
     if (context === undefined) return;
+    context.limiter?.leave(context);
+    context.limiter = null;
     context.closed = true;
     context.unsubscribe?.();
+    this.removeRemote(context);
     this.groups.close(context);
     context.latencyProbe.end();
     feeder.timers.forget(context);
@@ -181,9 +217,16 @@ export class Contexts {
     this.next.yieldContext?.(handle);
   }
 
-  /** @throws NoResourcesError when the coordinator's limit allows no more queue pairs */
+  /**
+   * Without a queue pair, a context can send nothing, so its first one waits for the grants of a coordinator elsewhere.
+   * @throws NoResourcesError when the coordinator's limit allows no more queue pairs
+   */
   checkQpLimit(context: ShimContext): void {
-    const most = context.isInner ? undefined : this.coordinator?.maxQpsOf?.(context);
+    if (context.qps.size === 0 && this.remote.includes(context)) {
+      this.coordinator?.awaitGrants?.(context);
+      this.granted(context);
+    }
+    const most = context.isInner ? undefined : this.coordinator?.maxQpsOf?.(context, context.qps.size + 1);
     if (most === undefined || context.qps.size < most) return;
     const text =
       `createQp: the daemon's limit for this tenant (maxQps) allows this context ${most} queue pairs, and it has ` +
@@ -203,15 +246,33 @@ export class Contexts {
     const isLimited = this.limiterHost.requestsPerS(context) < Number.POSITIVE_INFINITY;
     if (limiter !== null) {
       if (!isLimited) context.limiter = null;
-      if (isLimited) limiter.serve();
-      else limiter.end();
+      if (isLimited) limiter.limitChanged(context);
+      else limiter.end(context);
     } else if (isLimited) {
       for (const qp of context.qps) {
         qp.licensed = qp.appPosted;
         qp.plainBelow = 0;
       }
-      context.limiter = new Limiter(context, this.limiterHost);
+      const limiter = this.limiterOf(context);
+      limiter.join(context);
+      context.limiter = limiter;
     }
+  }
+
+  /** The limiter of the context's tenant. */
+  private limiterOf(context: ShimContext): Limiter {
+    const { device, tenant, handle } = context;
+    const name = this.coordinator?.tenantOf?.(context) ?? tenant;
+    const key = `${device}\0${name === '' ? `#${handle}` : name}`;
+    const known = this.limiters.get(key);
+    if (known !== undefined) return known;
+    for (const [other, { isUnused }] of this.limiters) {
+      if (this.limiters.size < MAX_LIMITERS) break;
+      if (isUnused) this.limiters.delete(other);
+    }
+    const limiter = new Limiter(this.next.nowNs(handle), this.limiterHost);
+    this.limiters.set(key, limiter);
+    return limiter;
   }
 
   /** The context's counts. The latency of its next request will be part of the next answer. */

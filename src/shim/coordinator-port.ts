@@ -42,11 +42,27 @@ export interface CoordinatorPort {
   setGroup?(context: ContextView, name: string, weight: number | null): void;
   /** A context has this many queue pairs now. */
   countQps?(context: ContextView, qps: number): void;
-  /** The number of queue pairs that a context may have now; Infinity: no limit. */
-  maxQpsOf?(context: ContextView): number;
+  /**
+   * The number of queue pairs that a context may have now; Infinity: no limit.
+   * @param qps the number that it is about to have
+   */
+  maxQpsOf?(context: ContextView, qps: number): number;
   /**
    * Requests per second that a context may post now, over all its queue pairs; Infinity: no limit. Called at each post
    * while there is a limit.
    */
   maxRequestsPerSOf?(context: ContextView): number;
+  /** The tenant to which the coordinator has assigned a context; absent: the program's own name of it. */
+  tenantOf?(context: ContextView): string;
+  /** Requests have taken tokens of this limit; a negative number returns them. */
+  payRequests?(context: ContextView, requests: number): void;
+  /** Whether the coordinator is elsewhere. It then requires `awaitGrants`, and `pulse` from time to time. */
+  isRemote?(context: ContextView): boolean;
+  /**
+   * Waits until the coordinator has granted something to the context or its tenant, at most for a bounded time.
+   * @throws NoResourcesError if the coordinator has no place for the context
+   */
+  awaitGrants?(context: ContextView): void;
+  /** Called between calls of a program whose event loop may never run: exchanges news with the coordinator. */
+  pulse?(context: ContextView): void;
 }

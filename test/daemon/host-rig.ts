@@ -61,10 +61,13 @@ export class Process implements DaemonLink {
     this.host.pass(this.nowNs);
     member.attach(rowAt(this.client.pages, member.seatNumber, this.host.shape), this.host.layout);
     member.setLabels(this.host.giveLabels(this.client, member.seatNumber));
+    member.assignedTenant = this.client.seats.get(member.seatNumber)?.tenant.name;
     this.members.set(member.seatNumber, member);
   }
 
-  poll(): void {}
+  poll(): boolean {
+    return false;
+  }
 
   groupsSet(): void {
     for (const [seatNumber, { unsentGroups, ownGroups }] of this.members) {

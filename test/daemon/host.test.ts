@@ -308,7 +308,7 @@ test('without a daemon members have the standalone rate; when it goes they keep 
     memberJoined: (seat: RemoteMember) => void seats.push(seat),
     memberLeft() {},
     signal() {},
-    poll() {},
+    poll: () => false,
     lacksRuler() {},
     groupsSet() {},
     lineAdded() {},
@@ -481,7 +481,7 @@ test('a program that sends and polls without pause is alive, though its event lo
   const [busy, other] = ['a', 'b'].map((tenant) => new Process(host, tenant).join());
   report(busy, { ratedQps: 1 });
   for (let nowNs = 0; nowNs <= 2 * SILENT_NS; nowNs += SILENT_NS / 3) {
-    grantedGbps([{ page: busy, columns: busy.columns(shares) }]);
+    grantedGbps([{ page: busy, columns: busy.columns(shares) }], 0);
     say(other, { ratedQps: 1 });
     host.fullPass(nowNs);
     expect(granted(busy, 'rateGbps')).toBe(LINK_GBPS / 2);

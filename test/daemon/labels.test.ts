@@ -33,7 +33,7 @@ function program(more: Partial<Identity> = {}) {
     feed: () => {},
     onQp: ({ labels }: QpView, change: QpChange) => {
       const { weight, qpWeight, group, traffic } = labels;
-      if (change === 'labels') seen.push([weight, qpWeight, group, traffic]);
+      if (change === 'labels' || change === 'created') seen.push([weight, qpWeight, group, traffic]);
     },
   };
   const device = createFabric({ autoAdvance: false }).provider;

@@ -1,9 +1,9 @@
-// Totals of what tenants have sent (src/daemon/totals.ts): they only grow, and are dropped eventually.
+// Totals of what tenants have sent (src/daemon/tenants/totals.ts): they only grow, and are dropped eventually.
 import { expect, test } from 'vitest';
 import * as M from '../../src/coordinator/member-table.ts';
 import { Client } from '../../src/daemon/devices.ts';
 import { Host } from '../../src/daemon/host.ts';
-import { addSent, MAX_REMEMBERED, REMEMBERED_NS, Totals } from '../../src/daemon/totals.ts';
+import { addSent, MAX_REMEMBERED, REMEMBERED_NS, Totals } from '../../src/daemon/tenants/totals.ts';
 import { RULINGS, seatRow } from '../support/columns.ts';
 import { identity, pages } from './host-rig.ts';
 

@@ -206,6 +206,7 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
     providerOf: (device) => known.get(device)!.provider,
     linkGbps: (device) => (known.has(device) ? (known.get(device)!.nic?.linkGbps ?? 0) : null),
     nicOf: (device) => known.get(device)?.nic ?? null,
+    isSimulated: (device) => known.get(device)?.provider.name === 'sim',
   });
   const ending = new Promise<string>((resolve) => {
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve(name));

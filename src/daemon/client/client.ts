@@ -1,6 +1,6 @@
 /**
  * Connects the policies of a thread with the daemon: when the first context is opened, and again whenever the
- * connection is lost. No verb waits for it.
+ * connection is lost. Only `createQp` waits for it (patience.ts).
  */
 import { HEARTBEAT } from '../../coordinator/member-table.ts';
 import { HandshakeError } from '../../verbs/errors.ts';
@@ -9,6 +9,7 @@ import { loadIpc } from '../ipc/index.ts';
 import { SEATS_PER_CLIENT } from '../pages.ts';
 import { decodeWords, encodeWords, type GivenLabels, type Hello, prepare } from '../protocol.ts';
 import { type Answer, type Attempt, type Connection, connect } from './connection.ts';
+import { PATIENCE_MS, Patience } from './patience.ts';
 import {
   type DaemonLink,
   RemoteCoordinator,
@@ -16,6 +17,7 @@ import {
   type RemoteMember,
   type StandaloneGrants,
 } from './remote-coordinator.ts';
+import { TenantMemory } from './tenant-memory.ts';
 
 export interface ClientOptions {
   readonly socket: string;
@@ -67,6 +69,10 @@ export class DaemonClient implements DaemonLink {
   /** Events of lines that wait for the end of a poll. */
   private readonly deferred: (() => void)[] = [];
   private hasUnsentGroups = false;
+  /** When members last reported what they have used. */
+  private reportedMs = 0;
+  private readonly patience = new Patience();
+  private readonly memory = new TenantMemory();
   private readonly tells = new Budget(TELLS, performance.now() * 1e6);
 
   constructor(options: ClientOptions) {
@@ -91,13 +97,45 @@ export class DaemonClient implements DaemonLink {
   memberJoined(member: RemoteMember): void {
     this.members.add(member);
     this.beatTimer ??= setInterval(() => this.beat(), BEAT_MS).unref();
+    this.pollDueMs = 0;
     if (this.connection !== null) this.join(member, this.connection);
     else if (this.attempt === null && this.retryTimer === undefined) this.connect();
+    if (this.connection === null && this.attempt === null) member.goAlone();
+  }
+
+  lastGrants(device: string, tenant: string): ReturnType<TenantMemory['lookUp']> {
+    return this.memory.lookUp(this.members, device, tenant);
+  }
+
+  /** Nothing that a program can do before this returns takes anything from others. */
+  awaitSeat(member: RemoteMember): void {
+    const isAnswered = () => {
+      this.pollNow();
+      return member.hasSeat || member.refusal !== '' || (this.connection === null && this.attempt === null);
+    };
+    if (this.patience.wait(isAnswered)) return;
+    const { socket } = this.options;
+    this.options.report(
+      `the daemon at ${socket} has not answered within ${PATIENCE_MS} ms: continuing without it until it answers`,
+      true,
+    );
+  }
+
+  awaitGrant(isGranted: () => boolean): void {
+    this.patience.wait(() => {
+      if (isGranted()) return true;
+      this.pollNow();
+      return this.connection === null;
+    });
   }
 
   memberLeft(member: RemoteMember): void {
     this.members.delete(member);
+    this.memory.remember(member);
     const { seatNumber } = member;
+    // What it has spent while it waited for its seat counts even if it waits no longer.
+    const row = member.hasSeat || seatNumber < 0 ? null : this.connection?.rowAt(seatNumber);
+    if (row) member.copyTo(row, this.connection!.welcome.layout);
     member.detach();
     if (seatNumber >= 0) {
       this.bySeat[seatNumber] = undefined;
@@ -239,20 +277,32 @@ export class DaemonClient implements DaemonLink {
    * its event loop. Costs a clock reading, plus a system call every POLL_MS while the loop is blocked. A
    * policy sees the result at its own next check.
    */
-  poll(): void {
+  poll(): boolean {
     const nowMs = performance.now();
-    if (nowMs < this.pollDueMs || this.isPolling) return;
+    if (nowMs < this.pollDueMs || this.isPolling) return false;
     this.pollDueMs = nowMs + POLL_MS;
     for (const member of this.members) member.checkLife(nowMs);
     this.sendGroups();
+    if (nowMs - this.reportedMs >= BEAT_MS) this.reportUsage(nowMs);
+    this.pollNow();
+    return true;
+  }
+
+  private pollNow(): void {
     this.isPolling = true;
     try {
       if (this.connection !== null) this.connection.poll();
       else if (this.attempt !== null) this.attempt.poll();
-      else if (this.retryTimer !== undefined && nowMs >= this.retryAtMs) this.connect();
+      else if (this.retryTimer !== undefined && performance.now() >= this.retryAtMs) this.connect();
     } finally {
       this.isPolling = false;
     }
+  }
+
+  /** Members write what they have used into their counters. */
+  private reportUsage(nowMs: number): void {
+    this.reportedMs = nowMs;
+    if (this.connection !== null) for (const { onBeat } of this.listeners) onBeat();
   }
 
   private connect(): void {
@@ -262,7 +312,7 @@ export class DaemonClient implements DaemonLink {
     const listeners = {
       connected: (connection: Connection) => this.connected(connection),
       received: (message: Answer) => this.received(message),
-      signalled: () => this.notifyListeners(),
+      signalled: () => this.signalled(),
       ended: (reason: Error) => this.ended(reason),
     };
     this.attempt = connect(socket, { role: 'shim', ...hello }, listeners, false);
@@ -284,12 +334,10 @@ export class DaemonClient implements DaemonLink {
   private join(member: RemoteMember, connection: Connection): void {
     const seatNumber = this.freeSeat();
     if (seatNumber < 0) {
-      this.options.report(
-        `the daemon coordinates at most ${SEATS_PER_CLIENT} contexts of a thread; the others run without it`,
-        true,
-      );
+      member.refusal = `a thread may have at most ${SEATS_PER_CLIENT} contexts under a daemon; close one first`;
       return;
     }
+    member.refusal = '';
     this.bySeat[seatNumber] = member;
     this.pendingJoins[seatNumber] = (this.pendingJoins[seatNumber] ?? 0) + 1;
     this.joinsSent++;
@@ -324,7 +372,13 @@ export class DaemonClient implements DaemonLink {
     }
   }
 
+  private signalled(): void {
+    this.patience.restore();
+    this.notifyListeners();
+  }
+
   private received(message: Answer): void {
+    this.patience.restore();
     if (message.type === 'joined' || message.type === 'refused') this.joinAnswered(message);
     else if (message.type === 'labels') this.relabel(message.slot, message.labels);
     else if (message.type === 'groups') this.regroup(message);
@@ -357,6 +411,8 @@ export class DaemonClient implements DaemonLink {
     const member = this.bySeat[seatNumber];
     if (member === undefined) return;
     if (message.type === 'joined') {
+      this.memory.assign(member.tenant, message.tenant);
+      member.assignedTenant ??= message.tenant;
       member.attach(row, connection.welcome.layout);
       member.setLabels(message.labels);
       this.announceGroups(member, message.hasGroups);
@@ -372,6 +428,7 @@ export class DaemonClient implements DaemonLink {
     );
     this.bySeat[member.seatNumber] = undefined;
     member.seatNumber = -1;
+    member.refusal = message.reason;
   }
 
   private notifyListeners(): void {
@@ -394,9 +451,9 @@ export class DaemonClient implements DaemonLink {
   /** Gives a sign of life, and passes on grants that changed in the meantime. */
   private beat(): void {
     for (const { counters } of this.members) counters[HEARTBEAT]++;
-    if (this.connection !== null) for (const { onBeat } of this.listeners) onBeat();
-    this.sendGroups();
     const nowMs = performance.now();
+    this.reportUsage(nowMs);
+    this.sendGroups();
     this.pollDueMs = nowMs + 2 * BEAT_MS;
     for (const member of this.members) member.checkLife(nowMs);
     this.notifyListeners();
@@ -428,7 +485,10 @@ export class DaemonClient implements DaemonLink {
     const { connection } = this;
     if (connection === null) return;
     this.connection = null;
-    for (const member of this.members) member.detach();
+    for (const member of this.members) {
+      this.memory.remember(member);
+      member.detach();
+    }
     this.bySeat.length = 0;
     this.pendingJoins.length = 0;
     this.leftAt.length = 0;

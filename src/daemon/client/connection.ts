@@ -252,6 +252,9 @@ class Connecting implements Attempt {
   private readonly timer: NodeJS.Timeout;
   private retryTimer: NodeJS.Timeout | undefined;
   private raw: UnixSocket | null = null;
+  /** Tries again to connect while the daemon's backlog is full, from `retryAtMs` on. */
+  private retry: (() => void) | null = null;
+  private retryAtMs = 0;
   /** An immediate failure, to be reported later. */
   private failure: Error | null = null;
   private isOver = false;
@@ -268,7 +271,9 @@ class Connecting implements Attempt {
       this.raw = connectUnix(path);
       if (this.raw === null) {
         // The daemon's backlog is full, so try again in a moment.
-        this.retryTimer = setTimeout(() => this.start(path, hello, keepAlive), BACKLOG_RETRY_MS);
+        this.retry = () => this.start(path, hello, keepAlive);
+        this.retryAtMs = performance.now() + BACKLOG_RETRY_MS;
+        this.retryTimer = setTimeout(() => this.poll(), BACKLOG_RETRY_MS);
         if (!keepAlive) this.retryTimer.unref();
         return;
       }
@@ -284,6 +289,7 @@ class Connecting implements Attempt {
 
   poll(): void {
     if (this.isOver) return;
+    this.retryIfDue();
     try {
       if (this.failure !== null) throw this.failure;
       this.receive();
@@ -294,6 +300,14 @@ class Connecting implements Attempt {
       this.cancel();
       this.on.ended(error as Error);
     }
+  }
+
+  private retryIfDue(): void {
+    const { retry } = this;
+    if (retry === null || performance.now() < this.retryAtMs) return;
+    clearTimeout(this.retryTimer);
+    this.retry = null;
+    retry();
   }
 
   private receive(): void {

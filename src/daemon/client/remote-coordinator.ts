@@ -7,10 +7,13 @@ import type { DeviceCoordinator } from '../../coordinator/coordinator.ts';
 import type { Columned, LayoutNames } from '../../coordinator/layout.ts';
 import * as M from '../../coordinator/member-table.ts';
 import type { MemberColumns } from '../../coordinator/ruler.ts';
+import { ENOMEM } from '../../verbs/constants.ts';
+import { NoResourcesError } from '../../verbs/errors.ts';
 import { type Labels, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { TELLS } from '../budgets.ts';
 import { columnsIn, type Row, SEATS_PER_CLIENT } from '../pages.ts';
 import type { GivenGroups, GivenLabels } from '../protocol.ts';
+import { PATIENCE_MS } from './patience.ts';
 
 /** Clock readings cost as much as this many calls (a power of two). */
 const CALLS_PER_POLL = 8;
@@ -20,6 +23,9 @@ const STALLED_MS = 500;
 
 /** Grants, by ruler and column, until a daemon has granted something. */
 export type StandaloneGrants = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
+/** The grants that a tenant's members had last, by ruler. */
+export type LastGrants = ReadonlyMap<string, Float64Array>;
 
 /** What a member may do until a daemon has granted something. */
 function standaloneGrant(ruler: Columned, index: number, given: StandaloneGrants): number {
@@ -40,13 +46,25 @@ class View implements MemberColumns {
   private life = Number.NaN;
   private lifeMs = 0;
 
-  constructor(ruler: Columned, standalone: StandaloneGrants) {
+  /** @param last what the member's tenant was granted last; its part of that is still to be granted */
+  constructor(ruler: Columned, standalone: StandaloneGrants, last: LastGrants | null) {
     this.ruler = ruler;
     this.lifeAt = ruler.grants.findIndex(({ orphaned }) => orphaned !== undefined);
     this.reports = Float64Array.from(ruler.reports, (column) => column.default);
-    this.standalone = Float64Array.from(ruler.grants, (_, i) => standaloneGrant(ruler, i, standalone));
+    const known = last?.get(ruler.name);
+    const isKnown = (i: number) => known !== undefined && known[i] !== ruler.grants[i].default;
+    this.standalone = Float64Array.from(ruler.grants, (_, i) =>
+      isKnown(i) ? known![i] : standaloneGrant(ruler, i, standalone),
+    );
+    this.grants = this.standalone.map((value, i) =>
+      isKnown(i) ? (ruler.grants[i].joining ?? value) : value,
+    );
+    this.notified = this.grants.slice();
+  }
+
+  /** No grants will come for the time being. */
+  goAlone(): void {
     this.grants = this.standalone.slice();
-    this.notified = this.standalone.slice();
   }
 
   /** Writes the reports into a row of the daemon, which is about to read them. */
@@ -122,6 +140,12 @@ export class RemoteMember implements M.MemberPage {
   isStalled = false;
   /** Its seat in the client's pages; -1 for none. */
   seatNumber = -1;
+  /** When it joined, if the daemon has not answered yet and its tenant is known; otherwise Infinity. */
+  private joinedMs = Number.POSITIVE_INFINITY;
+  /** Why it has no seat; '' if it has one, or may get one. */
+  refusal = '';
+  assignedTenant: string | undefined;
+  private readonly last: LastGrants | null;
   private readonly own: View;
   private readonly views = new Map<string, View>();
   private readonly standalone: StandaloneGrants;
@@ -136,6 +160,10 @@ export class RemoteMember implements M.MemberPage {
     standalone: StandaloneGrants,
     link: DaemonLink,
   ) {
+    const known = link.lastGrants?.(of.device, of.tenant) ?? null;
+    this.last = known?.grants ?? null;
+    this.assignedTenant = known?.tenant;
+    if (known !== null) this.joinedMs = performance.now();
     this.link = link;
     this.row = of.row;
     this.device = of.device;
@@ -165,6 +193,8 @@ export class RemoteMember implements M.MemberPage {
   /** The daemon has confirmed the seat. */
   attach(row: Row, layout: LayoutNames): void {
     this.seat = { row, layout };
+    this.refusal = '';
+    this.joinedMs = Number.POSITIVE_INFINITY;
     for (const view of this.views.values()) this.attachView(view);
   }
 
@@ -178,20 +208,57 @@ export class RemoteMember implements M.MemberPage {
     let isStalled = false;
     for (const view of this.views.values()) if (view.checkLife(nowMs)) isStalled = true;
     this.isStalled = isStalled;
+    if (nowMs - this.joinedMs > PATIENCE_MS) this.goAlone();
+  }
+
+  /** No answer is to be expected, so the last grants of the tenant are in force. */
+  goAlone(): void {
+    this.joinedMs = Number.POSITIVE_INFINITY;
+    if (this.seat === null) for (const view of this.views.values()) view.goAlone();
+  }
+
+  get hasSeat(): boolean {
+    return this.seat !== null;
+  }
+
+  /** The present grants, by ruler. */
+  get granted(): LastGrants {
+    return new Map([...this.views].map(([name, { grants }]) => [name, grants.slice()]));
+  }
+
+  awaitGrants(): void {
+    if (this.seat !== null) return;
+    if (this.last === null) this.link.awaitSeat?.(this);
+    if (this.seat !== null || this.refusal === '') return;
+    throw new NoResourcesError(`createQp: the daemon has no seat for this context: ${this.refusal}`, {
+      verb: 'createQp',
+      errno: ENOMEM,
+    });
+  }
+
+  awaitCounted(): void {
+    if (this.seat === null) this.link.awaitSeat?.(this);
+    const isCounted = () =>
+      this.grants[M.COUNTED_QPS] === this.counters[M.QPS] || this.grants[M.MAX_QPS] === 0;
+    if (this.seat !== null) this.link.awaitGrant?.(isCounted);
   }
 
   /** The daemon has gone. */
   detach(): void {
     this.seatNumber = -1;
+    if (this.seat === null) this.goAlone();
     if (this.seat === null) return;
     this.seat = null;
     for (const view of this.views.values()) view.detach();
+    // Another daemon would charge it again.
+    this.counters[M.PAID_REQUESTS] = 0;
+    this.counters[M.PAID_BYTES] = 0;
   }
 
   columns(ruler: Columned): View {
     const known = this.views.get(ruler.name);
     if (known !== undefined) return known;
-    const view = new View(ruler, this.standalone);
+    const view = new View(ruler, this.standalone, this.last);
     this.views.set(ruler.name, view);
     this.attachView(view);
     return view;
@@ -201,6 +268,11 @@ export class RemoteMember implements M.MemberPage {
     this.counters[M.HEARTBEAT]++;
     this.calls = (this.calls + 1) & (CALLS_PER_POLL - 1);
     if (this.calls === 0) this.link.poll();
+  }
+
+  pulse(): boolean {
+    this.counters[M.HEARTBEAT]++;
+    return this.link.poll();
   }
 
   setLabels({ traffic, ...labels }: GivenLabels): void {
@@ -270,8 +342,20 @@ export interface DaemonLink {
   /** Tells the agent something, if the member has a seat in a daemon that runs the agent. */
   /** Returns false if the words are lost because there were too many messages. */
   tell(member: RemoteMember, agent: string, words: ArrayLike<number>): boolean;
-  /** Called while the program runs: handles what the daemon has sent even if the event loop is blocked. */
-  poll(): void;
+  /**
+   * Called while the program runs: handles what the daemon has sent even if the event loop is blocked. Returns whether it
+   * is blocked, and a poll was due.
+   */
+  poll(): boolean;
+  /** What a tenant (as the program names it) was granted last at a device, and its name at the daemon. Null: unknown. */
+  lastGrants?(
+    device: string,
+    tenant: string,
+  ): { readonly tenant: string; readonly grants: LastGrants } | null;
+  /** Waits until the member has a seat, is refused, or will get no answer for the time being. */
+  awaitSeat?(member: RemoteMember): void;
+  /** Waits until the daemon has granted something, or does not answer. */
+  awaitGrant?(isGranted: () => boolean): void;
 }
 
 export class RemoteCoordinator implements DeviceCoordinator {

@@ -7,7 +7,7 @@ import { cpuUsage, memoryUsage, uptime } from 'node:process';
 import type { Registry } from 'prom-client';
 import type { FleetCounts } from '../fleet/fleet.ts';
 import type { TenantRow } from '../protocol.ts';
-import type { Total } from '../totals.ts';
+import type { Total } from '../tenants/totals.ts';
 
 type Prometheus = typeof import('prom-client');
 

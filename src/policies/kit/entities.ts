@@ -16,7 +16,11 @@ export const byContext = ({ context }: { readonly context: ContextView }): strin
 
 /** An entity is a tenant of one device. A context without a tenant name is a separate tenant. */
 export const byTenant = ({ context }: { readonly context: ContextView }): string =>
-  context.tenant === '' ? byContext({ context }) : `${context.device} ${context.tenant}`;
+  entityOfTenant(context, context.tenant);
+
+/** The key of a tenant (see `byTenant`) to which a coordinator has assigned the context. */
+export const entityOfTenant = (context: ContextView, tenant: string): string =>
+  tenant === '' ? byContext({ context }) : `${context.device} ${tenant}`;
 
 /** The most entities without queue pairs that are kept. More would make each new entity slower. */
 const MAX_KEPT = 1024;

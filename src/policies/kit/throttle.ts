@@ -10,6 +10,7 @@ import { BYTES } from '../../shim/counters.ts';
 import { Bucket } from '../../shim/limits/bucket.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import * as L from '../../verbs/layout.ts';
 import { Entities, type EntityRules } from './entities.ts';
@@ -23,8 +24,13 @@ export interface ThrottleOptions extends Pick<EntityRules, 'keyOf'> {
   readonly pieceBytes: number;
   /** Bytes on the wire that an idle entity can save. */
   readonly burstBytes: number;
-  /** The present rate of an entity that has queue pairs, in bytes on the wire per nanosecond. */
+  /** The present rate of an entity that has queue pairs, in bytes on the wire per nanosecond; 0: the last one stays. */
   readonly perNsOf: (entity: number) => number;
+  /**
+   * The part of the burst that a new entity has at once; default: all. None where others know what the entity sends in
+   * other processes: otherwise, each new process would have a burst.
+   */
+  readonly firstBurst?: (qp: QpView) => number;
 }
 
 /** Holds the requests of entities until their buckets have tokens. */
@@ -34,6 +40,7 @@ export class Throttle {
   private options: ThrottleOptions;
   // By entity.
   private readonly buckets: Bucket[] = [];
+  private paid: Float64Array = new Float64Array(16);
   // By queue pair.
   private readonly qps: QpView[] = [];
   private readonly wire: WireFacts[] = [];
@@ -44,8 +51,11 @@ export class Throttle {
     this.options = options;
     this.entities = new Entities({
       keyOf: options.keyOf,
-      onNew: (entity) => {
-        this.buckets[entity] = new Bucket({ burst: this.options.burstBytes });
+      onNew: (entity, qp) => {
+        const { burstBytes: burst, firstBurst } = this.options;
+        this.buckets[entity] = new Bucket({ burst, tokens: burst * (firstBurst?.(qp) ?? 1) });
+        this.paid = fitColumn(this.paid, entity);
+        this.paid[entity] = 0;
       },
       mayForget: (entity, nowNs) => this.buckets[entity].isFull(nowNs),
     });
@@ -80,6 +90,7 @@ export class Throttle {
     const bucket = this.buckets[entity];
     const wire = this.wire[qp.index];
     let passedBytes = 0;
+    let paidBytes = 0;
     let i = 0;
     for (; i < count; i++) {
       const at = L.slotAt(start + i);
@@ -88,8 +99,11 @@ export class Throttle {
       const bytes = messageBytes(words, at, 0);
       if (bytes > this.options.pieceBytes) break;
       passedBytes += bytes;
-      bucket.take(wireBytes(wire, words[at + L.WR_OP] & 0xff, bytes));
+      const wireSize = wireBytes(wire, words[at + L.WR_OP] & 0xff, bytes);
+      bucket.take(wireSize);
+      paidBytes += wireSize;
     }
+    this.paid[entity] += paidBytes;
     qp.counts[BYTES] += passedBytes;
     return i;
   }
@@ -106,7 +120,8 @@ export class Throttle {
   fill(entity: number, context: ContextView, out: Actions): void {
     const bucket = this.buckets[entity];
     bucket.fill(out.nowNs(context));
-    if (this.entities.count(entity) > 0) bucket.setRate(this.options.perNsOf(entity));
+    const perNs = this.entities.count(entity) > 0 ? this.options.perNsOf(entity) : 0;
+    if (perNs > 0) bucket.setRate(perNs);
   }
 
   /** Serves the waiting queue pairs round robin until the tokens are used up, then sets timers for the next one. */
@@ -122,7 +137,9 @@ export class Throttle {
       const bytes = step(qp, out, this.options.pieceBytes);
       // A queue pair that could not be served waits for completions, not for tokens.
       if (bytes === BLOCKED) continue;
-      bucket.take(wireBytes(this.wire[i], opcode, bytes));
+      const wireSize = wireBytes(this.wire[i], opcode, bytes);
+      bucket.take(wireSize);
+      this.paid[entity] += wireSize;
       if (out.backlog(qp) > 0) waiting.push(i, entity);
     }
     let armed: ContextView | null = null;
@@ -131,6 +148,13 @@ export class Throttle {
       if (context !== armed) out.timer(context, bucket.readyNs(1), entity);
       armed = context;
     }
+  }
+
+  /** The bytes on the wire that an entity has paid for since the last call. */
+  takePaid(entity: number): number {
+    const bytes = this.paid[entity];
+    this.paid[entity] = 0;
+    return bytes;
   }
 
   /** The tokens of an entity at this time; negative for a debt. */

@@ -2,7 +2,7 @@
  * Static rates: a tenant has a rate of its own, or a share of the link by its weight among the tenants that have queue
  * pairs there. Its members (contexts in any thread or process) have equal parts of it.
  */
-import { type MemberPage, TENANT } from '../../coordinator/member-table.ts';
+import { type MemberPage, PAID_BYTES, TENANT } from '../../coordinator/member-table.ts';
 import {
   type Column,
   columnIndex,
@@ -15,13 +15,14 @@ import {
   type Ruler,
 } from '../../coordinator/ruler.ts';
 import { type Tenants, tenantId } from '../../coordinator/tenants.ts';
+import type { ContextView } from '../../shim/policy.ts';
 import { type TokenBucketOptions, tokenBucketOptions } from './options.ts';
 
 const SHARE_REPORTS: readonly Column[] = [
   { name: 'ratedQps', unit: 'queue pairs that require a rate', min: 0, max: 2 ** 20, default: 0 },
 ];
 const SHARE_GRANTS: readonly Column[] = [
-  { name: 'rateGbps', unit: 'Gbit/s on the wire', min: 0, max: 1e9, default: 0, alone: 1e5 },
+  { name: 'rateGbps', unit: 'Gbit/s on the wire', min: 0, max: 1e9, default: 0, alone: 1e5, joining: 0 },
 ];
 
 /** Indices of the columns in a member's page. */
@@ -35,9 +36,21 @@ export interface Sharer {
   readonly columns: MemberColumns;
 }
 
-/** The rate that contexts of one tenant are granted together. Asking shows that they are alive. */
-export function grantedGbps(sharers: readonly Sharer[]): number {
+/** A context, and the number of its queue pairs. */
+export interface Member extends Sharer {
+  readonly context: ContextView;
+  qps: number;
+  /** The key of its entity (its tenant at a daemon, whatever the program calls it), which stays while it has queue pairs. */
+  key: string;
+}
+
+/**
+ * The rate that contexts of one tenant are granted together. Asking shows that they are alive, and reports the bytes on
+ * the wire that they have sent since the last call.
+ */
+export function grantedGbps(sharers: readonly Sharer[], paidBytes: number): number {
   let gbps = 0;
+  sharers[0].page.counters[PAID_BYTES] += paidBytes;
   for (const { page, columns } of sharers) {
     // A context that sends is alive.
     page.beat();
@@ -152,8 +165,8 @@ class Shares implements Decider<ShareRules> {
 
   /**
    * Writes the rates of all members, and calls `changed` with each that has queue pairs and a new rate. A member that is
-   * silent or has no queue pairs is granted the rate that it would have if it became active, but takes nothing from the
-   * others until then: if the coordinator stops answering, every member must be left with a share.
+   * silent or has no queue pairs is granted the rate that it would have if all of its tenant's became active, but takes
+   * nothing from the others until then: if the coordinator stops answering, every member must be left with a share.
    */
   decide(rules: ShareRules, nowNs: number, changed: (member: number) => void): void {
     const { members, entitlements, ratedQps, rateGbps } = this;
@@ -167,9 +180,10 @@ class Shares implements Decider<ShareRules> {
     }
     const present = new PresentTenants(tenants, entitlements.values, linkGbps, isThere);
     for (let tenant = 0; tenant < tenants.length; tenant++) {
-      for (let k = tenants.firstOf(tenant); k < tenants.firstOf(tenant + 1); k++) {
+      const [first, end] = [tenants.firstOf(tenant), tenants.firstOf(tenant + 1)];
+      for (let k = first; k < end; k++) {
         const member = tenants.memberAt(k);
-        const gbps = present.gbps[tenant] / (present.members[tenant] + 1 - isThere[member]);
+        const gbps = present.gbps[tenant] / (isThere[member] === 1 ? present.members[tenant] : end - first);
         if (rateGbps.set(member, gbps) && ratedQps.of(member) >= 1) changed(member);
       }
     }
@@ -183,9 +197,9 @@ class Shares implements Decider<ShareRules> {
       const member = tenants.memberAt(k);
       const gbps = rateGbps.of(member);
       if (ratedQps.of(member) >= 1) ratedGbps += gbps;
-      else otherGbps = Math.max(otherGbps, gbps);
+      else otherGbps += gbps;
     }
-    // A member that takes no part of the rate only shows what it could get: that is another claim to the same link, not
+    // Members that take no part of the rate only show what they could get: that is another claim to the same link, not
     // more of it.
     return { rateGbps: ratedGbps > 0 ? ratedGbps : otherGbps };
   }

@@ -6,22 +6,16 @@ import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import type { Resources } from '../../shim/resources.ts';
 import type { PolicyGauge } from '../../verbs/provider.ts';
-import { byTenant } from '../kit/entities.ts';
+import { entityOfTenant } from '../kit/entities.ts';
 import { NONE } from '../kit/run-queue.ts';
 import { Throttle } from '../kit/throttle.ts';
 import { mergeOptions } from '../parse-options.ts';
 import { requireRate, type TokenBucketOptions, tokenBucketOptions } from './options.ts';
-import { grantedGbps, RATE_GBPS, RATED_QPS, type Sharer, shareRulesOf, shares } from './shares.ts';
+import { grantedGbps, type Member, RATE_GBPS, RATED_QPS, shareRulesOf, shares } from './shares.ts';
 
 /** Timer tokens below this are tenants. From here on they retry share() for a context. */
 const SHARE_RETRY_TOKEN = 2 ** 30;
 const SHARE_RETRY_NS = 2000;
-
-/** A context, and the number of its queue pairs. */
-interface Member extends Sharer {
-  readonly context: ContextView;
-  qps: number;
-}
 
 /** The policy token-bucket: holds requests until the bucket of their tenant has tokens for them. */
 export class TokenBucket implements Policy {
@@ -46,8 +40,12 @@ export class TokenBucket implements Policy {
     this.options = options;
     this.splitsAboveBytes = options.pieceBytes;
     this.registry = coordinators;
-    const perNsOf = (tenant: number) => grantedGbps(this.sharers[tenant]) / 8;
-    this.throttle = new Throttle({ ...options, keyOf: byTenant, perNsOf });
+    this.throttle = new Throttle({
+      ...options,
+      keyOf: ({ context }) => this.members[context.index].key,
+      perNsOf: (tenant) => grantedGbps(this.sharers[tenant], this.throttle.takePaid(tenant)) / 8,
+      firstBurst: ({ context }) => (coordinators.isRemote(context) ? 0 : 1),
+    });
   }
 
   setup({ context }: Resources): void {
@@ -56,7 +54,7 @@ export class TokenBucket implements Policy {
     const page = this.registry.page(context);
     const columns = page.columns(shares);
     columns.reports[RATED_QPS] = 0;
-    this.members[context.index] = { context, page, columns, qps: 0 };
+    this.members[context.index] = { context, page, columns, qps: 0, key: '' };
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
@@ -80,6 +78,7 @@ export class TokenBucket implements Policy {
 
   private addQp(qp: QpView, out: Actions): void {
     const member = this.members[qp.context.index];
+    if (member.qps === 0) member.key = entityOfTenant(qp.context, this.registry.tenantOf(qp.context));
     const tenant = this.throttle.join(qp, out);
     this.memberOf[qp.index] = member;
     member.columns.reports[RATED_QPS] = ++member.qps;
@@ -105,8 +104,7 @@ export class TokenBucket implements Policy {
     const nowNs = out.nowNs(context);
     const isDone = this.registry.decide(context, shares, nowNs);
     this.registry.announce(context.device);
-    if (isDone) return;
-    out.timer(context, nowNs + SHARE_RETRY_NS, SHARE_RETRY_TOKEN + context.index);
+    if (!isDone) out.timer(context, nowNs + SHARE_RETRY_NS, SHARE_RETRY_TOKEN + context.index);
   }
 
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
@@ -118,7 +116,7 @@ export class TokenBucket implements Policy {
   }
 
   onGrants(context: ContextView, out: Actions): void {
-    const tenant = this.throttle.entities.find(byTenant({ context }));
+    const tenant = this.throttle.entities.find(this.members[context.index].key);
     if (tenant === NONE) return;
     this.throttle.fill(tenant, context, out);
     this.throttle.serve(tenant, out);
@@ -134,7 +132,7 @@ export class TokenBucket implements Policy {
   gauges(out: Actions): Omit<PolicyGauge, 'policy'>[] {
     return this.sharers.flatMap((members, tenant) => {
       if (members.length === 0) return [];
-      const { context } = members[0];
+      const [{ context }] = members;
       const { device, tenant: name } = context;
       const tokens = this.throttle.tokensAt(tenant, out.nowNs(context));
       const gbps = members.reduce((sum, { columns }) => sum + columns.grants[RATE_GBPS], 0);

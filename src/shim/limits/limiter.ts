@@ -1,5 +1,6 @@
 /**
- * Keeps a context below a number of requests per second, under any policy. Each queue pair has a license: the requests
+ * Keeps the contexts of a tenant at a device below a number of requests per second, under any policy. They share a bucket,
+ * which stays when they close. Each queue pair has a license: the requests
  * that may be issued, as with a managed queue pair. Requests beyond it are held in order, and the waiting queue pairs
  * are licensed in rounds, one request each. WAITs and ENABLEs are free.
  */
@@ -9,6 +10,8 @@ import type { RequestLimiter, ShimContext } from '../context.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import { Bucket } from './bucket.ts';
 
+/** The sum of the contexts' limits is read again after this time, or when one has changed. */
+const READ_NS = 1e5;
 /** The most unused tokens: this fraction of a second's worth, but at least a few. */
 const BURST_S = 0.01;
 const LEAST_BURST = 4;
@@ -19,7 +22,8 @@ export class RequestBucket {
   private readonly bucket: Bucket;
 
   constructor(requestsPerS: number, nowNs: number) {
-    this.bucket = new Bucket({ burst: LEAST_BURST, nowNs });
+    // Otherwise, a program could get a burst for each context that it opens.
+    this.bucket = new Bucket({ burst: LEAST_BURST, tokens: 0, nowNs });
     this.fill(nowNs, requestsPerS);
   }
 
@@ -55,6 +59,8 @@ export interface LimiterHost {
   nowNs(context: ShimContext): number;
   /** The current limit; Infinity if there no longer is one. */
   requestsPerS(context: ShimContext): number;
+  /** Requests have taken tokens; a negative number returns them. */
+  pay(context: ShimContext, requests: number): void;
   /** `serve` must be called at this time. */
   setTimer(context: ShimContext, atNs: number): void;
   /** Some held requests of the queue pair may be issued. */
@@ -62,35 +68,64 @@ export interface LimiterHost {
 }
 
 export class Limiter implements RequestLimiter {
-  private readonly context: ShimContext;
   private readonly host: LimiterHost;
   private readonly bucket: RequestBucket;
+  private readonly contexts: ShimContext[] = [];
+  /** The sum of the limits of the contexts, and when it was read. */
+  private perS = 0;
+  private readNs = Number.NEGATIVE_INFINITY;
   /** Queue pairs with requests that have no token yet, the next one to serve first. */
   private waiting: QpLedger[] = [];
-  private isArmed = false;
+  /** The context with a timer for the next token. */
+  private armed: ShimContext | null = null;
 
-  constructor(context: ShimContext, host: LimiterHost) {
-    this.context = context;
+  constructor(nowNs: number, host: LimiterHost) {
     this.host = host;
-    this.bucket = new RequestBucket(host.requestsPerS(context), host.nowNs(context));
+    this.bucket = new RequestBucket(0, nowNs);
   }
 
-  private fill(): void {
-    const { bucket, context, host } = this;
-    bucket.fill(host.nowNs(context), host.requestsPerS(context));
+  /** Limits this context, too. */
+  join(context: ShimContext): void {
+    this.contexts.push(context);
+    this.readNs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Whether it limits no context at present. */
+  get isUnused(): boolean {
+    return this.contexts.length === 0;
+  }
+
+  private fill(context: ShimContext): void {
+    const nowNs = this.host.nowNs(context);
+    if (nowNs - this.readNs >= READ_NS) this.readLimits(nowNs);
+    this.bucket.fill(nowNs, this.perS);
+  }
+
+  /** Before a context is granted its part, nothing is known beyond what the tenant was granted last. */
+  private readLimits(nowNs: number): void {
+    this.readNs = nowNs;
+    let perS = 0;
+    for (const context of this.contexts) perS += this.host.requestsPerS(context);
+    if (perS > 0) this.perS = perS;
+  }
+
+  private take(requests: number, context: ShimContext): void {
+    if (requests === 0) return;
+    this.bucket.take(requests);
+    this.host.pay(context, requests);
   }
 
   /** Takes a token for each request that it admits. */
   admit(qp: QpLedger, words: Uint32Array, start: number, count: number): number {
     // Requests of a failed queue pair are flushed at once; new requests stay behind waiting ones.
     if (this.hasUnlicensed(qp)) return 0;
-    const n = qp.broken ? count : this.affordable(words, start, count);
+    const n = qp.broken ? count : this.affordable(qp.context, words, start, count);
     qp.licensed = (qp.appPosted + n) | 0;
     return n;
   }
 
-  private affordable(words: Uint32Array, start: number, count: number): number {
-    this.fill();
+  private affordable(context: ShimContext, words: Uint32Array, start: number, count: number): number {
+    this.fill(context);
     const most = this.waiting.length > 0 ? 0 : this.bucket.available;
     let paid = 0;
     let n = 0;
@@ -99,7 +134,7 @@ export class Limiter implements RequestLimiter {
       if (paid >= most) break;
       paid++;
     }
-    this.bucket.take(paid);
+    this.take(paid, context);
     return n;
   }
 
@@ -107,7 +142,7 @@ export class Limiter implements RequestLimiter {
   posted(qp: QpLedger): void {
     const over = (qp.licensed - qp.appPosted) | 0;
     if (over > 0) {
-      this.bucket.take(-over);
+      this.take(-over, qp.context);
       qp.licensed = qp.appPosted;
     }
     if (this.hasUnlicensed(qp) && !qp.isLimited) {
@@ -118,9 +153,9 @@ export class Limiter implements RequestLimiter {
   }
 
   /** Gives the tokens that have arrived to the waiting queue pairs, one request each in rounds. */
-  serve(): void {
+  serve(context: ShimContext): void {
     const { bucket } = this;
-    this.fill();
+    this.fill(context);
     const served = new Set<QpLedger>();
     let left = bucket.available;
     let n = 0;
@@ -132,25 +167,37 @@ export class Limiter implements RequestLimiter {
         qp.isLimited = false;
         continue;
       }
-      left -= license(qp);
+      const paid = license(qp);
+      left -= paid;
+      this.take(paid, qp.context);
       served.add(qp);
       if (this.hasUnlicensed(qp)) queue.push(qp);
       else qp.isLimited = false;
     }
     this.waiting = queue.slice(n);
-    bucket.take(bucket.available - left);
     for (const qp of served) this.host.feed(qp);
     this.arm();
   }
 
-  end(): void {
-    const { waiting } = this;
-    this.waiting = [];
-    this.arm();
-    for (const qp of waiting) {
+  limitChanged(context: ShimContext): void {
+    this.readNs = Number.NEGATIVE_INFINITY;
+    this.serve(context);
+  }
+
+  end(context: ShimContext): void {
+    const released = this.waiting.filter((qp) => qp.context === context);
+    this.leave(context);
+    for (const qp of released) {
       qp.isLimited = false;
       this.host.feed(qp);
     }
+  }
+
+  leave(context: ShimContext): void {
+    this.contexts.splice(this.contexts.indexOf(context), 1);
+    this.readNs = Number.NEGATIVE_INFINITY;
+    this.waiting = this.waiting.filter((qp) => qp.context !== context);
+    this.arm();
   }
 
   /** Whether the queue pair holds requests that may not be issued yet. After a flush or a reset it holds none. */
@@ -161,10 +208,11 @@ export class Limiter implements RequestLimiter {
   }
 
   private arm(): void {
-    if (this.waiting.length === 0 && !this.isArmed) return;
-    this.isArmed = this.waiting.length > 0;
-    const atNs = this.waiting.length === 0 ? Number.POSITIVE_INFINITY : this.bucket.readyNs;
-    this.host.setTimer(this.context, atNs);
+    const { armed, waiting, host } = this;
+    const next = waiting.length === 0 ? null : waiting[0].context;
+    if (armed !== null && armed !== next) host.setTimer(armed, Number.POSITIVE_INFINITY);
+    this.armed = next;
+    if (next !== null) host.setTimer(next, this.bucket.readyNs);
   }
 }
 

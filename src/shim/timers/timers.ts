@@ -11,6 +11,9 @@ import { TimerHeap } from './timer-heap.ts';
 /** Timers that may be late are checked at most once in this many calls (a power of two), because a check reads the clock. */
 const CALLS_PER_CHECK = 64;
 
+/** Calls between two pulses (a power of two, and at least CALLS_PER_CHECK). */
+const CALLS_PER_PULSE = 512;
+
 /**
  * If the calls between two checks take longer than SLOW_NS in all, as on a device that works within calls, fewer calls
  * pass between checks. If they take less than FAST_NS, more pass again.
@@ -64,6 +67,10 @@ export class Timers {
   private isShort = false;
   /** Counts calls that must check for another reason while all timers may be late. */
   private checksSkipped = 0;
+  /** Called in about one of CALLS_PER_PULSE calls; null: not needed. */
+  private onPulse: (() => void) | null = null;
+  /** Calls since the last pulse. */
+  private unpulsed = 0;
   private readonly next: Provider;
   private readonly fire: (token: number) => void;
 
@@ -82,7 +89,7 @@ export class Timers {
   private changed(): void {
     if (this.step > 0) this.counted = this.calls;
     const isEach = this.pending + this.watched > 0;
-    this.step = !isEach && this.relaxed > 0 ? this.stride : 0;
+    this.step = !isEach && (this.relaxed > 0 || this.onPulse !== null) ? this.stride : 0;
     if (this.step > 0) this.calls = this.whole(this.counted);
     else this.calls = isEach ? 0 : 1;
   }
@@ -105,6 +112,20 @@ export class Timers {
     if (this.isShort) this.calls = this.stride & (CALLS_PER_CHECK - 1);
   }
 
+  /** Calls this function from time to time between the application's calls, whether or not timers are set; null: no more. */
+  pulse(onPulse: (() => void) | null): void {
+    this.onPulse = onPulse;
+    this.changed();
+  }
+
+  private beat(onPulse: () => void): void {
+    const calls = this.step === 0 ? 1 : CALLS_PER_CHECK / this.step;
+    this.unpulsed += calls;
+    if (this.unpulsed < CALLS_PER_PULSE) return;
+    this.unpulsed = 0;
+    onPulse();
+  }
+
   /** Called with true: every call must check, until this is called with false. */
   watch(isWatched: boolean): void {
     this.watched += isWatched ? 1 : -1;
@@ -113,12 +134,13 @@ export class Timers {
 
   /** Fires expired timers, in a call of the application that must check. */
   check(context: ShimContext): void {
+    if (this.onPulse !== null) this.beat(this.onPulse);
     if (this.pending === 0 && this.watched > 0) {
       // Timers that may be late are checked as rarely as they would be otherwise.
       this.checksSkipped = (this.whole(this.checksSkipped) + this.stride) & (CALLS_PER_CHECK - 1);
       if (this.checksSkipped !== 0) return;
     }
-    if (this.pending === 0) this.pace(this.next.nowNs(context.handle));
+    if (this.pending === 0 && this.relaxed > 0) this.pace(this.next.nowNs(context.handle));
     this.run(context);
   }
 

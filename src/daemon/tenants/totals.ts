@@ -2,7 +2,7 @@
  * What tenants have sent in total. Contexts come and go, but the bytes that they sent stay with their tenant, so the
  * sums only grow. Tenants that left long ago are forgotten.
  */
-import * as M from '../coordinator/member-table.ts';
+import * as M from '../../coordinator/member-table.ts';
 
 export interface Total {
   readonly device: string;
@@ -65,7 +65,8 @@ export class Totals {
   }
 }
 
-const keyOf = (device: string, tenant: string) => `${device}\0${tenant}`;
+/** The key of a tenant at a device. */
+export const keyOf = (device: string, tenant: string) => `${device}\0${tenant}`;
 
 /** Adds what a member has sent since it was last counted. Counters that run backwards add nothing. */
 export function addSent(total: Total, counted: Counted, counters: Float64Array): void {
@@ -75,7 +76,8 @@ export function addSent(total: Total, counted: Counted, counters: Float64Array):
   counted.bytes = counters[M.SENT_BYTES];
 }
 
-function increase(from: number, to: number): number {
+/** How much a counter has grown; 0 if that cannot be true. */
+export function increase(from: number, to: number): number {
   const by = to - (from >= 0 ? from : 0);
   return by > 0 && by <= MAX_INCREASE ? by : 0;
 }

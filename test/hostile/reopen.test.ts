@@ -1,0 +1,165 @@
+// Programs that try to escape the limits and the rate of their tenant: they open contexts again and again, many at a time
+// or under other names, never run their event loop, or are many processes. On the null device, which completes each
+// request at the next poll, under the daemon. Requires a build.
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { daemon, folder, type Running, started } from '../daemon/command-rig.ts';
+import { reason } from '../daemon/rig.ts';
+import { buildNullDevice } from '../fuzz/null-device.mjs';
+
+const GREEDY = resolve(import.meta.dirname, 'children/greedy.mjs');
+const REGISTER = resolve(import.meta.dirname, '../../dist/register.js');
+const MESSAGE_BYTES = 16_384;
+const PER_S = 100;
+const GBPS = 0.1;
+const SECONDS = 2;
+/** What a program may get beyond its limit, as docs/daemon.md promises. */
+const GAIN = 1.05;
+/** What it gets at least, even if it often waits for a CPU and so loses tokens. */
+const LEAST = 0.05;
+/** What may be spent in advance, once (src/daemon/tenants/accounts.ts). */
+const ADVANCE = { requests: 8 + 0.1 * PER_S, bytes: 2 ** 18 + (0.1 * GBPS * 1e9) / 8 };
+const TOKEN_BUCKET = { ISOVERBS_POLICY: 'token-bucket:linkGbps=100', BYTES: String(MESSAGE_BYTES) };
+
+const { library, reason: noDevice } = reason === '' ? buildNullDevice() : { library: '', reason };
+if (noDevice !== '') console.warn(`skipped: ${noDevice}`);
+
+/** What test/hostile/children/greedy.mjs prints. */
+interface Gain {
+  readonly completions: number;
+  readonly bytes: number;
+  readonly qps: number;
+  readonly seconds: number;
+  readonly waitedMs: number;
+}
+
+/** A daemon with one tenant, which has a limit. */
+async function limited(limit: object): Promise<{ socket: string; running: Running }> {
+  const path = folder();
+  const config = join(path, 'daemon.yaml');
+  const rules = [{ match: {}, tenant: 'greedy', ...limit }];
+  writeFileSync(config, JSON.stringify({ devices: { null0: { linkGbps: 100 } }, rules }));
+  const socket = join(path, 's');
+  return { socket, running: await daemon(socket, ['--config', config], { ISOVERBS_LIBIBVERBS: library }) };
+}
+
+function greedy(socket: string, env: Record<string, string>): Running {
+  return started(process.execPath, [`--import=${REGISTER}`, GREEDY], {
+    ISOVERBS_LIBIBVERBS: library,
+    ISOVERBS_DEVICE: 'null0',
+    ISOVERBS_DAEMON: socket,
+    SECONDS: String(SECONDS),
+    ...env,
+  });
+}
+
+async function gainOf(running: Running): Promise<Gain> {
+  const { stdout, stderr, status } = await running.ended;
+  expect(status, stderr).toBe(0);
+  return JSON.parse(stdout);
+}
+
+const TRICKS: [string, Record<string, string>][] = [
+  ['posts without pause', { TRICK: 'hold' }],
+  ['has 32 contexts', { TRICK: 'hold', CONTEXTS: '32' }],
+  ['opens contexts again and again', { TRICK: 'reopen' }],
+  ['opens contexts again and again, 8 at a time', { TRICK: 'reopen', CONTEXTS: '8' }],
+  ['opens contexts under ever new names', { TRICK: 'names' }],
+];
+const CASES = TRICKS.flatMap(([what, trick]): [string, Record<string, string>][] => [
+  [what, { ...trick, TURNS: '1' }],
+  [`${what}, and never runs its event loop`, trick],
+]);
+
+describe.skipIf(noDevice !== '')('a program that', () => {
+  test.each(CASES)(`%s gets no more than its tenant's requests`, async (what, trick) => {
+    const { socket } = await limited({ maxRequestsPerS: PER_S });
+    const { completions, seconds } = await gainOf(greedy(socket, trick));
+    process.stdout.write(`hostile: ${what}: ${(completions / seconds).toFixed(1)} of ${PER_S} requests/s\n`);
+    expect(completions).toBeLessThan(GAIN * PER_S * seconds + ADVANCE.requests);
+    expect(completions).toBeGreaterThan(LEAST * PER_S * seconds);
+  });
+
+  test.each(CASES)(`%s gets no more than its tenant's rate`, async (what, trick) => {
+    const { socket } = await limited({ gbps: GBPS });
+    const { bytes, seconds } = await gainOf(greedy(socket, { ...TOKEN_BUCKET, ...trick }));
+    process.stdout.write(`hostile: ${what}: ${((8 * bytes) / seconds / 1e9).toFixed(3)} of ${GBPS} Gbit/s\n`);
+    expect(bytes).toBeLessThan((GAIN * GBPS * seconds * 1e9) / 8 + ADVANCE.bytes);
+    expect(bytes).toBeGreaterThan((LEAST * GBPS * seconds * 1e9) / 8);
+  });
+});
+
+/** Runs programs one after the other, several at a time. Returns what they got together, and how long it took. */
+async function processes(socket: string, env: Record<string, string>) {
+  const beganMs = performance.now();
+  const seconds = () => (performance.now() - beganMs) / 1000;
+  const gains: Gain[] = [];
+  const row = async () => {
+    while (seconds() < SECONDS) gains.push(await gainOf(greedy(socket, { SECONDS: '0.2', ...env })));
+  };
+  await Promise.all([row(), row(), row()]);
+  const sum = (key: 'bytes' | 'completions') => gains.reduce((total, one) => total + one[key], 0);
+  return { bytes: sum('bytes'), completions: sum('completions'), seconds: seconds(), count: gains.length };
+}
+
+describe.skipIf(noDevice !== '')('a tenant with one process after the other', () => {
+  test('gets no more than its requests', async () => {
+    const { socket } = await limited({ maxRequestsPerS: PER_S });
+    const { completions, seconds, count } = await processes(socket, { TRICK: 'hold' });
+    process.stdout.write(
+      `hostile: ${count} processes: ${(completions / seconds).toFixed(1)} of ${PER_S} requests/s\n`,
+    );
+    expect(completions).toBeLessThan(GAIN * PER_S * seconds + ADVANCE.requests);
+  });
+
+  test('gets no more than its rate', async () => {
+    const { socket } = await limited({ gbps: GBPS });
+    const { bytes, seconds, count } = await processes(socket, {
+      ...TOKEN_BUCKET,
+      TRICK: 'reopen',
+      TURNS: '1',
+    });
+    process.stdout.write(
+      `hostile: ${count} processes: ${((8 * bytes) / seconds / 1e9).toFixed(3)} of ${GBPS} Gbit/s\n`,
+    );
+    expect(bytes).toBeLessThan((GAIN * GBPS * seconds * 1e9) / 8 + ADVANCE.bytes);
+  });
+
+  test('gets no more than its queue pairs, in many contexts of several processes at once', async () => {
+    const { socket } = await limited({ maxQps: 4 });
+    const env = { TRICK: 'qps', CONTEXTS: '4', LINGER_MS: '3000' };
+    const gains = await Promise.all([1, 2, 3, 4].map(() => gainOf(greedy(socket, env))));
+    expect(gains.reduce((total, { qps }) => total + qps, 0)).toBe(4);
+  });
+});
+
+describe.skipIf(noDevice !== '')('while the daemon does not answer, a program', () => {
+  test('waits at its first queue pair, goes on without the daemon, and says so', async () => {
+    const { socket, running } = await limited({ maxRequestsPerS: PER_S });
+    running.child.kill('SIGSTOP');
+    const program = greedy(socket, { TRICK: 'reopen' });
+    const { completions, waitedMs } = await gainOf(program);
+    running.child.kill('SIGCONT');
+    expect(waitedMs).toBeGreaterThan(500);
+    expect(waitedMs).toBeLessThan(1000);
+    expect(completions).toBeGreaterThan(10 * PER_S);
+    expect(program.err()).toContain('has not answered within 500 ms: continuing without it until it answers');
+  });
+
+  test('opens further contexts with what its tenant was granted last', async () => {
+    const { socket, running } = await limited({ maxRequestsPerS: PER_S });
+    const program = greedy(socket, { TRICK: 'later' });
+    while (!program.out().includes('stop')) await delay(5);
+    running.child.kill('SIGSTOP');
+    program.child.stdin?.write('go\n');
+    const { stdout, status } = await program.ended;
+    running.child.kill('SIGCONT');
+    expect(status, program.err()).toBe(0);
+    const { completions, seconds, waitedMs } = JSON.parse(stdout.split('\n')[1]);
+    expect(waitedMs).toBeLessThan(100);
+    expect(completions).toBeLessThan(GAIN * PER_S * seconds + ADVANCE.requests);
+    expect(completions).toBeGreaterThan(LEAST * PER_S * seconds);
+  });
+});
