@@ -139,13 +139,13 @@ describe.skipIf(noDevice !== '')('while the daemon does not answer, a program', 
   test('waits at its first queue pair, goes on without the daemon, and says so', async () => {
     const { socket, running } = await limited({ maxRequestsPerS: PER_S });
     running.child.kill('SIGSTOP');
-    const program = greedy(socket, { TRICK: 'reopen' });
+    const program = greedy(socket, { TRICK: 'reopen', SECONDS: '4' });
     const { completions, waitedMs } = await gainOf(program);
     running.child.kill('SIGCONT');
-    expect(waitedMs).toBeGreaterThan(500);
-    expect(waitedMs).toBeLessThan(1000);
+    expect(waitedMs).toBeGreaterThan(1500);
+    expect(waitedMs).toBeLessThan(3000);
     expect(completions).toBeGreaterThan(10 * PER_S);
-    expect(program.err()).toContain('has not answered within 500 ms: continuing without it until it answers');
+    expect(program.err()).toMatch(/the daemon does not answer\)|has not answered within 2000 ms/);
   });
 
   test('opens further contexts with what its tenant was granted last', async () => {

@@ -3,8 +3,8 @@
  * waits for the first answer of a daemon that it knows of; it waits only once while the daemon does not answer.
  */
 
-/** How long the contexts of a thread wait for an answer, together. */
-export const PATIENCE_MS = 500;
+/** How long the contexts of a thread wait for an answer, together: on a busy machine, a daemon may need a second. */
+export const PATIENCE_MS = 2000;
 /** Interval of the checks for an answer. */
 const NAP_MS = 0.1;
 

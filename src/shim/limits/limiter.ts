@@ -88,6 +88,7 @@ export class Limiter implements RequestLimiter {
   join(context: ShimContext): void {
     this.contexts.push(context);
     this.readNs = Number.NEGATIVE_INFINITY;
+    this.fill(context);
   }
 
   /** Whether it limits no context at present. */
