@@ -118,6 +118,7 @@ export class Throttle {
 
   /** Adds the tokens earned at the previous rate, and adopts the present one. Without queue pairs, it stays. */
   fill(entity: number, context: ContextView, out: Actions): void {
+    if (entity === NONE) return;
     const bucket = this.buckets[entity];
     bucket.fill(out.nowNs(context));
     const perNs = this.entities.count(entity) > 0 ? this.options.perNsOf(entity) : 0;

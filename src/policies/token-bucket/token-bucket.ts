@@ -72,6 +72,8 @@ export class TokenBucket implements Policy {
 
   onQp(qp: QpView, change: QpChange, out: Actions): void {
     if (change === 'created') this.addQp(qp, out);
+    // A bucket that was empty at first may have tokens by now, so that the first requests need not be held.
+    if (change === 'state') this.throttle.fill(this.throttle.entities.of(qp), qp.context, out);
     if (change === 'labels') this.share(qp.context, out);
     if (change === 'destroyed') this.removeQp(qp, out);
   }
