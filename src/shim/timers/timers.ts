@@ -12,7 +12,7 @@ import { TimerHeap } from './timer-heap.ts';
 const CALLS_PER_CHECK = 64;
 
 /** Calls between two pulses (a power of two, and at least CALLS_PER_CHECK). */
-const CALLS_PER_PULSE = 512;
+const CALLS_PER_PULSE = 2048;
 
 /**
  * If the calls between two checks take longer than SLOW_NS in all, as on a device that works within calls, fewer calls
