@@ -40,8 +40,11 @@ class IpcArgs : public BaseArgs {
  */
 napi_value failOn(BaseArgs& args, int errnum, const char* doing);
 
-/** Makes the kernel refuse descriptors that are sent to this socket, where it can (Linux 6.16). */
-void refuseFds(int socket);
+/** Makes the kernel refuse descriptors that are sent to this socket. False if it cannot (before Linux 6.16). */
+bool refuseFds(int socket);
+
+/** Whether refuseFds() works here. */
+bool canRefuseFds();
 
 /**
  * Makes urgent data of a new connection ordinary data: otherwise reading past it discards it, with the descriptors that

@@ -185,9 +185,17 @@ bool clearPath(IpcArgs& args, const sockaddr_un& address) {
 
 }  // namespace
 
-void refuseFds(int socket) {
+bool refuseFds(int socket) {
   const int no = 0;
-  setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof no);
+  return setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof no) == 0;
+}
+
+bool canRefuseFds() {
+  static const bool can = [] {
+    const Fd probe(newSocket());
+    return probe.get() >= 0 && refuseFds(probe.get());
+  }();
+  return can;
 }
 
 void takeUrgentInline(int socket) {

@@ -1,7 +1,8 @@
 # A hostile program that sends descriptors of lingering TCP sockets to the daemon: descriptors.py MODE SOCKET LINGER_S
 # [COUNT]. A process that closes the last descriptor of such a socket waits until the linger time is over. Prints a line
-# for each descriptor, sent or refused by the kernel, and stays until its input ends.
-import json, os, socket, struct, sys, threading
+# for each descriptor, sent or refused by the kernel, and stays until its input ends. Sends when a line arrives, so that the
+# daemon can be stopped until it alone has the descriptors.
+import json, os, socket, struct, sys
 
 MODE, PATH, LINGER_S = sys.argv[1], sys.argv[2], int(sys.argv[3])
 COUNT = int(sys.argv[4]) if len(sys.argv) > 4 else 1
@@ -30,13 +31,11 @@ def lingering():
         return one
 
 
-def send(over, data, flags=0):
-    one = lingering()
+def send(over, data, flags, one):
     try:
         socket.send_fds(over, [data], [one.fileno()], flags)
         print('sent', flush=True)
-        # The daemon should have the last descriptor. If it has closed its own, this lasts.
-        threading.Thread(target=one.close, daemon=True).start()
+        one.close()
     except PermissionError:
         print('refused', flush=True)
         held.append(one)
@@ -65,27 +64,29 @@ def join(role):
     return one, fds
 
 
-for _ in range(COUNT):
+def prepare():
+    """The socket to send over, with what bytes and flags."""
     if MODE == 'greeting':
-        send(connect(), b'\0')
-    elif MODE == 'urgent':
-        send(connect(), b'\0', socket.MSG_OOB)
-    elif MODE == 'unread':
-        one = connect()
-        one.sendall(GARBAGE)
-        send(one, b'\0')
-    elif MODE == 'connection':
-        send(join('tool')[0], frame({'type': 'tenants'}))
-    elif MODE == 'wake':
-        one, fds = join('shim')
-        wake = socket.socket(fileno=fds[2])
-        send(wake, b'\0')
-        held.append(wake)
-    elif MODE == 'urgent wake':
-        one, fds = join('shim')
-        wake = socket.socket(fileno=fds[2])
-        send(wake, b'\0', socket.MSG_OOB)
-        held.append(wake)
+        return connect(), b'\0', 0
+    if MODE == 'urgent':
+        return connect(), b'\0', socket.MSG_OOB
+    if MODE == 'unread':
+        return connect(), b'\0', 0
+    if MODE == 'connection':
+        return join('tool')[0], frame({'type': 'tenants'}), 0
+    wake = socket.socket(fileno=join('shim')[1][2])
+    held.append(wake)
+    return wake, b'\0', socket.MSG_OOB if MODE == 'urgent wake' else 0
+
+
+sockets = [lingering() for _ in range(COUNT)]
+prepared = [prepare() for _ in range(COUNT)]
+print('ready', flush=True)
+sys.stdin.readline()
+for (over, data, flags), one in zip(prepared, sockets):
+    if MODE == 'unread':
+        over.sendall(GARBAGE)
+    send(over, data, flags, one)
 print('done', flush=True)
 sys.stdin.read()
 os._exit(0)
