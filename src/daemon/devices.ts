@@ -1,4 +1,5 @@
 /** The devices of a host as the daemon sees them: their seats, tenants and rulers. */
+import type { AgentCoordinator } from '../coordinator/agent-host.ts';
 import type { Coordinator } from '../coordinator/coordinator.ts';
 import { parseRules } from '../coordinator/device-rules.ts';
 import type { MemberPage } from '../coordinator/member-table.ts';
@@ -99,4 +100,34 @@ export class Client {
     this.pages = pages;
     this.pid = pid;
   }
+}
+
+/** An agent's actions at its coordinator, except for looking up addresses. */
+export type CoordinatorSide = Omit<AgentCoordinator, 'addressOf' | 'opened' | 'failed'>;
+
+/** What agents do at the coordinator of a device. Changes take effect in the next pass, which `requestPass` requests. */
+export function coordinatorSideOf(device: Device, requestPass: () => void): CoordinatorSide {
+  const { coordinator, guests } = device;
+  const mark = () => {
+    device.isDirty = true;
+    requestPass();
+  };
+  return {
+    members: (ruler) => coordinator.membersOf(ruler),
+    changed: (member) => {
+      coordinator.markChanged(member);
+      mark();
+    },
+    join: (tenant, granted) => {
+      const page = coordinator.join(tenant === 0 ? '' : tenant);
+      if (page !== null) guests.set(page.row, granted);
+      return page;
+    },
+    leave: (page) => {
+      guests.delete(page.row);
+      coordinator.leave(page);
+      mark();
+    },
+    decide: mark,
+  };
 }

@@ -4,7 +4,6 @@
  * then takes the clients to notify. A client can write its counters at any time, so they are copied before
  * anything is decided; values are trusted only as far as src/coordinator trusts them.
  */
-import type { AgentCoordinator } from '../coordinator/agent-host.ts';
 import { Coordinator } from '../coordinator/coordinator.ts';
 import { type LayoutNames, layoutNames } from '../coordinator/layout.ts';
 import { limits } from '../coordinator/limits.ts';
@@ -12,7 +11,16 @@ import * as M from '../coordinator/member-table.ts';
 import type { Description, Ruler } from '../coordinator/ruler.ts';
 import { NoDeviceError } from '../verbs/errors.ts';
 import type { NicFacts } from '../verbs/nic.ts';
-import { type Client, type Device, type Ruling, rulesOn, type Seat, type Tenant } from './devices.ts';
+import {
+  type Client,
+  type CoordinatorSide,
+  coordinatorSideOf,
+  type Device,
+  type Ruling,
+  rulesOn,
+  type Seat,
+  type Tenant,
+} from './devices.ts';
 import { GroupNews, TenantGroups } from './groups.ts';
 import { Places } from './identity/places.ts';
 import { type ProcessState, SILENT_NS } from './liveness.ts';
@@ -34,9 +42,6 @@ const FULL_READ_NS = SILENT_NS / 3;
 const MAX_SETTINGS = 4096;
 /** Keeps a tenant that opens context after context from taking all seats. */
 const MAX_SEATS_PER_TENANT = 1024;
-
-/** An agent's actions at its coordinator, except for looking up addresses. */
-type CoordinatorSide = Omit<AgentCoordinator, 'addressOf' | 'opened' | 'failed'>;
 
 export interface HostOptions {
   /** The rulers of all policies that clients may have, in the order in which they decide. */
@@ -410,29 +415,7 @@ export class Host {
   agentCoordinator(deviceName: string, requestPass: () => void): CoordinatorSide {
     const device = this.device(deviceName);
     if (device === null) throw new NoDeviceError(`the daemon knows no device '${deviceName}'`);
-    const { coordinator, guests } = device;
-    const mark = () => {
-      device.isDirty = true;
-      requestPass();
-    };
-    return {
-      members: (ruler) => coordinator.membersOf(ruler),
-      changed: (member) => {
-        coordinator.markChanged(member);
-        mark();
-      },
-      join: (tenant, granted) => {
-        const page = coordinator.join(tenant === 0 ? '' : tenant);
-        if (page !== null) guests.set(page.row, granted);
-        return page;
-      },
-      leave: (page) => {
-        guests.delete(page.row);
-        coordinator.leave(page);
-        mark();
-      },
-      decide: mark,
-    };
+    return coordinatorSideOf(device, requestPass);
   }
 
   /** Grants of a ruler that throws stay as they are. Null: it has thrown. */

@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { VERSION } from '../../src/daemon/protocol.ts';
 import { hasPython, newPath, reason as noAddon } from '../daemon/rig.ts';
 import { until, World } from '../daemon/world.ts';
 
@@ -26,6 +27,7 @@ export interface Evil {
 export function evil(file: string, ...args: string[]): Evil {
   const child = spawn('python3', [join(import.meta.dirname, 'children', file), ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
+    env: { ...process.env, PROTOCOL_VERSION: `${VERSION}` },
     ...(isRoot && { uid: EVIL_UID, gid: EVIL_UID }),
   });
   let printed = '';

@@ -6,7 +6,7 @@ import json, os, socket, struct, sys
 
 MODE, PATH, LINGER_S = sys.argv[1], sys.argv[2], int(sys.argv[3])
 COUNT = int(sys.argv[4]) if len(sys.argv) > 4 else 1
-VERSION = 3
+VERSION = int(os.environ['PROTOCOL_VERSION'])
 # More than the daemon reads at once, so that what follows stays unread when it refuses this.
 GARBAGE = b'\xff' * 16384
 held = []

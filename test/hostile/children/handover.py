@@ -4,7 +4,7 @@
 import json, os, socket, struct, sys
 
 PATH, WHEN = sys.argv[1:3]
-VERSION = 3
+VERSION = int(os.environ['PROTOCOL_VERSION'])
 peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 peer.connect(PATH)
 
