@@ -1,7 +1,8 @@
 /**
  * Messages that go before all others (section IV-C): short ones of queue pairs with the label latency. The paper does not
  * limit their rate, so one queue pair with the label could take the whole link. Here, they take at most a part of it
- * while others have something to send. Beyond that, they go in turn, one message of each queue pair, as tokens arrive.
+ * while others have something to send. Beyond that, tenants share this part by bytes, and their queue pairs go in turn, one
+ * message of each, as tokens arrive.
  */
 import { BYTES } from '../../shim/counters.ts';
 import { Bucket } from '../../shim/limits/bucket.ts';
@@ -9,6 +10,7 @@ import type { Actions, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
+import { IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { byTenant, Entities } from '../kit/entities.ts';
 import type { EventClock } from '../kit/event-clock.ts';
@@ -41,6 +43,12 @@ export class Urgent {
   /** The number of queue pairs of each tenant that have just begun to wait, and whether a queue pair is among them. */
   private newCounts: Int32Array = new Int32Array(16);
   private isNew: Uint8Array = new Uint8Array(64);
+  /**
+   * Bytes on the wire in a turn of a tenant, no more than a short message; and, by tenant, by how much its messages have
+   * exceeded its turns. The others have as many turns first.
+   */
+  private readonly turnBytes: number;
+  private owed: Float64Array = new Float64Array(16);
   /** The longest wait for tokens, in ns, for which a single message is still urgent. */
   patienceNs = 0;
   /** Queue pairs whose oldest held request is urgent: two queues for each tenant, NEW and SERVED. */
@@ -53,6 +61,7 @@ export class Urgent {
   constructor({ wire, clock, perNs, burstBytes, longestBytes }: UrgentOptions) {
     this.wire = wire;
     this.clock = clock;
+    this.turnBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, 0);
     this.bucket = new Bucket({ burst: burstBytes, perNs });
     this.longestBytes = longestBytes;
     this.perNs = perNs;
@@ -118,6 +127,7 @@ export class Urgent {
     this.qps[qp.index] = qp;
     const tenant = this.entities.join(qp);
     this.newCounts = fitColumn(this.newCounts, tenant);
+    this.owed = fitColumn(this.owed, tenant);
     this.isNew = fitColumn(this.isNew, qp.index);
   }
 
@@ -160,17 +170,31 @@ export class Urgent {
       const bytes = step(qp, out, this.longestBytes);
       // A queue pair that could not be served waits for completions, not for tokens.
       if (bytes === BLOCKED) continue;
-      this.take(egressBytes(wire, opcode, bytes), isAlone);
+      const wireBytes = egressBytes(wire, opcode, bytes);
+      this.take(wireBytes, isAlone);
+      this.owe(this.entities.of(qp), wireBytes);
       if (out.backlog(qp) > 0) this.push(qp, SERVED);
     }
     if (index !== NONE) out.timer(this.qps[index]!.context, bucket.readyNs(1), token);
     return null;
   }
 
+  /** A tenant has sent a message. No more than one of the longest messages is owed. */
+  private owe(tenant: number, wireBytes: number): void {
+    const { owed } = this;
+    const most = egressBytes(this.wire, IBV_WR_RDMA_WRITE, Math.max(0, this.longestBytes));
+    owed[tenant] = Math.min(most, Math.max(-this.turnBytes, owed[tenant] + wireBytes - this.turnBytes));
+  }
+
   /** The queue pair whose turn it is; NONE: none waits. */
   private first(): number {
-    const tenant = this.tenants.first();
+    const { tenants, owed } = this;
+    let tenant = tenants.first();
     if (tenant === NONE) return NONE;
+    for (; owed[tenant] > 0 && tenant !== tenants.last(); tenant = tenants.first()) {
+      owed[tenant] -= this.turnBytes;
+      tenants.moveToEnd(tenant);
+    }
     const index = this.waiting.first(2 * tenant + NEW);
     return index === NONE ? this.waiting.first(2 * tenant + SERVED) : index;
   }

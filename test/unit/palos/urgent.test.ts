@@ -206,6 +206,18 @@ describe('turns', () => {
     expect(Math.abs(counted(g.order, (qp) => qp === 0) - 500)).toBeLessThan(3);
   });
 
+  test('tenants share the cap by bytes, whatever the lengths of their messages', () => {
+    const g = ground(['long', 'short', 'short']);
+    g.hold(0, 5000, LONGEST);
+    for (const qp of [1, 2]) g.hold(qp, 5000, 16);
+    serveUntil(g, 5000);
+    const bytesOf = (isLong: boolean) =>
+      g.requests.issued
+        .filter(({ qp }) => (qp === 0) === isLong)
+        .reduce((sum, { bytes }) => sum + onWire(bytes), 0);
+    expect(bytesOf(true) / bytesOf(false)).toBeCloseTo(1, 1);
+  });
+
   test('contexts without a tenant are tenants of their own', () => {
     const g = ground(['', '', 'a', 'a']);
     for (const { index } of g.qps) g.hold(index, 2000);
