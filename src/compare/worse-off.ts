@@ -6,15 +6,16 @@ import { runJobs } from '../mix/pool.ts';
 import { paramsOf } from '../mix/resolve.ts';
 import type { AppResult, MixResult } from '../mix/result.ts';
 import type { RunCache } from '../mix/run-cache.ts';
-import { DEFAULTS } from '../mix/spec.ts';
+import { DEFAULTS, type Kind } from '../mix/spec.ts';
 import { layoutOf } from '../sim/network/topology.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { requireRunnable } from './compare.ts';
+import { ofEqualShares } from './equal-share.ts';
 import { type Fixed, randomMixture } from './random-mixtures.ts';
 import { schemesOf } from './schemes.ts';
 
-/** The measures that are compared with bare: one for each D, one for each M, and two for each mixture. */
-export type Measure = 'latency' | 'messageRate' | 'payload' | 'busiestLink';
+/** The measures that are compared with bare: one for each D, one for each M, one for each B, and two for each mixture. */
+export type Measure = 'latency' | 'messageRate' | 'bandwidth' | 'payload' | 'busiestLink';
 
 interface MeasureInfo {
   readonly title: string;
@@ -28,9 +29,13 @@ interface MeasureInfo {
 export const MEASURES: Readonly<Record<Measure, MeasureInfo>> = Object.freeze({
   latency: { title: 'D: average latency', unit: 'us', limit: 1.1, better: 'less' },
   messageRate: { title: 'M: message rate', unit: 'M/s', limit: 0.9, better: 'more' },
+  bandwidth: { title: 'B: bandwidth', unit: 'Gbit/s', limit: 0.9, better: 'more' },
   payload: { title: 'payload of a mixture', unit: 'Gbit/s', limit: 0.9, better: 'more' },
   busiestLink: { title: 'bytes on its busiest link', unit: 'MB', limit: 0.9, better: 'more' },
 });
+
+/** Below this part of an equal share of its link, an application gets less than equation (1) gives it. */
+const LEAST_OF_SHARE = 0.9;
 
 /** One ratio to bare: of an application, or of a mixture as a whole. */
 export interface Case {
@@ -43,6 +48,8 @@ export interface Case {
   readonly bare: number;
   readonly under: number;
   readonly ratio: number;
+  /** What the application sends under the policy, relative to an equal share of its link (equal-share.ts). */
+  readonly ofShare?: number;
   /** Repeats the run under the policy; with `--policy none` the bare one. */
   readonly command: string;
 }
@@ -51,6 +58,8 @@ export interface Summary {
   /** Number of applications or mixtures. */
   readonly of: number;
   readonly worse: number;
+  /** How many of those are also more than 10 % below an equal share of their link. Absent for mixtures. */
+  readonly belowShare?: number;
   /** Over the ratios to bare; NaN if there are none. */
   readonly median: number;
   readonly worst: number;
@@ -137,7 +146,8 @@ function harmOf(
     const [before, after] = results;
     if (before === undefined || after === undefined) return [];
     const command = commandOf(under, seed);
-    return casesOf(before, after).map((one) => ({ mixture: i + 1, ...one, command }));
+    const ofShares = ofEqualShares(under, after, seed);
+    return casesOf(before, after, ofShares).map((one) => ({ mixture: i + 1, ...one, command }));
   });
   const of = (measure: Measure) => {
     const cases = all.filter((one) => one.measure === measure);
@@ -151,6 +161,7 @@ function byMeasure<T>(of: (measure: Measure) => T): Record<Measure, T> {
   return {
     latency: of('latency'),
     messageRate: of('messageRate'),
+    bandwidth: of('bandwidth'),
     payload: of('payload'),
     busiestLink: of('busiestLink'),
   };
@@ -163,18 +174,24 @@ function trustedResult(mix: Mix, seed: number, outcomes: Outcomes): MixResult | 
   return 'result' in outcome && problemsOf(job, outcome).length === 0 ? outcome.result : undefined;
 }
 
+/** The measure of each kind of application, and what it compares. */
+const OF_KIND: Readonly<Record<Kind, readonly [Measure, (app: AppResult) => number]>> = {
+  D: ['latency', ({ latencyUs }) => latencyUs?.avg ?? Number.POSITIVE_INFINITY],
+  M: ['messageRate', ({ messageRateMmps }) => messageRateMmps],
+  B: ['bandwidth', ({ throughputGbps }) => throughputGbps],
+};
+
 /** Compares two runs of one mixture. An application that got nothing in both has no ratio. */
-function casesOf(bare: MixResult, under: MixResult): Omit<Case, 'mixture' | 'command'>[] {
+function casesOf(
+  bare: MixResult,
+  under: MixResult,
+  ofShares: readonly (number | undefined)[],
+): Omit<Case, 'mixture' | 'command'>[] {
   const apps = bare.apps.flatMap((app, i) => {
-    const pair = [app, under.apps[i]];
-    if (app.kind === 'D') return caseOf('latency', pair.map(averageUs), app.name);
-    return app.kind === 'M'
-      ? caseOf(
-          'messageRate',
-          pair.map(({ messageRateMmps }) => messageRateMmps),
-          app.name,
-        )
-      : [];
+    const [measure, of] = OF_KIND[app.kind];
+    const ofShare = ofShares[i];
+    const which = { app: app.name, ...(ofShare !== undefined && { ofShare }) };
+    return caseOf(measure, [app, under.apps[i]].map(of), which);
   });
   const runs = [bare, under];
   return [
@@ -187,14 +204,12 @@ function casesOf(bare: MixResult, under: MixResult): Omit<Case, 'mixture' | 'com
 function caseOf(
   measure: Measure,
   [bare, under]: readonly number[],
-  app?: string,
+  which: Pick<Case, 'app' | 'ofShare'> = {},
 ): Omit<Case, 'mixture' | 'command'>[] {
   const isNothing = (value: number) => value === 0 || value === Number.POSITIVE_INFINITY;
   if (isNothing(bare) && isNothing(under)) return [];
-  return [{ ...(app !== undefined && { app }), measure, bare, under, ratio: under / bare }];
+  return [{ ...which, measure, bare, under, ratio: under / bare }];
 }
-
-const averageUs = ({ latencyUs }: AppResult) => latencyUs?.avg ?? Number.POSITIVE_INFINITY;
 
 function payloadGbps({ apps }: MixResult): number {
   return apps.reduce((sum, { throughputGbps }) => sum + throughputGbps, 0);
@@ -216,13 +231,24 @@ export function isWorse({ measure, ratio }: Pick<Case, 'measure' | 'ratio'>): bo
   return better === 'less' ? ratio > limit : ratio < limit;
 }
 
+/**
+ * Whether a case that is worse than bare is also more than 10 % below an equal share of its link. Atomics, which have no
+ * share, always are.
+ */
+export function isBelowShare({ app, ofShare = 0 }: Pick<Case, 'app' | 'ofShare'>): boolean {
+  return app !== undefined && ofShare < LEAST_OF_SHARE;
+}
+
 /** @param cases sorted, the worst first */
 function summaryOf(measure: Measure, cases: readonly Case[]): Summary {
   const ratios = cases.map(({ ratio }) => ratio).sort((a, b) => a - b);
   const { better } = MEASURES[measure];
+  const worse = cases.filter(isWorse);
+  const isOfApps = cases.some(({ app }) => app !== undefined);
   return {
     of: ratios.length,
-    worse: cases.filter(isWorse).length,
+    worse: worse.length,
+    ...(isOfApps && { belowShare: worse.filter(isBelowShare).length }),
     median: medianOf(ratios),
     worst: ratios.at(better === 'less' ? -1 : 0) ?? Number.NaN,
   };

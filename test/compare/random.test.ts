@@ -2,11 +2,12 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { requireRunnable } from '../../src/compare/compare.ts';
+import { ofEqualShares } from '../../src/compare/equal-share.ts';
 import { randomMixture } from '../../src/compare/random-mixtures.ts';
 import { badness, type Case, isWorse, type Measure, worseOff } from '../../src/compare/worse-off.ts';
-import type { Mix } from '../../src/mix/mixture.ts';
+import { type Mix, mixApp } from '../../src/mix/mixture.ts';
 import type { MixResult } from '../../src/mix/result.ts';
 import { TOPOLOGIES } from '../../src/sim/network/topology.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
@@ -82,17 +83,52 @@ test('a policy that starves every tenant is reported as harming all of them', as
     ...{ broken: [], runs: 12, names: [STARVING] },
   });
   const [{ summary, cases }] = policies;
-  for (const measure of ['messageRate', 'payload', 'busiestLink'] as const) {
+  for (const measure of ['messageRate', 'bandwidth', 'payload', 'busiestLink'] as const) {
     const { of, worse, worst } = summary[measure];
     expect(of).toBeGreaterThan(2);
     expect(worse).toBe(of);
     expect(worst).toBeLessThan(0.1);
   }
+  expect(summary.bandwidth.belowShare).toBe(summary.bandwidth.of);
+  expect(summary.payload.belowShare).toBeUndefined();
   expect(summary.latency.worse).toBeGreaterThan(summary.latency.of / 2);
   for (const list of Object.values(cases)) {
     const all = list.map(badness);
     expect(all).toEqual(all.toSorted((a, b) => b - a));
   }
+});
+
+describe('what applications send, relative to an equal share of their link', () => {
+  const GBPS = 100;
+  const WIRE = { linkGbps: GBPS, mtuBytes: 4096, headerBytes: 82 };
+  /** A message of 4096 bytes, with its headers and the address in the first packet. */
+  const PART = (4096 + 82 + 16) / 4096;
+  const share = (words: readonly string[], rates: readonly number[]) => {
+    const mix = { profile: 'cx6-100g', duration: '1ms', warmup: '0', apps: words.map(mixApp), set: WIRE };
+    const apps = rates.map((throughputGbps) => ({ throughputGbps, messageBytes: 4096 }));
+    return ofEqualShares(mix, { apps } as unknown as MixResult, 1);
+  };
+  const B = 'B:size=4KiB';
+
+  test('is 1 if they divide it equally, headers included', () => {
+    const each = GBPS / 2 / PART;
+    for (const one of share([B, B], [each, each])) expect(one).toBeCloseTo(1, 6);
+  });
+
+  test('grows for the others by what one leaves', () => {
+    const [less, more] = share([B, B, B], [10 / PART, 45 / PART, 45 / PART]);
+    expect(less).toBeCloseTo(10 / (GBPS / 3), 6);
+    expect(more).toBeCloseTo(1, 6);
+  });
+
+  test('counts READs at the host into which they read, and atomics not at all', () => {
+    const mixed = [B, `${B},op=read`, 'D:op=atomic', `${B},host=1,to=0`];
+    const [write, read, atomic, other] = share(mixed, [50 / PART, 50, 1, 50 / PART]);
+    expect(write).toBeCloseTo(0.5, 6);
+    expect(read).toBeGreaterThan(0.5);
+    expect(atomic).toBeUndefined();
+    expect(other).toBeCloseTo(0.5, 6);
+  });
 });
 
 test('a policy that holds nothing back harms no tenant', async () => {
@@ -101,7 +137,7 @@ test('a policy that holds nothing back harms no tenant', async () => {
     policies: ['token-bucket:linkGbps=1000000,pieceBytes=1073741824,burstBytes=1073741824'],
   });
   const worse = Object.values(policies[0].summary).map((one) => one.worse);
-  expect(worse).toEqual([0, 0, 0, 0]);
+  expect(worse).toEqual([0, 0, 0, 0, 0]);
 });
 
 test("the same seed prints and draws the same bytes, and a case's command repeats it exactly", {
@@ -138,7 +174,7 @@ test("the same seed prints and draws the same bytes, and a case's command repeat
   }
 });
 
-test('the table has four rows for each policy, and lists the commands of the worst cases', async () => {
+test('the table has five rows for each policy, and lists the commands of the worst cases', async () => {
   const { code, out, err } = await command(
     '--random',
     '2',
@@ -152,6 +188,7 @@ test('the table has four rows for each policy, and lists the commands of the wor
   for (const title of [
     'D: average latency',
     'M: message rate',
+    'B: bandwidth',
     'payload of a mixture',
     'bytes on its busiest link',
   ])

@@ -20,8 +20,9 @@ function table({ policies }: WorseOff): string {
   });
   for (const { policy, summary } of policies) {
     const lines = MEASURE_NAMES.map((measure) => {
-      const { of, worse, median, worst } = summary[measure];
-      return [MEASURES[measure].title, of, worse, ratioText(median), ratioText(worst)];
+      const { of, worse, belowShare, median, worst } = summary[measure];
+      const both = belowShare === undefined ? worse : `${worse} (${belowShare})`;
+      return [MEASURES[measure].title, of, both, ratioText(median), ratioText(worst)];
     });
     out.push([policy, ...lines[0].map((_, column) => lines.map((line) => line[column]).join('\n'))]);
   }
@@ -43,7 +44,8 @@ export function worseOffText(result: WorseOff): string {
   const { seed, mixtures, policies, runs } = result;
   const lines = [
     table(result),
-    'of: number of applications or mixtures; worse: how many are worse by more than 10 %',
+    'of: number of applications or mixtures; worse: how many are worse by more than 10 %;',
+    'in brackets: how many of those also send more than 10 % less than an equal share of their link',
   ];
   for (const { policy, cases } of policies) {
     const worst = MEASURE_NAMES.flatMap((measure) => cases[measure].filter(isWorse).slice(0, LISTED));

@@ -1,0 +1,56 @@
+/**
+ * What each application sends, relative to an equal share of its link: equation (1) of Palos (docs/policies/palos.md) for
+ * tenants of weight 1. An application that sends less than its share leaves the rest to the others.
+ */
+import { specOf } from '../mix/jobs.ts';
+import type { Mix } from '../mix/mixture.ts';
+import { OPCODES } from '../mix/operations.ts';
+import { appsOf, paramsOf } from '../mix/resolve.ts';
+import type { MixResult } from '../mix/result.ts';
+import { egressBytes, ingressBytes } from '../policies/kit/index.ts';
+
+/** What one application puts on one direction of the link of one host. */
+interface Load {
+  readonly link: string;
+  /** Headers included. */
+  readonly wireGbps: number;
+}
+
+/**
+ * By application: what it sends on the wire, divided by its share of the link out of its host, or, for READs, of the link
+ * into it. Undefined for atomics, which the link does not limit.
+ */
+export function ofEqualShares(mix: Mix, result: MixResult, seed: number): (number | undefined)[] {
+  const spec = specOf(mix, seed);
+  const params = paramsOf(spec);
+  const loads = appsOf(spec, params).map(({ op, host }, i): Load | undefined => {
+    if (op === 'atomic') return undefined;
+    const { throughputGbps, messageBytes } = result.apps[i];
+    const bytesOf = op === 'read' ? ingressBytes : egressBytes;
+    const link = op === 'read' ? `into ${host}` : `out of ${host}`;
+    return { link, wireGbps: (throughputGbps * bytesOf(params, OPCODES[op], messageBytes)) / messageBytes };
+  });
+  return loads.map((load) => {
+    if (load === undefined) return undefined;
+    const others = loads.filter((other) => other !== load && other?.link === load.link);
+    return (
+      load.wireGbps /
+      shareNextTo(
+        others.map((other) => other!.wireGbps),
+        params.linkGbps,
+      )
+    );
+  });
+}
+
+/** The share of a link for one that always has something to send, next to others that send at these rates. */
+function shareNextTo(rates: readonly number[], linkGbps: number): number {
+  let left = linkGbps;
+  let sharers = rates.length + 1;
+  for (const rate of rates.toSorted((a, b) => a - b)) {
+    if (rate >= left / sharers) break;
+    left -= rate;
+    sharers--;
+  }
+  return left / sharers;
+}
