@@ -50,8 +50,8 @@ export interface PullerOptions {
   readonly token: number;
   /**
    * Issues a request, or a piece of at most `maxBytes`, as `step` does (the default). It may issue several pieces of one
-   * request, of equal lengths, and then returns the message bytes of all of them. What it issues on other queue pairs does
-   * not count towards the window.
+   * request, of equal lengths: it then sets `pieces` of the puller, and returns the message bytes of all of them. What it
+   * issues on other queue pairs does not count towards the window.
    */
   readonly issue?: typeof step;
   /** What a request takes of the window; default: its bytes on the link out of the device. */
@@ -90,6 +90,8 @@ export class Puller {
   /** These may be changed; a change applies from the next piece on. */
   windowBytes: number;
   pieceBytes: number;
+  /** The number of pieces that `issue` has just issued, if it is not 1. */
+  pieces = 1;
   /** Time without a completion after which a queue pair is left out of the window. Longer windows take longer to send. */
   stallNs = STALL_NS;
   private readonly options: PullerOptions;
@@ -196,7 +198,7 @@ export class Puller {
     const { watch, flying, states } = this;
     if (this.clock.nowNs(this.qps[first]!.context, out) >= watch[WATCH_ENDS_NS]) {
       watch[WATCH_ENDS_NS] = Number.POSITIVE_INFINITY;
-      for (let index = flying.first(); index !== NONE && this.isFull; index = flying.first()) {
+      for (let index = flying.first(); index !== NONE && this.mustWait(); index = flying.first()) {
         if (states[(index << STATE_BITS) + PROGRESS] >= watch[WATCH]) break;
         this.stall(index);
       }
@@ -261,10 +263,11 @@ export class Puller {
     const opcode = out.nextOpcode(qp);
     if (opcode === IBV_WR_RDMA_READ && this.awaitsReads(qp, out)) return false;
     const before = out.inflight(qp);
+    this.pieces = 1;
     const bytes = this.issue(qp, out, this.pieceBytes);
     if (bytes === BLOCKED) return false;
     const inflight = out.inflight(qp);
-    const pieces = Math.max(1, inflight - before);
+    const { pieces } = this;
     const pieceBytes = pieces === 1 ? bytes : bytes / pieces;
     if (opcode !== this.pricedOpcode || pieceBytes !== this.pricedBytes) this.price(opcode, pieceBytes);
     this.order.charge(index, pieces * this.wireBytes);

@@ -241,6 +241,7 @@ export class Direction {
       this.issued(qp, pieceBytes, out);
     }
     if (n > 0) this.roundTrip.cancel();
+    this.puller.pieces = 1 + n;
     return n * pieceBytes;
   }
 

@@ -43,6 +43,8 @@ async function steps() {
 
 /** What the other kinds of workers begin with. */
 const LOADED = `
+// An event of watchFd (native/ipc/watch.cc).
+const READABLE = 1;
 const { parentPort, workerData: [core, ipc] } = require('node:worker_threads');
 const load = (file) => {
   const module = { exports: {} };
@@ -79,7 +81,7 @@ const [a, b] = [load(core), load(ipc)];
 const wake = (listener) => {
   b.init(makeError);
   const { near, far } = b.createWake();
-  b.watchFd(near, () => listener(near), true);
+  b.watchFd(near, () => listener(near), true, READABLE);
   b.ring(far);
   b.closeFd(far);
 };
@@ -101,7 +103,7 @@ const turn = () => {
   b.init(makeError);
   a.status();
   const { near, far } = b.createWake();
-  b.watchFd(near, () => b.drain(near), true);
+  b.watchFd(near, () => b.drain(near), true, READABLE);
   b.ring(far);
   b.closeFd(far);
   const { fd, buffer } = b.createMemory('terminations', 4096, 4096);
