@@ -82,9 +82,6 @@ const STALLED = 3;
 const WATCH = 0;
 const WATCH_ENDS_NS = 1;
 
-/** After the window was full, serving resumes once no more than this many bytes are in flight; Infinity: it was not full. */
-const RESUME = 1;
-
 /** Serves the queue pairs of one device. */
 export class Puller {
   /** These may be changed; a change applies from the next piece on. */
@@ -102,8 +99,8 @@ export class Puller {
   private readonly flying = new RunQueue();
   /** By queue pair: LOAD, INFLIGHT, PROGRESS and STALLED. One array takes fewer loads than four. */
   private states: Float64Array = new Float64Array(64 << STATE_BITS);
-  /** [0] Bytes on the wire in flight, except those of stalled queue pairs; RESUME. */
-  private readonly used = Float64Array.of(0, Number.POSITIVE_INFINITY);
+  /** [0] Bytes on the wire in flight, except those of stalled queue pairs. */
+  private readonly used = new Float64Array(1);
   private readonly order: Order;
   private readonly issue: typeof step;
   private readonly clock: EventClock;
@@ -198,7 +195,7 @@ export class Puller {
     const { watch, flying, states } = this;
     if (this.clock.nowNs(this.qps[first]!.context, out) >= watch[WATCH_ENDS_NS]) {
       watch[WATCH_ENDS_NS] = Number.POSITIVE_INFINITY;
-      for (let index = flying.first(); index !== NONE && this.mustWait(); index = flying.first()) {
+      for (let index = flying.first(); index !== NONE && this.isFull; index = flying.first()) {
         if (states[(index << STATE_BITS) + PROGRESS] >= watch[WATCH]) break;
         this.stall(index);
       }
@@ -216,23 +213,11 @@ export class Puller {
     return this.used[0] >= this.windowBytes;
   }
 
-  /**
-   * Whether nothing may be issued, because the window is full, or was and too little has completed since. After a piece's
-   * worth has, several short messages go at once. Otherwise, they would go one by one, each with a completion of its own,
-   * which its receiver must acknowledge.
-   */
-  private mustWait(): boolean {
-    const { used } = this;
-    if (this.isFull) used[RESUME] = Math.max(0, Math.min(used[RESUME], used[0] - this.pieceBytes));
-    else if (used[0] <= used[RESUME]) used[RESUME] = Number.POSITIVE_INFINITY;
-    return used[RESUME] !== Number.POSITIVE_INFINITY;
-  }
-
   /** Serves queue pairs until the window is full or the order has none, and sets a timer for what comes next. */
   private serveAll(out: Actions): void {
     const { order, enlisted, qps, clock } = this;
     for (let first = enlisted.first(); first !== NONE; first = enlisted.first()) {
-      if (this.mustWait() && this.flying.first() !== NONE) {
+      if (this.isFull && this.flying.first() !== NONE) {
         if (this.watch[WATCH_ENDS_NS] === Number.POSITIVE_INFINITY) this.beginWatch(qps[first]!.context, out);
         return;
       }
@@ -314,7 +299,6 @@ export class Puller {
     this.delist(index);
     this.states[(index << STATE_BITS) + STALLED] = 1;
     this.used[0] -= this.states[(index << STATE_BITS) + LOAD];
-    this.used[RESUME] = Number.POSITIVE_INFINITY;
     this.land(index);
   }
 

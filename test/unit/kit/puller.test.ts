@@ -54,18 +54,6 @@ test('it stops when the window is full, and goes on with each completion', () =>
   expect(requests.issued).toHaveLength(5);
 });
 
-test('short messages do not go one by one: after the window was full, a piece of bytes must complete', () => {
-  const { requests, puller, post, complete } = ground(1, { depth: 1024 });
-  const bytes = 64;
-  post(0, ...Array.from({ length: 1024 }, () => ({ bytes })));
-  const full = requests.issued.length;
-  const inPiece = Math.ceil(PIECE / (puller.usedBytes / full));
-  complete(0, inPiece - 1);
-  expect(requests.issued).toHaveLength(full);
-  complete(0, 1);
-  expect(requests.issued).toHaveLength(full + inPiece);
-});
-
 test('shares follow the weights of the order, whatever completes first', () => {
   fc.assert(
     fc.property(fc.infiniteStream(fc.nat(2)), (finishes) => {
