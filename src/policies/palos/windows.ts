@@ -18,13 +18,9 @@ import { type PalosOptions, palosOptions } from './options.ts';
 
 /** Least time between two changes of the windows. */
 const PERIOD_NS = 15e6;
-/**
- * A window's logarithm is corrected by this part of what its process sent too much or too little, relative to its share. The
- * correction is proportional, because what a process sends varies with its time on a CPU: with corrections by the ratio,
- * processes whose rates vary the most would get more than their shares. In one step, a window shrinks at most to LEAST_STEP.
- */
-const GAIN = 1 / 8;
-const LEAST_STEP = 1 / 4;
+/** The largest correction of a window in one step, as a factor, and its part that is applied at once. */
+const MAX_STEP = 2;
+const GAIN = 0.5;
 /** Members are steered together, as soon as all have sampled, but no later than this. */
 const MAX_PERIOD_NS = 500e6;
 /** A window is never below this part, so that a member can always make itself heard. */
@@ -44,9 +40,8 @@ interface Row {
   perNs: number;
   isFresh: boolean;
   isHungry: boolean;
-  /** Its share among all members that have something to send, and what it was at the last step. */
+  /** Its share among all members that have something to send. */
   due: number;
-  wasDue: number;
   part: number;
 }
 
@@ -119,7 +114,7 @@ class Windows implements Decider<WindowRules> {
       if (isHere) {
         const row = { wireBytes: this.wireBytes.of(member), sampledNs: this.sampledNs.of(member), perNs: 0 };
         const part = this.parts.get(member) ?? 0;
-        rows.set(member, { ...row, isFresh: false, isHungry: false, due: 0, wasDue: 0, part });
+        rows.set(member, { ...row, isFresh: false, isHungry: false, due: 0, part });
         if (this.isSteered.set(member, 1)) changed(member);
       } else {
         // One that is only silent for a while continues where it was.
@@ -210,15 +205,10 @@ class Windows implements Decider<WindowRules> {
     for (const [member, row] of this.rows) {
       if (row.due === 0) row.part = 0;
       else if (row.part === 0) row.part = row.due;
-      else {
-        // What a member needs beyond its share, because it uses its window less well than others, stays as it is.
-        if (row.wasDue > 0) row.part *= row.due / row.wasDue;
-        if (row.isHungry && row.isFresh && perNs > 0) {
-          const excess = ((row.perNs / perNs) * due) / row.due - 1;
-          row.part *= Math.max(LEAST_STEP, Math.exp(-GAIN * excess));
-        }
+      else if (row.isHungry && row.isFresh) {
+        const step = row.perNs > 0 ? (row.due / due) * (perNs / row.perNs) : MAX_STEP;
+        row.part *= Math.min(MAX_STEP, Math.max(1 / MAX_STEP, step)) ** GAIN;
       }
-      row.wasDue = row.due;
       if (!row.isFresh) continue;
       row.isFresh = false;
       row.wireBytes = this.wireBytes.of(member);

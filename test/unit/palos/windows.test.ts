@@ -188,28 +188,6 @@ describe('within 2 s, each process sends what equation (1) gives it', () => {
     );
   });
 
-  test('programs that wait for a CPU at times, on average', () => {
-    fc.assert(
-      fc.property(fc.infiniteStream(fc.integer({ min: 2, max: 100 })), (pauses) => {
-        const model = new Model();
-        const weights = [1, 2, 3, 4];
-        const all = weights.map((weight) => model.join('t', [{ group: 1, weight }]));
-        model.step(SOON);
-        const sent = weights.map(() => 0);
-        for (let n = 0; n < 20 * SOON; n++) {
-          for (const one of all) one.efficiency = pauses.next().value ** 2;
-          model.step();
-          for (const [i, { share }] of all.entries()) sent[i] += share / (20 * SOON);
-        }
-        expectWithin(
-          sent.map((share, i) => share / (weights[i] / 10)),
-          0.03,
-        );
-      }),
-      { numRuns: 5 },
-    );
-  });
-
   test('a program with queue pairs in several groups', () => {
     const model = new Model();
     const both = model.join('t', [
