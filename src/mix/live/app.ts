@@ -10,16 +10,19 @@ import type { AppResult } from '../result.ts';
 import { resultOf } from '../run.ts';
 import type { Clock } from './clock.ts';
 import { LiveConnection, LiveMeter } from './connection.ts';
+import { prevailing } from './prevailing.ts';
 import { type LiveSpec, type MessageBuffers, messageBuffersOf } from './spec.ts';
 
 /** Each application starts at a random time within this interval. */
 const PHASE_NS = 100_000;
 /** How long outstanding requests may take to complete after the end of the run. */
 const DRAIN_TIMEOUT_NS = 20e9;
+/** How often the policy's states are read in the measured time; the threads of others may wait for a CPU at any moment. */
+const STATE_SAMPLES = 8;
 const TYPES = { rc: 'RC', uc: 'UC', ud: 'UD' } as const;
 const ACCESS = { remoteWrite: true, remoteRead: true, remoteAtomic: true };
 
-/** The results of one application, and the state of the policy in its thread. */
+/** The results of one application, and the prevailing state of the policy in its thread. */
 export interface LiveOutcome {
   readonly result: AppResult;
   readonly verified: number;
@@ -127,16 +130,23 @@ export class LiveApp {
     const { app, spec, connections, meter } = this;
     this.pollUntil(app.startNs + new RandomStream(spec.seed, 'phase').next() * PHASE_NS);
     for (const connection of connections) connection.start();
-    this.pollUntil(Math.min(app.stopNs, spec.durationNs));
+    const states = this.measure(Math.max(spec.warmupNs, app.startNs), Math.min(app.stopNs, spec.durationNs));
     for (const connection of connections) connection.stop();
-    // The policy's classification is read while the application still counts as active.
-    const states = this.provider.policyStates?.() ?? [];
     this.drain(spec.durationNs + DRAIN_TIMEOUT_NS);
     for (const connection of connections) connection.verifyAll();
     const lost = meter.outstanding > 0 ? [`${app.name}: ${meter.outstanding} requests never completed`] : [];
     const wrong = meter.mismatches.map((sentence) => `${app.name}: ${sentence}`);
     const broken = [...lost, ...wrong, ...brokenInvariants(app, meter)];
     return { result: resultOf(app, meter), verified: meter.verified, broken, states };
+  }
+
+  /** Polls until the end of the measured time. Returns the prevailing states of the policy in it. */
+  private measure(fromNs: number, toNs: number): PolicyState[] {
+    const samples = Array.from({ length: STATE_SAMPLES }, (_, i) => {
+      this.pollUntil(fromNs + ((toNs - fromNs) * (i + 1)) / STATE_SAMPLES);
+      return this.provider.policyStates?.() ?? [];
+    });
+    return prevailing(samples);
   }
 
   private pollUntil(timeNs: number): void {
