@@ -28,12 +28,13 @@ export class DaemonProcess {
   private readonly folder: string;
   private readonly child: ChildProcess;
 
-  private constructor(folder: string, more: readonly string[]) {
+  private constructor(folder: string, more: readonly string[], settings: object) {
     this.folder = folder;
     this.socket = join(folder, 'daemon.sock');
     const config = join(folder, 'daemon.yaml');
     const devices = { [DEVICE]: { linkGbps: 100 }, null0: { linkGbps: LINK_GBPS } };
-    writeFileSync(config, stringify({ devices, trust: clientUids().filter((uid) => uid !== undefined) }));
+    const trust = clientUids().filter((uid) => uid !== undefined);
+    writeFileSync(config, stringify({ devices, trust, ...settings }));
     const words = [
       COMMAND,
       'daemon',
@@ -52,11 +53,14 @@ export class DaemonProcess {
     });
   }
 
-  /** @param more further words of the command */
-  static async start(more: readonly string[] = []): Promise<DaemonProcess> {
+  /**
+   * @param more further words of the command
+   * @param settings keys of its configuration, instead of those of the benchmarks
+   */
+  static async start(more: readonly string[] = [], settings: object = {}): Promise<DaemonProcess> {
     const folder = mkdtempSync(join(tmpdir(), 'isoverbs-bench-daemon-'));
     chmodSync(folder, 0o755);
-    const daemon = new DaemonProcess(folder, more);
+    const daemon = new DaemonProcess(folder, more, settings);
     await new Promise<void>((resolve, reject) => {
       let output = '';
       daemon.child.stderr?.on('data', (text) => {

@@ -1,12 +1,15 @@
 // @ts-nocheck
 // A program that tries to get more than its tenant may have, on the null device, which completes each request at the next
 // poll. It prints what it got as JSON. Environment: TRICK (hold, reopen, names, qps or later), TURNS=1 to let the event loop run,
-// BYTES of each message, CONTEXTS at a time, and SECONDS.
-import { setImmediate as turn } from 'node:timers/promises';
+// BYTES of each message, CONTEXTS at a time, SECONDS, and PAUSE_MS between two posts. With REPORT_MS, it also prints
+// `{ ns, completions }` so often, with the time of CLOCK_MONOTONIC.
+import { writeSync } from 'node:fs';
+import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 import { defaultProvider } from '../../../dist/open.js';
 import * as V from '../../../dist/verbs/index.js';
 
 const { TRICK = 'hold', TURNS, BYTES = '64', CONTEXTS = '1', SECONDS = '2', LINGER_MS = '0' } = process.env;
+const { PAUSE_MS, REPORT_MS } = process.env;
 const bytes = Number(BYTES);
 const BATCH = 16;
 const POLLS = 64;
@@ -69,6 +72,23 @@ function post(qp) {
   provider.postSend(qp, send.ring, 0, BATCH);
 }
 
+let reportAtMs = 0;
+
+function report() {
+  if (performance.now() < reportAtMs) return;
+  reportAtMs = performance.now() + Number(REPORT_MS);
+  writeSync(1, `${JSON.stringify({ ns: Number(process.hrtime.bigint()), completions })}\n`);
+}
+
+const asleep = new Int32Array(new SharedArrayBuffer(4));
+
+/** Leaves the CPU to others for PAUSE_MS. The event loop runs only if TURNS is set. */
+async function pause() {
+  if (REPORT_MS) report();
+  if (TURNS) await (PAUSE_MS ? delay(Number(PAUSE_MS)) : turn());
+  else if (PAUSE_MS) Atomics.wait(asleep, 0, 0, Number(PAUSE_MS));
+}
+
 /** Posts and polls once. */
 function use({ qps: [qp], cq }) {
   post(qp);
@@ -81,7 +101,7 @@ async function reopen() {
   const untilMs = performance.now() + LIFE_MS;
   do {
     for (const one of all) use(one);
-    if (TURNS) await turn();
+    await pause();
   } while (performance.now() < untilMs);
   for (const one of all) close(one);
 }
@@ -91,7 +111,7 @@ async function hold() {
   for (const one of all) one.qps.push(createQp(one));
   while (performance.now() < endMs) {
     for (const one of all) use(one);
-    if (TURNS) await turn();
+    await pause();
   }
 }
 
@@ -105,7 +125,7 @@ async function collectQps() {
       if (error.code !== 'ISO_ERR_NO_RESOURCES') throw error;
     }
     qps += one.qps.length;
-    if (TURNS) await turn();
+    await pause();
   }
   await new Promise((done) => setTimeout(done, Number(LINGER_MS)));
 }

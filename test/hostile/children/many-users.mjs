@@ -1,7 +1,8 @@
 // @ts-nocheck
 // Clients of several users in one process, which must run as root: the kernel reports the effective user at the time of
 // the connection. many-users.mjs SOCKET CLIENTS CONTEXTS UID... opens CLIENTS clients as each user, with CONTEXTS contexts
-// each, and prints `{ uid, tenant, joined, refused }` for each client. Then it keeps all of them alive.
+// of DEVICE each, and prints `{ uid, tenant, joined, refused }` for each client. Then it keeps all of them alive.
+// If LIES is set, their other counters change all the time, to values that are possible and values that are not.
 
 import { positionIn } from '../../../dist/coordinator/layout.js';
 import { HEARTBEAT } from '../../../dist/coordinator/member-table.js';
@@ -10,6 +11,7 @@ import { createWake } from '../../../dist/daemon/ipc/index.js';
 import { shares } from '../../../dist/policies/token-bucket/shares.js';
 
 const [path, clients, contexts, ...uids] = process.argv.slice(2);
+const { LIES, DEVICE = 'sim0' } = process.env;
 const rows = [];
 
 /** Resolves when all contexts have been answered, or the daemon refuses the client. */
@@ -31,7 +33,7 @@ function client(uid) {
             const row = connection.rowAt(slot);
             row.counters[at] = 1;
             rows.push(row.counters);
-            connection.send({ type: 'join', slot, device: 'sim0', tenant: '' });
+            connection.send({ type: 'join', slot, device: DEVICE, tenant: '' });
           }
           connection.signal();
           answered();
@@ -55,8 +57,32 @@ function client(uid) {
 
 // The addon is loaded while its file may still be read.
 for (const end of createWake()) end.close();
+const FALSE_VALUES = [
+  0,
+  1,
+  4096,
+  2 ** 52,
+  2 ** 53,
+  -1,
+  1e308,
+  Number.MIN_VALUE,
+  Number.NaN,
+  Number.POSITIVE_INFINITY,
+];
+let turns = 0;
+
+function lie(row) {
+  for (let at = 0; at < row.length; at++) {
+    if (at !== HEARTBEAT) row[at] = FALSE_VALUES[(turns + 7 * at) % FALSE_VALUES.length];
+  }
+}
+
 setInterval(() => {
-  for (const row of rows) row[HEARTBEAT]++;
+  turns++;
+  for (const row of rows) {
+    row[HEARTBEAT]++;
+    if (LIES) lie(row);
+  }
 }, 10);
 for (const uid of uids.map(Number)) {
   for (let i = 0; i < Number(clients); i++) console.log(JSON.stringify(await client(uid)));
