@@ -63,7 +63,15 @@ const NOT_RUN =
   /-d rxe0|^isoverbs (top|tenants|set|daemon --policy)|^isoverbs compare (--seeds|--svg)|--device rxe0|^isoverbs reproduce|app\.js|completion|app\.trace/;
 const examples = commands.flatMap((command) => pageOf(command)?.examples.map(([line]) => line) ?? []);
 
-test.each(examples.filter((line) => !NOT_RUN.test(line)))('the example %s succeeds', (line) => {
+const toRun = examples.filter((line) => !NOT_RUN.test(line));
+/** One in this many is not tagged `long`, because each starts a process. */
+const SAMPLE = 4;
+
+for (const [i, line] of toRun.entries()) {
+  test(`the example ${line} succeeds`, { tags: i % SAMPLE === 0 ? [] : ['long'] }, () => succeeds(line));
+}
+
+function succeeds(line: string): void {
   const { status, stderr, stdout } = spawnSync(
     'bash',
     ['-c', `isoverbs() { "${process.execPath}" "${MAIN}" "$@"; }; ${line}`],
@@ -80,7 +88,7 @@ test.each(examples.filter((line) => !NOT_RUN.test(line)))('the example %s succee
     stderr: '',
   });
   expect(stdout.length).toBeGreaterThan(0);
-});
+}
 
 /** Parses a command line without running the command. */
 async function parsed(line: string): Promise<void> {

@@ -51,43 +51,42 @@ async function begun(socket: string, programs: readonly Running[]): Promise<void
 }
 
 describe.skipIf(reason !== '')('a daemon in busy mode', () => {
-  test(
-    'divides SafeUtil by weight, gives all of it to the one that is left, and may die',
-    async () => {
-      const socket = join(folder(), 's');
-      const busy = await daemon(socket, ['--policy', POLICY, '--busy', CPU]);
-      const status = readFileSync(`/proc/${busy.child.pid}/status`, 'utf8');
-      expect(/^Cpus_allowed_list:\s*(\S+)/m.exec(status)?.[1]).toBe(CPU);
-      const [light, heavy] = [flood(socket, 'light', 1), flood(socket, 'heavy', 3)];
-      await begun(socket, [light, heavy]);
-      await delay(500);
-      const [less, more] = await ratesOf([light, heavy], MEASURED_MS);
-      expect(less + more).toBeLessThan(1.1 * GBPS);
-      expect(less + more).toBeGreaterThan(0.8 * GBPS);
-      expect(more / (less + more)).toBeGreaterThan(0.67);
-      expect(more / (less + more)).toBeLessThan(0.83);
+  test('divides SafeUtil by weight, gives all of it to the one that is left, and may die', {
+    tags: ['long'],
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const socket = join(folder(), 's');
+    const busy = await daemon(socket, ['--policy', POLICY, '--busy', CPU]);
+    const status = readFileSync(`/proc/${busy.child.pid}/status`, 'utf8');
+    expect(/^Cpus_allowed_list:\s*(\S+)/m.exec(status)?.[1]).toBe(CPU);
+    const [light, heavy] = [flood(socket, 'light', 1), flood(socket, 'heavy', 3)];
+    await begun(socket, [light, heavy]);
+    await delay(500);
+    const [less, more] = await ratesOf([light, heavy], MEASURED_MS);
+    expect(less + more).toBeLessThan(1.1 * GBPS);
+    expect(less + more).toBeGreaterThan(0.8 * GBPS);
+    expect(more / (less + more)).toBeGreaterThan(0.67);
+    expect(more / (less + more)).toBeLessThan(0.83);
 
-      heavy.child.kill('SIGKILL');
-      await delay(500);
-      const [alone] = await ratesOf([light], MEASURED_MS / 2);
-      expect(alone).toBeGreaterThan(0.8 * GBPS);
-      expect(alone).toBeLessThan(1.15 * GBPS);
+    heavy.child.kill('SIGKILL');
+    await delay(500);
+    const [alone] = await ratesOf([light], MEASURED_MS / 2);
+    expect(alone).toBeGreaterThan(0.8 * GBPS);
+    expect(alone).toBeLessThan(1.15 * GBPS);
 
-      busy.child.kill('SIGKILL');
-      await until(() => /its last grants stay in force/.test(light.err()));
-      // Its own tokens come in the time of its simulated device, which is not that of the daemon.
-      const before = sent(light).bytes;
-      await until(() => sent(light).bytes > before + 2 ** 20);
+    busy.child.kill('SIGKILL');
+    await until(() => /its last grants stay in force/.test(light.err()));
+    // Its own tokens come in the time of its simulated device, which is not that of the daemon.
+    const before = sent(light).bytes;
+    await until(() => sent(light).bytes > before + 2 ** 20);
 
-      const calm = await daemon(socket, ['--policy', POLICY]);
-      await begun(socket, [light]);
-      const again = sent(light).bytes;
-      await until(() => sent(light).bytes > again + 2 ** 20);
-      calm.child.kill('SIGTERM');
-      expect((await calm.ended).status).toBe(0);
-    },
-    TIMEOUT_MS,
-  );
+    const calm = await daemon(socket, ['--policy', POLICY]);
+    await begun(socket, [light]);
+    const again = sent(light).bytes;
+    await until(() => sent(light).bytes > again + 2 ** 20);
+    calm.child.kill('SIGTERM');
+    expect((await calm.ended).status).toBe(0);
+  });
 
   test(
     'serves its sockets between passes, and may be stopped',

@@ -10,16 +10,20 @@ const BUILT = existsSync(new URL('../../out/bench/against-cpp/sim-load.js', impo
 /** A double on the heap takes 16 bytes. What the compiler and growing pools allocate stays below this limit. */
 const MOST_BYTES_PER_PACKET = 1;
 
-test.skipIf(!BUILT).each([
+const SOME = [
+  ['cx3-56g', 'mixed', 'greedy'],
+  ['cx5-100g', 'small', 'palos'],
+];
+const OTHERS = [
   ['cx6-100g', 'bulk', 'rr'],
   ['cx6-100g', 'small', 'rr'],
   ['cx6-100g', 'read', 'rr'],
-  ['cx3-56g', 'mixed', 'greedy'],
-  ['cx5-100g', 'small', 'palos'],
   ['cx5-100g', 'mixed', 'palos'],
-])(
-  '%s, %s, %s (skipped when it is not built)',
-  (...words) => {
+];
+
+for (const words of [...SOME, ...OTHERS]) {
+  const options = { tags: SOME.includes(words) ? [] : ['long'], timeout: 120_000 };
+  test.skipIf(!BUILT)(`${words.join(', ')} (skipped when it is not built)`, options, () => {
     const flags = ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64'];
     const { stdout, stderr } = spawnSync(process.execPath, [...flags, SCRIPT, ...words], {
       encoding: 'utf8',
@@ -28,6 +32,5 @@ test.skipIf(!BUILT).each([
     const { bytesPerPacket, collections } = JSON.parse(stdout);
     expect(collections).toBe(0);
     expect(bytesPerPacket).toBeLessThan(MOST_BYTES_PER_PACKET);
-  },
-  120_000,
-);
+  });
+}
