@@ -167,18 +167,18 @@ export class Server {
         `protocol ${hello.version}; this daemon speaks protocol ${VERSION}: use the daemon's version of isoverbs in this program`,
       );
     }
-    const identity = identify(peer.credentials, hello, peer.process);
-    const { tenant } = identity;
     const isShim = hello.role === 'shim';
+    // A tool belongs to no tenant, so no rule can refuse it.
+    const identity = isShim ? identify(peer.credentials, hello, peer.process) : null;
     const { layout, shape } = this.options.host;
-    const pages = isShim ? peer.openPages(identity, shape) : { fds: [], sent() {} };
+    const pages = identity === null ? { fds: [], sent() {} } : peer.openPages(identity, shape);
     const bytes = frame({
       type: 'welcome',
       version: VERSION,
       slots: isShim ? SEATS_PER_CLIENT : 0,
       layout: isShim ? layout : [],
       policy,
-      tenant,
+      tenant: identity?.tenant ?? '',
       agents: isShim ? (this.options.agents?.names ?? []) : [],
     });
     let sent = 0;

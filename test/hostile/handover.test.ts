@@ -88,6 +88,17 @@ describe.skipIf(reason !== '')('a program that hands its connection over and exi
     expect((await requestTenants(world.socket)).map(({ tenant }) => tenant)).toEqual(['limited']);
   });
 
+  test('does not keep tools from the daemon, whatever its rules ask for', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    await using world = new HostileWorld(configOf(ofCgroup));
+    await world.startDaemon();
+    const program = evil('handover.py', world.socket, 'exit', 'tool');
+    programs.push(program);
+    await program.exited;
+    expect(await answer(program)).toMatchObject({ type: 'welcome', tenant: '' });
+  });
+
   test('is disconnected if new rules ask for a command line that was not read before', {
     timeout: TIMEOUT_MS,
   }, async () => {

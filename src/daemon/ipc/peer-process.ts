@@ -43,11 +43,18 @@ function commandOf(pid: number): string | null {
   }
 }
 
-/** The path in the unified hierarchy, or in the first one listed if there is no unified hierarchy; null if unknown. */
+/**
+ * The path in the unified hierarchy, or in the first one listed if there is no unified hierarchy; '' on a system without
+ * cgroups, null if unknown.
+ */
 function cgroupOf(pid: number): string | null {
-  const lines = procFile(pid, 'cgroup').trim().split('\n');
-  const line = lines.find((one) => one.startsWith('0::')) ?? lines[0];
-  return line === '' ? null : line.split(':').slice(2).join(':');
+  try {
+    const lines = readFileSync(`/proc/${pid}/cgroup`, 'utf8').trim().split('\n');
+    const line = lines.find((one) => one.startsWith('0::')) ?? lines[0];
+    return line.split(':').slice(2).join(':');
+  } catch {
+    return null;
+  }
 }
 
 /** Whether the process with this number belongs to the user. */

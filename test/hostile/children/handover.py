@@ -1,16 +1,16 @@
-# Connects to the daemon and hands the socket over to a child: handover.py SOCKET exit|stay. The first process exits at
-# once, or once it has the daemon's answer. When its parent has been waited for (Node.js then closes the input), the child
+# Connects to the daemon and hands the socket over to a child: handover.py SOCKET exit|stay [shim|tool]. The first process
+# exits at once, or once it has the daemon's answer. When its parent has been waited for (Node.js then closes the input), the child
 # says hello unless that has been done, and prints each of the daemon's messages.
 import json, os, socket, struct, sys
 
-PATH, WHEN = sys.argv[1:3]
+PATH, WHEN, ROLE = [*sys.argv[1:], 'shim'][:3]
 VERSION = int(os.environ['PROTOCOL_VERSION'])
 peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 peer.connect(PATH)
 
 
 def hello():
-    body = json.dumps({'type': 'hello', 'version': VERSION, 'role': 'shim'}).encode()
+    body = json.dumps({'type': 'hello', 'version': VERSION, 'role': ROLE}).encode()
     try:
         peer.sendall(struct.pack('<I', len(body)) + body)
     except BrokenPipeError:
