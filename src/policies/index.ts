@@ -7,6 +7,8 @@ import type { PolicyNeeds } from '../shim/policy.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { chunk } from './chunk/index.ts';
 import { chunkOptions } from './chunk/options.ts';
+import { fair } from './fair/index.ts';
+import { fairOptions } from './fair/options.ts';
 import { handedTokens } from './justitia/handed-tokens.ts';
 import { justitia } from './justitia/index.ts';
 import { justitiaOptions } from './justitia/options.ts';
@@ -127,6 +129,15 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     agents: [referenceFlows],
     options: justitiaOptions,
     create: (options) => justitia(justitiaOptions.parse(options)),
+  },
+  fair: {
+    summary:
+      'shares the link and the processing units among tenants, by what each needs most; small messages of whoever is below its share pass',
+    needs: { wait: 'none', coordinator: 'none', shimmedPeer: 'for SENDs' },
+    rulers: [],
+    agents: [],
+    options: fairOptions,
+    create: (options) => fair(fairOptions.parse(options)),
   },
   palos: {
     summary:

@@ -6,7 +6,7 @@
  */
 import type { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
 import { fitColumn } from '../../shim/tables.ts';
-import type { Order } from '../kit/puller.ts';
+import type { TurnOrder } from '../kit/direction.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 
 /** Words of a queue pair, as a power of two: the bytes that it may still send in the round ROUND; a debt if negative ... */
@@ -19,7 +19,7 @@ const SENT = 2;
 const HELD = 3;
 
 /** Serves queue pairs in rounds. A queue pair must be added to the weights before it joins. */
-export class ChunkOrder implements Order {
+export class ChunkOrder implements TurnOrder {
   readonly wakeNs = Number.POSITIVE_INFINITY;
   readonly ignoresTime = true;
   /** The order of the other direction with the same weights, where a queue pair may wait at the same time. */

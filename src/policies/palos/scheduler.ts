@@ -10,11 +10,12 @@ import {
   IBV_WR_RDMA_WRITE,
   ISO_TRAFFIC_LATENCY,
 } from '../../verbs/constants.ts';
+import { Direction, type WindowOptions } from '../kit/direction.ts';
 import { byContext } from '../kit/entities.ts';
 import { EventClock } from '../kit/event-clock.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, ingressBytes, type WireFacts, wireFactsOf } from '../kit/wire.ts';
-import { Direction, type WindowOptions } from './direction.ts';
+import { ChunkOrder } from './chunk-order.ts';
 import type { PalosOptions } from './options.ts';
 import { Reporter } from './reporter.ts';
 import { Urgent } from './urgent.ts';
@@ -22,6 +23,8 @@ import { windowRulesOf } from './windows.ts';
 
 /** Default length of a piece, rounded to whole packets. */
 const PIECE_BYTES = 3000;
+/** Pieces in flight in addition to what the link carries in a round trip. */
+const SPARE_PIECES = 2;
 /** Assumed if the device does not report them: a link of 1 Gbit/s, and a round trip of 20 us. */
 const SLOW_LINK_PER_NS = 0.125;
 const SLOW_ROUND_TRIP_NS = 20_000;
@@ -47,8 +50,8 @@ export class Scheduler {
   readonly number: number;
   readonly device: string;
   readonly weights: ChunkWeights;
-  private readonly outbound: Direction;
-  private readonly inbound: Direction;
+  private readonly outbound: Direction<ChunkOrder>;
+  private readonly inbound: Direction<ChunkOrder>;
   private readonly urgent: Urgent;
   private readonly clock = new EventClock();
   private readonly wire: WireFacts;
@@ -89,14 +92,14 @@ export class Scheduler {
     this.apply(options, 0);
   }
 
-  private addDirection(kind: number, loadOf: typeof egressBytes): Direction {
-    const direction: Direction = new Direction(
+  private addDirection(kind: number, loadOf: typeof egressBytes): Direction<ChunkOrder> {
+    const direction: Direction<ChunkOrder> = new Direction(
       (qp, out) => {
         if (this.directionOf(qp, out) === direction) return true;
         this.strays.push(qp);
         return false;
       },
-      this.weights,
+      new ChunkOrder(this.weights),
       this.window,
       { wire: this.wire, loadOf, token: this.tokenOf(kind), clock: this.clock },
     );
@@ -139,6 +142,9 @@ export class Scheduler {
       gapNs,
       pieceBytes: pieceBytes ?? Math.max(1, Math.floor(PIECE_BYTES / wire.mtuBytes)) * wire.mtuBytes,
       minChargeBytes: minChargeBytes ?? egressBytes(wire, IBV_WR_RDMA_WRITE, 0),
+      sparePieces: SPARE_PIECES,
+      fetchedPieces: 1,
+      queuedMessages: 0,
       windowBytes,
     };
   }
@@ -278,7 +284,7 @@ export class Scheduler {
   }
 
   /** The direction of the oldest held request of a queue pair; null: none, because it goes first or is an atomic. */
-  private directionOf(qp: QpView, out: Actions): Direction | null {
+  private directionOf(qp: QpView, out: Actions): Direction<ChunkOrder> | null {
     const opcode = out.nextOpcode(qp);
     if (isAtomic(opcode) || (this.isUrgent[qp.index] === 1 && this.urgent.admits(qp, out))) return null;
     return opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;

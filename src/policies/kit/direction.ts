@@ -2,21 +2,17 @@
  * One direction of a device's link, with a window of bytes on the wire and the order in which queue pairs share it: out of
  * the device, or, for READs, into it.
  */
-import type { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
 import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
-import type { EventClock } from '../kit/event-clock.ts';
-import { Puller, STALL_NS } from '../kit/puller.ts';
-import { NONE } from '../kit/run-queue.ts';
-import { BLOCKED, step } from '../kit/step.ts';
-import { egressBytes, type WireFacts } from '../kit/wire.ts';
-import { ChunkOrder } from './chunk-order.ts';
+import type { EventClock } from './event-clock.ts';
 import { Pace } from './pace.ts';
+import { type Order, Puller, STALL_NS } from './puller.ts';
 import { RoundTrip } from './round-trip.ts';
+import { NONE } from './run-queue.ts';
+import { BLOCKED, step } from './step.ts';
+import { egressBytes, type WireFacts } from './wire.ts';
 
-/** Pieces in flight in addition to what the link carries in a round trip: one is fetched while another one is sent. */
-const SPARE_PIECES = 2;
 /** Messages of one queue pair in flight in addition to those that it processes in a round trip. */
 const SPARE_MESSAGES = 4;
 /**
@@ -39,6 +35,15 @@ export interface WindowOptions {
   readonly pieceBytes: number;
   /** What a message counts at least, of the bytes of a chunk. */
   readonly minChargeBytes: number;
+  /** Pieces in flight in addition to what the link carries in a round trip: one is fetched while another one is sent. */
+  readonly sparePieces: number;
+  /** Further pieces while requests follow each other so closely on their queue pair that the device fetches them. */
+  readonly fetchedPieces: number;
+  /**
+   * Messages that a queue pair may have in flight in addition to those that it processes in a round trip. They wait in its
+   * own queue, so they take nothing of the window.
+   */
+  readonly queuedMessages: number;
   /** A window to use instead of the one that follows from the others. */
   readonly windowBytes?: number;
 }
@@ -49,9 +54,31 @@ export type Takes = (qp: QpView, out: Actions) => boolean;
 /** The bytes that a request puts on the wire in one direction. */
 export type LoadOf = typeof egressBytes;
 
+/** An order in which queue pairs have turns of several bytes each. */
+export interface TurnOrder extends Order {
+  /** Whether several queue pairs wait to be served. */
+  readonly isShared: boolean;
+  /** The number of the round, in which each queue pair has a turn. */
+  readonly round: number;
+  /** Bytes on the wire that all queue pairs have sent. */
+  readonly totalBytes: number;
+  /** A queue pair begins anew. */
+  reset(qp: number): void;
+  /** What the queue pair may still send in its turn, in bytes. */
+  creditOf(qp: number): number;
+  /** A request, or a piece of one, of the queue pair that `next` returned takes this many bytes of its turn. */
+  spend(qp: number, bytes: number): void;
+  /** Lets others go before the rest of the queue pair's turn. */
+  yield(qp: number): void;
+  /** The queue pair is about to leave although it has something to send. */
+  hold(qp: number): void;
+  /** The queue pair has nothing to send any more, even if it was held. */
+  release(qp: number): void;
+}
+
 /** One direction of the link. */
-export class Direction {
-  readonly order: ChunkOrder;
+export class Direction<Turns extends TurnOrder> {
+  readonly order: Turns;
   readonly puller: Puller;
   /** The part of the window that this process may use. */
   part = 1;
@@ -79,6 +106,9 @@ export class Direction {
   private shortRound = Number.NEGATIVE_INFINITY;
   /** The most messages that a queue pair may have in flight, and in a row before others have their turns. */
   private mostMessages = 0;
+  private countedMessages = 0;
+  /** Whether what is being issued waits in its own queue pair's queue. */
+  private isQueued = false;
   private rowMessages = 0;
   /** The queue pair that was served last, the bytes since its last signaled request, and its messages in a row. */
   private last = NONE;
@@ -88,7 +118,7 @@ export class Direction {
   /** @param token the token of this direction's timer */
   constructor(
     takes: Takes,
-    weights: ChunkWeights,
+    order: Turns,
     window: WindowOptions,
     { wire, loadOf, token, clock }: { wire: WireFacts; loadOf: LoadOf; token: number; clock: EventClock },
   ) {
@@ -99,7 +129,7 @@ export class Direction {
     this.window = window;
     this.roundTrip = new RoundTrip(window.linkPerNs);
     this.pace = new Pace(window.linkPerNs);
-    this.order = new ChunkOrder(weights);
+    this.order = order;
     this.puller = new Puller({
       order: this.order,
       wire,
@@ -110,7 +140,7 @@ export class Direction {
       clock,
       issue: this.issue,
       loadOf,
-      counts: (qp) => !this.isSlow(qp),
+      counts: (qp) => !this.isQueued && !this.isSlow(qp),
     });
     this.fit();
   }
@@ -127,15 +157,16 @@ export class Direction {
     const { linkPerNs, gapNs, pieceBytes, windowBytes } = this.window;
     const roundTripNs = this.roundTrip.ns || this.window.roundTripNs;
     const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, pieceBytes);
-    const spareBytes = SPARE_PIECES * piece;
+    const spareBytes = this.window.sparePieces * piece;
     this.windowBytes = windowBytes ?? roundTripNs * linkPerNs + spareBytes;
-    this.fetchedBytes = windowBytes ?? this.windowBytes + piece;
+    this.fetchedBytes = windowBytes ?? this.windowBytes + this.window.fetchedPieces * piece;
     this.leastPart = Math.min(1, piece / this.windowBytes);
     puller.pieceBytes = pieceBytes;
     puller.windowBytes = this.windowBytes;
     this.pace.expectedNs = roundTripNs + this.windowBytes / linkPerNs;
     puller.stallNs = Math.max(STALL_NS, STALL_WINDOWS * this.expectedNs);
-    this.mostMessages = Math.ceil(roundTripNs / Math.max(gapNs, 1)) + SPARE_MESSAGES;
+    this.countedMessages = Math.ceil(roundTripNs / Math.max(gapNs, 1)) + SPARE_MESSAGES;
+    this.mostMessages = this.countedMessages + this.window.queuedMessages;
     const rowNs = (ROW_PER_SPARE * spareBytes) / linkPerNs;
     this.rowMessages = Math.max(1, Math.floor(rowNs / Math.max(gapNs, 1)));
   }
@@ -209,6 +240,7 @@ export class Direction {
       order.hold(index);
       return BLOCKED;
     }
+    this.isQueued = out.inflight(qp) >= this.countedMessages;
     const opcode = out.nextOpcode(qp);
     const pieces = isSlow || order.creditOf(index) < 2 * pieceBytes ? 1 : this.piecesOf(qp, out, pieceBytes);
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : this.fitPiece(index, pieceBytes));

@@ -1,0 +1,35 @@
+import { z } from 'zod';
+
+/** The options of fair. None is needed. */
+export const fairOptions = z.strictObject({
+  pieceBytes: z.coerce
+    .number()
+    .int()
+    .min(256)
+    .max(2 ** 30)
+    .optional()
+    .describe(
+      'messages are sent in pieces of at most this size; default: 3,000 bytes in whole packets, at least one',
+    ),
+  windowBytes: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(2 ** 40)
+    .optional()
+    .describe(
+      'the most bytes on the wire in flight in each direction, of all queue pairs; default: what the link carries in a round trip, plus two pieces',
+    ),
+  passBytes: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(2 ** 30)
+    .default(6144)
+    .describe(
+      'bytes on the wire of short messages that a tenant may send without waiting, after a time in which it sent less than its share',
+    ),
+});
+
+/** The options of fair after parsing, with defaults filled in. */
+export type FairOptions = z.infer<typeof fairOptions>;
