@@ -8,6 +8,8 @@ import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
 import { trace } from '../../src/interceptors/index.ts';
 import { Chunk } from '../../src/policies/chunk/chunk.ts';
 import { chunkOptions } from '../../src/policies/chunk/options.ts';
+import { Fair } from '../../src/policies/fair/fair.ts';
+import { fairOptions } from '../../src/policies/fair/options.ts';
 import { policies } from '../../src/policies/index.ts';
 import { Justitia } from '../../src/policies/justitia/justitia.ts';
 import { justitiaOptions } from '../../src/policies/justitia/options.ts';
@@ -89,6 +91,7 @@ test('policies lists exactly the requirements that each policy declares', () => 
   const built = {
     perf: new Perf(perfOptions.parse({}), new CoordinatorRegistry()),
     justitia: new Justitia(justitiaOptions.parse({}), new CoordinatorRegistry()),
+    fair: new Fair(fairOptions.parse({})),
     palos: new Palos(palosOptions.parse({}), new CoordinatorRegistry()),
     'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new CoordinatorRegistry()),
     chunk: new Chunk(chunkOptions.parse({})),

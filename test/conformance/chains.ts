@@ -132,6 +132,11 @@ export const chains: Record<string, Chain> = {
     chain: () => [createPolicy('palos', { sums: 'active', pieceBytes: 256, windowBytes: 1500 })],
     share: 0.3,
   },
+  fair: { chain: () => [createPolicy('fair', { pieceBytes: 700, passBytes: 500 })] },
+  'fair, a small window': {
+    chain: () => [createPolicy('fair', { pieceBytes: 256, windowBytes: 1500, passBytes: 0 })],
+    share: 0.3,
+  },
   'perf, in turns': { chain: () => [perf(512, 128, { qpIsolation: 'always', ...SHORT_TURNS })] },
   'perf, as it finds': {
     chain: () => [
@@ -230,5 +235,6 @@ export const engineChains: Record<string, Chain> = {
   justitia: chains.justitia,
   'justitia as in the paper': chains['justitia as in the paper'],
   palos: chains.palos,
+  fair: chains.fair,
   'limited, perf in turns': chains['limited, perf in turns'],
 };

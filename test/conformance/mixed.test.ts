@@ -14,6 +14,7 @@ const SOME = [
   'chunk',
   'justitia',
   'palos',
+  'fair',
   'limited, in pieces',
 ];
 

@@ -24,6 +24,8 @@ export const palosSpec = (pieceBytes: number): PolicySpec => ({
   options: { pieceBytes, chunkMtus: 0.25 },
 });
 
+export const fairSpec = (pieceBytes: number): PolicySpec => ({ name: 'fair', options: { pieceBytes } });
+
 const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   'pass-through': { policies: [module('pass-through')] },
   arbitrary: { policies: [module('arbitrary', { seed: 7 })] },
@@ -33,6 +35,7 @@ const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   'perf 256': { policies: [perfSpec(256, 64)] },
   justitia: { policies: [justitiaSpec(512)] },
   palos: { policies: [palosSpec(512)] },
+  fair: { policies: [fairSpec(512)] },
   'perf 1024, WAIT emulated': { policies: [perfSpec(1024, 256)], wait: false },
 };
 
@@ -52,5 +55,6 @@ export const suiteWorkerChains: Record<string, () => Interceptor[]> = {
   'split and 0_WAIT': () => [workerDriver([perfSpec(256, 64)])],
   justitia: () => [workerDriver([justitiaSpec(512)])],
   palos: () => [workerDriver([palosSpec(512)])],
+  fair: () => [workerDriver([fairSpec(512)])],
   hold: () => [workerDriver([module('hold')])],
 };
