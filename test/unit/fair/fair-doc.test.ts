@@ -1,0 +1,15 @@
+// docs/policies/fair.md describes every option of the policy, with its default.
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { fairOptions } from '../../../src/policies/fair/options.ts';
+
+test('docs/policies/fair.md has a row for each option, with its default', () => {
+  const page = readFileSync(resolve(import.meta.dirname, '../../../docs/policies/fair.md'), 'utf8');
+  const [, section] = /\n## Options\n([\s\S]*?)\n## /.exec(page)!;
+  const rows = [...section.matchAll(/^\| `(\w+)` \| (.*?) \| .+ \|$/gm)];
+  expect(rows.map(([, name]) => name)).toEqual(Object.keys(fairOptions.shape));
+  const defaults = fairOptions.parse({}) as Record<string, unknown>;
+  for (const [, name, value] of rows)
+    if (defaults[name] !== undefined) expect(value, name).toBe(`${defaults[name]}`);
+});
