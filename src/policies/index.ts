@@ -133,7 +133,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   fair: {
     summary:
       'shares the link and the processing units among tenants, by what each needs most; small messages of whoever is below its share pass',
-    needs: { wait: 'none', coordinator: 'none', shimmedPeer: 'for SENDs' },
+    needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
     rulers: [],
     agents: [],
     options: fairOptions,

@@ -91,7 +91,7 @@ test('policies lists exactly the requirements that each policy declares', () => 
   const built = {
     perf: new Perf(perfOptions.parse({}), new CoordinatorRegistry()),
     justitia: new Justitia(justitiaOptions.parse({}), new CoordinatorRegistry()),
-    fair: new Fair(fairOptions.parse({})),
+    fair: new Fair(fairOptions.parse({}), new CoordinatorRegistry()),
     palos: new Palos(palosOptions.parse({}), new CoordinatorRegistry()),
     'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new CoordinatorRegistry()),
     chunk: new Chunk(chunkOptions.parse({})),

@@ -69,9 +69,19 @@ export class DominantOrder implements TurnOrder {
     return this.ready.has(qp);
   }
 
-  /** A tenant begins, or its weight has changed. */
-  setWeight(tenant: number, weight: number): void {
+  /** A tenant begins. */
+  begin(tenant: number): void {
     this.tenants = fitColumn(this.tenants, (tenant << BITS) + WEIGHT);
+    this.tenants[tenant << BITS] = 0;
+  }
+
+  /** Whether the tenant has had more than those being served, so that it must be remembered. */
+  isAhead(tenant: number): boolean {
+    return this.tenants[tenant << BITS] > this.totals[NOW];
+  }
+
+  /** The weight of a tenant. */
+  setWeight(tenant: number, weight: number): void {
     this.tenants[(tenant << BITS) + WEIGHT] = weight;
   }
 

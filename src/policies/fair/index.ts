@@ -1,9 +1,9 @@
 import type { Interceptor } from '../../shim/compose.ts';
-import { createShim } from '../../shim/shim.ts';
+import { createCoordinatedShim } from '../coordinated.ts';
 import { Fair } from './fair.ts';
 import type { FairOptions } from './options.ts';
 
 /** Shares the link and the processing units of a device among tenants, by what each needs most. */
 export function fair(options: FairOptions): Interceptor {
-  return createShim(() => new Fair(options));
+  return createCoordinatedShim('fair', (coordinators) => new Fair(options, coordinators));
 }

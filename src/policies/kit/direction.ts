@@ -62,6 +62,8 @@ export interface TurnOrder extends Order {
   readonly round: number;
   /** Bytes on the wire that all queue pairs have sent. */
   readonly totalBytes: number;
+  /** Whether a queue pair waits to be served. */
+  isReady(qp: number): boolean;
   /** A queue pair begins anew. */
   reset(qp: number): void;
   /** What the queue pair may still send in its turn, in bytes. */

@@ -8,7 +8,10 @@ const COSTS = { nsPerByte: 1, nsPerRequest: 100, turnBytes: 1000, lagNs: 500 };
 /** Queue pairs of these tenants, none of which has joined. */
 function ground(tenants: readonly number[], weights: readonly number[] = []) {
   const order = new DominantOrder((qp) => tenants[qp], COSTS);
-  for (const tenant of new Set(tenants)) order.setWeight(tenant, weights[tenant] ?? 1);
+  for (const tenant of new Set(tenants)) {
+    order.begin(tenant);
+    order.setWeight(tenant, weights[tenant] ?? 1);
+  }
   for (const qp of tenants.keys()) order.reset(qp);
   const sent = tenants.map(() => 0);
   /** The next queue pair sends a message of this many bytes. Returns the queue pair. */

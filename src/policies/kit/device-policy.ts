@@ -1,0 +1,77 @@
+/** A policy with one scheduler for each device: finds the scheduler that an event concerns. */
+import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
+import type { Resources } from '../../shim/resources.ts';
+import type { TurnOrder } from './direction.ts';
+import type { LinkScheduler } from './link-scheduler.ts';
+
+/** The events of a policy, and its schedulers. */
+export abstract class DevicePolicy<S extends LinkScheduler<TurnOrder>> {
+  readonly needs = { wait: 'none' } as const;
+  /** The most pieces of the oldest message that may be in the device's queue. */
+  readonly slots = 16;
+  /** The shim executes the application's WAITs, because the device would count the completions of pieces. */
+  readonly crossChannel = true;
+  readonly statistics = 'itself';
+  protected readonly schedulers: S[] = [];
+  // By context, and by queue pair.
+  protected readonly byContext: S[] = [];
+  private readonly byQp: (S | undefined)[] = [];
+  private contexts: ContextView[] = [];
+  private readonly kinds: number;
+
+  /** @param kinds the number of kinds of timers of a scheduler */
+  constructor(kinds: number) {
+    this.kinds = kinds;
+  }
+
+  /** A scheduler for the device of a context, with this number. */
+  protected abstract create(number: number, context: ContextView): S;
+
+  /** Whether a context is still open. */
+  protected abstract isOpen(context: ContextView): boolean;
+
+  setup({ context }: Resources, _out: Actions): void {
+    this.contexts = this.contexts.filter((one) => this.isOpen(one));
+    this.contexts.push(context);
+    const known = this.schedulers.find(({ device }) => device === context.device);
+    const scheduler = known ?? this.create(this.schedulers.length, context);
+    if (known === undefined) this.schedulers.push(scheduler);
+    this.byContext[context.index] = scheduler;
+  }
+
+  /** An open context of a scheduler's device; undefined if there is none. */
+  protected openContext({ device }: S): ContextView | undefined {
+    return this.contexts.find((context) => context.device === device && this.isOpen(context));
+  }
+
+  onQp(qp: QpView, change: QpChange, out: Actions): void {
+    if (change === 'created') {
+      this.byQp[qp.index] = this.byContext[qp.context.index];
+      this.byQp[qp.index]!.add(qp, out);
+      return;
+    }
+    const scheduler = this.byQp[qp.index];
+    if (scheduler === undefined) return;
+    if (change === 'labels') scheduler.relabel(qp, out);
+    else scheduler.changed(qp, change, out);
+    if (change === 'destroyed') this.byQp[qp.index] = undefined;
+  }
+
+  onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number {
+    return out === undefined ? 0 : this.byQp[qp.index]!.onload(qp, words, start, count, out);
+  }
+
+  feed(qp: QpView, out: Actions): void {
+    if (out.backlog(qp) > 0) this.byQp[qp.index]?.feed(qp, out);
+  }
+
+  onCompleted(qp: QpView, _count: number, out: Actions): void {
+    this.byQp[qp.index]?.onCompleted(qp, out);
+  }
+
+  onTimer(token: number, out: Actions): void {
+    const scheduler = this.schedulers[Math.floor(token / this.kinds)];
+    const context = scheduler && this.openContext(scheduler);
+    if (context !== undefined) scheduler.onTimer(token % this.kinds, context, out);
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * Schedules the queue pairs of all contexts of one device in both directions of its link: requests that load the link out
+ * of the device, and READs, whose responses load the link into it. The order is that of a policy.
+ */
+import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
+import {
+  IBV_WR_ATOMIC_CMP_AND_SWP,
+  IBV_WR_ATOMIC_FETCH_AND_ADD,
+  IBV_WR_RDMA_READ,
+  IBV_WR_RDMA_WRITE,
+} from '../../verbs/constants.ts';
+import { Direction, type TurnOrder, type WindowOptions } from './direction.ts';
+import { EventClock } from './event-clock.ts';
+import { BLOCKED, step } from './step.ts';
+import { egressBytes, ingressBytes, type WireFacts, wireFactsOf } from './wire.ts';
+
+/** Default length of a piece, rounded to whole packets. */
+const PIECE_BYTES = 3000;
+/** Assumed if the device does not report them: a link of 1 Gbit/s, and a round trip of 20 us. */
+const SLOW_LINK_PER_NS = 0.125;
+const SLOW_ROUND_TRIP_NS = 20_000;
+
+/** Kinds of timers. A policy may have more, from FIRST_KIND on. */
+export const OUTBOUND = 0;
+export const INBOUND = 1;
+export const FIRST_KIND = 2;
+
+/** What a policy decides about the windows. */
+export type WindowChoice = Pick<WindowOptions, 'sparePieces' | 'fetchedPieces' | 'queuedMessages'> & {
+  readonly pieceBytes?: number;
+  readonly windowBytes?: number;
+  readonly minChargeBytes?: number;
+};
+
+/** The scheduler of one device. A policy adds the order, and what passes without waiting. */
+export abstract class LinkScheduler<Turns extends TurnOrder> {
+  readonly number: number;
+  readonly device: string;
+  protected readonly clock = new EventClock();
+  protected readonly wire: WireFacts;
+  /** The rate of the link, in bytes on the wire per nanosecond. */
+  protected readonly linkPerNs: number;
+  /** Time for which a request occupies its queue pair; 0: unknown. */
+  protected readonly gapNs: number;
+  private readonly latencyNs: number;
+  private readonly kinds: number;
+  /** Queue pairs whose next request belongs elsewhere; empty between events. */
+  protected readonly strays: QpView[] = [];
+  protected abstract readonly outbound: Direction<Turns>;
+  protected abstract readonly inbound: Direction<Turns>;
+
+  /** @param kinds the number of kinds of timers */
+  constructor(number: number, { device, nic }: ContextView, kinds: number) {
+    this.number = number;
+    this.kinds = kinds;
+    this.device = device;
+    this.wire = wireFactsOf(nic);
+    this.linkPerNs = nic?.linkGbps ? nic.linkGbps / 8 : SLOW_LINK_PER_NS;
+    this.latencyNs = nic?.latencyNs ?? SLOW_ROUND_TRIP_NS;
+    this.gapNs = nic?.wqeGapNs ?? 0;
+  }
+
+  protected tokenOf(kind: number): number {
+    return this.number * this.kinds + kind;
+  }
+
+  protected addDirection(kind: number, order: Turns, choice: WindowChoice): Direction<Turns> {
+    const direction: Direction<Turns> = new Direction(
+      (qp, out) => {
+        if (this.directionOf(qp, out) === direction) return true;
+        this.strays.push(qp);
+        return false;
+      },
+      order,
+      this.window(choice),
+      {
+        wire: this.wire,
+        loadOf: kind === OUTBOUND ? egressBytes : ingressBytes,
+        token: this.tokenOf(kind),
+        clock: this.clock,
+      },
+    );
+    return direction;
+  }
+
+  /** What the windows depend on. */
+  protected window({ pieceBytes, minChargeBytes, ...choice }: WindowChoice): WindowOptions {
+    const { wire, linkPerNs, gapNs, latencyNs } = this;
+    return {
+      ...choice,
+      roundTripNs: latencyNs,
+      linkPerNs,
+      gapNs,
+      pieceBytes: pieceBytes ?? Math.max(1, Math.floor(PIECE_BYTES / wire.mtuBytes)) * wire.mtuBytes,
+      minChargeBytes: minChargeBytes ?? egressBytes(wire, IBV_WR_RDMA_WRITE, 0),
+    };
+  }
+
+  /** A queue pair was created. */
+  add(qp: QpView, out: Actions): void {
+    this.clock.begin();
+    this.inbound.add(qp, out);
+    this.outbound.add(qp, out);
+  }
+
+  /** The labels of a queue pair have changed. */
+  abstract relabel(qp: QpView, out: Actions): void;
+
+  /** A queue pair was modified, or destroyed. */
+  changed(qp: QpView, change: QpChange, out: Actions): void {
+    this.clock.begin();
+    this.inbound.changed(qp, change, out);
+    this.outbound.changed(qp, change, out);
+    if (change === 'destroyed') this.forget(qp);
+    else if (out.backlog(qp) > 0) this.strays.push(qp);
+    this.settle(out);
+  }
+
+  /** A queue pair was destroyed. */
+  protected abstract forget(qp: QpView): void;
+
+  /** How many of the requests that are being posted may go at once: see Policy.onload. */
+  abstract onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number;
+
+  /** The queue pair holds requests. */
+  feed(qp: QpView, out: Actions): void {
+    // If it waits for the window, nothing has changed.
+    if (this.outbound.order.isReady(qp.index) || this.inbound.order.isReady(qp.index)) return;
+    this.clock.begin();
+    this.strays.push(qp);
+    this.settle(out);
+  }
+
+  onCompleted(qp: QpView, out: Actions): void {
+    this.clock.begin();
+    this.inbound.onCompleted(qp, out);
+    this.outbound.onCompleted(qp, out);
+    this.settle(out);
+  }
+
+  onTimer(kind: number, _context: ContextView, out: Actions): void {
+    this.clock.begin();
+    if (kind === OUTBOUND) this.outbound.puller.onTimer(out);
+    else if (kind === INBOUND) this.inbound.puller.onTimer(out);
+    this.settle(out);
+  }
+
+  /** Issues what may be issued now, after options or grants have changed. */
+  protected pull(out: Actions): void {
+    this.outbound.puller.onTimer(out);
+    this.inbound.puller.onTimer(out);
+    this.settle(out);
+  }
+
+  /** Moves queue pairs to where their oldest requests belong, until none is left. */
+  protected settle(out: Actions): void {
+    for (let qp = this.stray(out); qp !== null; qp = this.stray(out)) {
+      if (out.backlog(qp) === 0) continue;
+      const direction = this.directionOf(qp, out);
+      if (direction !== null) direction.enlist(qp, out);
+      else this.pass(qp, out);
+    }
+  }
+
+  /** A queue pair whose next request belongs elsewhere; null: there is none. */
+  protected stray(_out: Actions): QpView | null {
+    return this.strays.pop() ?? null;
+  }
+
+  /** The direction of the oldest held request of a queue pair; null: none, because it does not wait for the link. */
+  protected directionOf(qp: QpView, out: Actions): Direction<Turns> | null {
+    const opcode = out.nextOpcode(qp);
+    if (isAtomic(opcode)) return null;
+    return opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
+  }
+
+  /**
+   * Issues requests that do not wait for the link: atomics, whose rate the device limits far below what the link carries,
+   * so that they do not queue there.
+   */
+  protected pass(qp: QpView, out: Actions): void {
+    while (out.backlog(qp) > 0 && isAtomic(out.nextOpcode(qp))) {
+      // With completions, the shim feeds the queue pair again.
+      if (this.outbound.isFull(qp, out)) return;
+      if (step(qp, out, this.wire.mtuBytes) === BLOCKED) return;
+    }
+    this.strays.push(qp);
+  }
+}
+
+/** Whether an opcode (IBV_WR_*) is that of an atomic. */
+export function isAtomic(opcode: number): boolean {
+  return opcode === IBV_WR_ATOMIC_CMP_AND_SWP || opcode === IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
