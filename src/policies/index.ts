@@ -8,7 +8,7 @@ import { ConfigError } from '../verbs/errors.ts';
 import { chunk } from './chunk/index.ts';
 import { chunkOptions } from './chunk/options.ts';
 import { fair } from './fair/index.ts';
-import { fairOptions } from './fair/options.ts';
+import { fairOptions, fairWindows } from './fair/options.ts';
 import { handedTokens } from './justitia/handed-tokens.ts';
 import { justitia } from './justitia/index.ts';
 import { justitiaOptions } from './justitia/options.ts';
@@ -16,7 +16,7 @@ import { rates } from './justitia/rates.ts';
 import { referenceFlows } from './justitia/reference-flows.ts';
 import { palos } from './palos/index.ts';
 import { palosOptions } from './palos/options.ts';
-import { windows } from './palos/windows.ts';
+import { windows } from './palos/ruler.ts';
 import { convertQuantities, currentOptions, parseOptions } from './parse-options.ts';
 import { perf } from './perf/index.ts';
 import { master } from './perf/master.ts';
@@ -134,7 +134,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     summary:
       'shares the link and the processing units among tenants, by what each needs most; small messages of whoever is below its share pass',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
-    rulers: [],
+    rulers: [fairWindows],
     agents: [],
     options: fairOptions,
     create: (options) => fair(fairOptions.parse(options)),

@@ -5,8 +5,8 @@
  */
 import { fitColumn } from '../../shim/tables.ts';
 import { TimerHeap } from '../../shim/timers/timer-heap.ts';
-import type { TurnOrder } from '../kit/direction.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
+import type { TurnOrder } from '../link/direction.ts';
 
 /** What requests cost. */
 export interface Costs {
@@ -43,6 +43,9 @@ export class DominantOrder implements TurnOrder {
   private tenants: Float64Array = new Float64Array(16 << BITS);
   /** By queue pair: the bytes left of its turn. */
   private credits: Float64Array = new Float64Array(64);
+  /** By queue pair: bytes on the wire, for takeSentBytes, and 1 if it has something to send that it cannot send now. */
+  private sent: Float64Array = new Float64Array(64);
+  private held: Uint8Array = new Uint8Array(64);
   private readonly totals = new Float64Array(3);
   /** Requests since the last charge. */
   private requests = 0;
@@ -87,19 +90,33 @@ export class DominantOrder implements TurnOrder {
 
   reset(qp: number): void {
     this.credits = fitColumn(this.credits, qp);
+    this.sent = fitColumn(this.sent, qp);
+    this.held = fitColumn(this.held, qp);
     this.credits[qp] = 0;
+    this.sent[qp] = 0;
+    this.held[qp] = 0;
   }
 
   creditOf(qp: number): number {
     return this.credits[qp];
   }
 
-  hold(): void {
-    // A queue pair that cannot send keeps no claim: its tenant is served by what it has had.
+  waits(qp: number): boolean {
+    return this.ready.has(qp) || this.held[qp] === 1;
   }
 
-  release(): void {
-    // As above.
+  hold(qp: number): void {
+    this.held[qp] = 1;
+  }
+
+  release(qp: number): void {
+    this.held[qp] = 0;
+  }
+
+  takeSentBytes(qp: number): number {
+    const bytes = this.sent[qp];
+    this.sent[qp] = 0;
+    return bytes;
   }
 
   /** Whether the tenant has had less than those being served. */
@@ -115,15 +132,16 @@ export class DominantOrder implements TurnOrder {
     tenants[at] = Math.max(tenants[at], totals[NOW] - costs.lagNs);
   }
 
-  /** A request of the tenant passes without waiting. */
-  pass(tenant: number, wireBytes: number): void {
+  /** A request of the queue pair passes without waiting. */
+  pass(qp: number, wireBytes: number): void {
     this.requests = 1;
-    this.chargeTenant(tenant, wireBytes);
+    this.chargeTenant(qp, wireBytes);
   }
 
   join(qp: number): void {
     const tenant = this.tenantOf(qp);
     this.count++;
+    this.held[qp] = 0;
     const isFirst = this.ready.first(tenant) === NONE;
     this.ready.push(qp, tenant);
     if (!isFirst) return;
@@ -164,15 +182,15 @@ export class DominantOrder implements TurnOrder {
   }
 
   charge(qp: number, wireBytes: number): void {
-    const tenant = this.tenantOf(qp);
     this.totals[BYTES] += wireBytes;
-    this.chargeTenant(tenant, wireBytes);
-    this.place(tenant);
+    this.chargeTenant(qp, wireBytes);
+    this.place(this.tenantOf(qp));
   }
 
-  private chargeTenant(tenant: number, wireBytes: number): void {
+  private chargeTenant(qp: number, wireBytes: number): void {
     const { tenants, totals, costs } = this;
-    const at = tenant << BITS;
+    const at = this.tenantOf(qp) << BITS;
+    this.sent[qp] += wireBytes;
     const costNs = Math.max(wireBytes * costs.nsPerByte, this.requests * costs.nsPerRequest);
     this.requests = 0;
     tenants[at] += costNs / tenants[at + WEIGHT];

@@ -4,8 +4,8 @@
  */
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, Policy } from '../../shim/policy.ts';
-import { DevicePolicy } from '../kit/device-policy.ts';
-import { FIRST_KIND } from '../kit/link-scheduler.ts';
+import { DevicePolicy } from '../link/device-policy.ts';
+import { FIRST_KIND } from '../link/link-scheduler.ts';
 import { mergeOptions } from '../parse-options.ts';
 import { type FairOptions, fairOptions } from './options.ts';
 import { Scheduler } from './scheduler.ts';
@@ -15,25 +15,23 @@ export class Fair extends DevicePolicy<Scheduler> implements Policy {
   readonly name = 'fair';
   readonly splitsAboveBytes: number;
   private options: FairOptions;
-  private readonly registry: CoordinatorRegistry;
 
   constructor(options: FairOptions, coordinators: CoordinatorRegistry) {
-    super(FIRST_KIND);
+    super(FIRST_KIND, coordinators);
     this.options = options;
-    this.registry = coordinators;
     this.splitsAboveBytes = options.pieceBytes ?? 4096;
   }
 
   protected create(number: number, context: ContextView): Scheduler {
-    return new Scheduler(number, context, this.options);
+    return new Scheduler(number, context, this.options, this.registry);
   }
 
-  protected isOpen(context: ContextView): boolean {
-    return this.registry.has(context);
+  protected reconfigure(scheduler: Scheduler, _context: ContextView, out: Actions): void {
+    scheduler.configure(this.options, out);
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
     this.options = mergeOptions('fair', fairOptions, this.options, changes, []);
-    for (const scheduler of this.schedulers) scheduler.configure(this.options, out);
+    this.reconfigureAll(out);
   }
 }

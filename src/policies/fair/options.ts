@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type WindowRules, windowsRuler } from '../link/windows.ts';
 
 /** The options of fair. None is needed. */
 export const fairOptions = z.strictObject({
@@ -33,3 +34,12 @@ export const fairOptions = z.strictObject({
 
 /** The options of fair after parsing, with defaults filled in. */
 export type FairOptions = z.infer<typeof fairOptions>;
+
+/** The rules of the ruler: tenants share by what they send now. */
+export const RULES: WindowRules = { sums: 'active' };
+
+/** The ruler of fair: the part of the window of each member. */
+export const fairWindows = windowsRuler(
+  'fairWindows',
+  fairOptions.transform(() => RULES),
+);

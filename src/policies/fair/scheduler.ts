@@ -1,16 +1,19 @@
 /** fair at one device: both directions of its link, and the tenants that share them. */
+
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import { BYTES } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import { IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import type { Direction } from '../kit/direction.ts';
 import { byTenant, Entities } from '../kit/entities.ts';
-import { FIRST_KIND, INBOUND, LinkScheduler, OUTBOUND, type WindowChoice } from '../kit/link-scheduler.ts';
 import { egressBytes, ingressBytes } from '../kit/wire.ts';
+import type { Direction } from '../link/direction.ts';
+import { FIRST_KIND, INBOUND, LinkScheduler, OUTBOUND, type WindowChoice } from '../link/link-scheduler.ts';
+import type { WindowRules } from '../link/windows.ts';
 import { type Costs, DominantOrder } from './dominant-order.ts';
-import type { FairOptions } from './options.ts';
+import { type FairOptions, fairWindows, RULES } from './options.ts';
 
 /** Short messages that may wait in the queue of their queue pair, so that it always has another one to process. */
 const QUEUED_MESSAGES = 32;
@@ -30,8 +33,8 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
   private readonly units: number;
   private options: FairOptions;
 
-  constructor(number: number, context: ContextView, options: FairOptions) {
-    super(number, context, FIRST_KIND);
+  constructor(number: number, context: ContextView, options: FairOptions, registry: CoordinatorRegistry) {
+    super(number, context, { kinds: FIRST_KIND, registry, ruler: fairWindows });
     this.options = options;
     this.units = context.nic?.processingUnits ?? 1;
     this.outbound = this.addDirection(OUTBOUND, this.addOrder(), this.choice);
@@ -59,6 +62,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
 
   /** Changes options. */
   configure(options: FairOptions, out: Actions): void {
+    if (options === this.options) return;
     this.clock.begin();
     this.options = options;
     for (const direction of [this.outbound, this.inbound]) {
@@ -79,7 +83,12 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     for (const { order } of [this.outbound, this.inbound]) order.setWeight(tenant, qp.labels.weight);
   }
 
-  protected forget(qp: QpView): void {
+  protected get rules(): WindowRules {
+    return RULES;
+  }
+
+  protected override forget(qp: QpView): void {
+    super.forget(qp);
     this.tenants.leave(qp);
   }
 
@@ -97,7 +106,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
       const isRead = opcode === IBV_WR_RDMA_READ;
       const { order } = isRead ? this.inbound : this.outbound;
       if (!order.isBehind(tenant)) break;
-      order.pass(tenant, isRead ? ingressBytes(wire, opcode, bytes) : egressBytes(wire, opcode, bytes));
+      order.pass(qp.index, isRead ? ingressBytes(wire, opcode, bytes) : egressBytes(wire, opcode, bytes));
       passedBytes += bytes;
     }
     qp.counts[BYTES] += passedBytes;

@@ -6,8 +6,8 @@
  */
 import type { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
 import { fitColumn } from '../../shim/tables.ts';
-import type { TurnOrder } from '../kit/direction.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
+import type { TurnOrder } from '../link/direction.ts';
 
 /** Words of a queue pair, as a power of two: the bytes that it may still send in the round ROUND; a debt if negative ... */
 const BITS = 2;

@@ -5,8 +5,7 @@
  */
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, Policy } from '../../shim/policy.ts';
-import type { Resources } from '../../shim/resources.ts';
-import { DevicePolicy } from '../kit/device-policy.ts';
+import { DevicePolicy } from '../link/device-policy.ts';
 import { mergeOptions } from '../parse-options.ts';
 import { FIXED, type PalosOptions, palosOptions } from './options.ts';
 import { Scheduler, TIMER_KINDS, tenantOf } from './scheduler.ts';
@@ -16,12 +15,10 @@ export class Palos extends DevicePolicy<Scheduler> implements Policy {
   readonly name = 'palos';
   readonly splitsAboveBytes: number;
   private options: PalosOptions;
-  private readonly registry: CoordinatorRegistry;
 
   constructor(options: PalosOptions, coordinators: CoordinatorRegistry) {
-    super(TIMER_KINDS);
+    super(TIMER_KINDS, coordinators);
     this.options = options;
-    this.registry = coordinators;
     this.splitsAboveBytes = options.pieceBytes ?? 4096;
   }
 
@@ -29,25 +26,13 @@ export class Palos extends DevicePolicy<Scheduler> implements Policy {
     return new Scheduler(number, context, this.options, this.registry);
   }
 
-  protected isOpen(context: ContextView): boolean {
-    return this.registry.has(context);
-  }
-
-  override setup(resources: Resources, out: Actions): void {
-    super.setup(resources, out);
-    const { context } = resources;
-    const scheduler = this.byContext[context.index];
-    // Options that have changed while no context of the device was open.
+  protected reconfigure(scheduler: Scheduler, context: ContextView, out: Actions): void {
     scheduler.configure(this.options, context, out);
-    scheduler.open(context, out);
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
     this.options = mergeOptions('palos', palosOptions, this.options, changes, FIXED);
-    for (const scheduler of this.schedulers) {
-      const context = this.openContext(scheduler);
-      if (context !== undefined) scheduler.configure(this.options, context, out);
-    }
+    this.reconfigureAll(out);
   }
 
   /** The weight of a group of a tenant was set. */
@@ -58,9 +43,5 @@ export class Palos extends DevicePolicy<Scheduler> implements Policy {
   /** The weight of a tenant was set. This updates one entry, however many queue pairs the tenant has. */
   onWeight(context: ContextView): void {
     this.byContext[context.index].weights.setTenantWeight(tenantOf(context), context.labels.weight);
-  }
-
-  onGrants(context: ContextView, out: Actions): void {
-    this.byContext[context.index]?.regrant(context, out);
   }
 }

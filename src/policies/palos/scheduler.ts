@@ -4,8 +4,8 @@ import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { ISO_TRAFFIC_LATENCY } from '../../verbs/constants.ts';
-import type { Direction } from '../kit/direction.ts';
 import { byContext } from '../kit/entities.ts';
+import type { Direction } from '../link/direction.ts';
 import {
   FIRST_KIND,
   INBOUND,
@@ -13,24 +13,20 @@ import {
   LinkScheduler,
   OUTBOUND,
   type WindowChoice,
-} from '../kit/link-scheduler.ts';
+} from '../link/link-scheduler.ts';
+import type { WindowRules } from '../link/windows.ts';
 import { ChunkOrder } from './chunk-order.ts';
 import type { PalosOptions } from './options.ts';
-import { Reporter } from './reporter.ts';
+import { windowRulesOf, windows } from './ruler.ts';
 import { Urgent } from './urgent.ts';
-import { windowRulesOf } from './windows.ts';
 
 /** Pieces in flight in addition to what the link carries in a round trip. */
 const SPARE_PIECES = 2;
 /** The urgent share of the link in this time may be used at once. */
 const URGENT_BURST_NS = 20_000;
-/** Time between two samples, which are reported if other processes share the device. */
-const SAMPLE_NS = 20e6;
-
-/** Further kinds of timers. */
+/** A further kind of timer. */
 const URGENT = FIRST_KIND;
-const SAMPLE = FIRST_KIND + 1;
-export const TIMER_KINDS = FIRST_KIND + 2;
+export const TIMER_KINDS = FIRST_KIND + 1;
 
 /** The tenant of a context: its name, or, without one, the context itself. */
 export function tenantOf(context: ContextView): string {
@@ -43,14 +39,12 @@ export class Scheduler extends LinkScheduler<ChunkOrder> {
   protected readonly outbound: Direction<ChunkOrder>;
   protected readonly inbound: Direction<ChunkOrder>;
   private readonly urgent: Urgent;
-  private readonly reporter: Reporter;
-  private nextSampleNs = Number.NEGATIVE_INFINITY;
   private options: PalosOptions;
   /** By queue pair: 1 if it is labelled, so that its short messages are urgent. Labels would take two loads more. */
   private isUrgent: Uint8Array = new Uint8Array(64);
 
   constructor(number: number, context: ContextView, options: PalosOptions, registry: CoordinatorRegistry) {
-    super(number, context, TIMER_KINDS);
+    super(number, context, { kinds: TIMER_KINDS, registry, ruler: windows });
     this.options = options;
     const { sums, chunkMtus } = options;
     const { wire } = this;
@@ -61,11 +55,6 @@ export class Scheduler extends LinkScheduler<ChunkOrder> {
     order.other.other = order;
     this.outbound = this.addDirection(OUTBOUND, order, this.choice);
     this.inbound = this.addDirection(INBOUND, order.other, this.choice);
-    this.reporter = new Reporter(registry, {
-      waits: ({ index }) => order.waits(index) || this.inbound.order.waits(index),
-      takeSentBytes: ({ index }) => order.takeSentBytes(index) + this.inbound.order.takeSentBytes(index),
-      groupWeightOf: ({ index }) => this.weights.groupWeightOf(index),
-    });
     this.apply(options, 0);
   }
 
@@ -97,33 +86,16 @@ export class Scheduler extends LinkScheduler<ChunkOrder> {
     return { ...bytes, sparePieces: SPARE_PIECES, fetchedPieces: 1, queuedMessages: 0 };
   }
 
-  /** A context was opened. */
-  open(context: ContextView, out: Actions): void {
-    this.clock.begin();
-    this.reporter.open(context, windowRulesOf(this.options), this.clock.nowNs(context, out));
-    this.regrant(context, out);
+  protected override groupWeightOf({ index }: QpView): number {
+    return this.weights.groupWeightOf(index);
   }
 
-  /** The part of the window has changed, reports are requested for the first time, or a sample may be due. */
-  regrant(context: ContextView, out: Actions): void {
-    this.clock.begin();
-    const nowNs = this.clock.nowNs(context, out);
-    if (nowNs >= this.nextSampleNs) {
-      this.nextSampleNs = nowNs + SAMPLE_NS;
-      this.reporter.sample(this.outbound.leastPart, nowNs);
-    }
-    // Each time, because the daemon may have asked for reports only now, and contexts come and go.
-    this.reporter.plan(this.nextSampleNs, out, this.tokenOf(SAMPLE));
-    for (const direction of [this.outbound, this.inbound]) {
-      direction.part = this.reporter.part;
-      direction.isSteered = this.reporter.isSteered;
-    }
-    this.pull(out);
+  protected get rules(): WindowRules {
+    return windowRulesOf(this.options);
   }
 
   override add(qp: QpView, out: Actions): void {
     this.urgent.add(qp);
-    this.reporter.add(qp);
     this.place(qp);
     super.add(qp, out);
   }
@@ -157,9 +129,9 @@ export class Scheduler extends LinkScheduler<ChunkOrder> {
     super.changed(qp, change, out);
   }
 
-  protected forget(qp: QpView): void {
+  protected override forget(qp: QpView): void {
     this.urgent.drop(qp);
-    this.reporter.drop(qp);
+    super.forget(qp);
     this.weights.remove(qp.index);
   }
 
@@ -183,11 +155,6 @@ export class Scheduler extends LinkScheduler<ChunkOrder> {
     this.clock.begin();
     this.strays.push(qp);
     this.settle(out);
-  }
-
-  override onTimer(kind: number, context: ContextView, out: Actions): void {
-    if (kind === SAMPLE) this.regrant(context, out);
-    super.onTimer(kind, context, out);
   }
 
   /** Serves urgent messages before any others that wait. */

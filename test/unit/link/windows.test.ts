@@ -11,9 +11,9 @@ import {
 } from '../../../src/coordinator/member-table.ts';
 import { NEVER_NS } from '../../../src/coordinator/members.ts';
 import { columnIndex } from '../../../src/coordinator/ruler.ts';
-import { WINDOW_GRANTS, WINDOW_REPORTS } from '../../../src/policies/palos/columns.ts';
+import { WINDOW_GRANTS, WINDOW_REPORTS } from '../../../src/policies/link/columns.ts';
 import { palosOptions } from '../../../src/policies/palos/options.ts';
-import { windowRulesOf, windows } from '../../../src/policies/palos/windows.ts';
+import { windowRulesOf, windows } from '../../../src/policies/palos/ruler.ts';
 
 /** What the link carries in one step, in bytes on the wire. */
 const STEP_BYTES = 250e6;

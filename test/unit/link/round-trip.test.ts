@@ -1,6 +1,6 @@
 // The round trip that palos measures with the traffic itself.
 import { describe, expect, test } from 'vitest';
-import { RoundTrip } from '../../../src/policies/kit/round-trip.ts';
+import { RoundTrip } from '../../../src/policies/link/round-trip.ts';
 
 /** 100 Gbit/s. */
 const PER_NS = 12.5;

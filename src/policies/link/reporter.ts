@@ -4,7 +4,7 @@
  */
 import type { MemberPage } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
-import type { MemberColumns } from '../../coordinator/ruler.ts';
+import type { MemberColumns, Ruler } from '../../coordinator/ruler.ts';
 import { tenantId } from '../../coordinator/tenants.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import {
@@ -19,7 +19,7 @@ import {
   SAMPLED_NS,
   WIRE_BYTES,
 } from './columns.ts';
-import { type WindowRules, windows } from './windows.ts';
+import type { WindowRules } from './windows.ts';
 
 /** A context as a member of its device. */
 interface Member {
@@ -44,25 +44,27 @@ export interface Reported {
 /** The members of one device in this process. */
 export class Reporter {
   private readonly registry: CoordinatorRegistry;
+  private readonly ruler: Ruler<WindowRules>;
   private readonly reported: Reported;
   private readonly members = new Map<number, Member>();
   /** The group columns of the member that is being sampled. */
   private readonly groups = new Float64Array(GROUPS * GROUP_COLUMNS.length);
 
-  constructor(registry: CoordinatorRegistry, reported: Reported) {
+  constructor(registry: CoordinatorRegistry, ruler: Ruler<WindowRules>, reported: Reported) {
     this.registry = registry;
+    this.ruler = ruler;
     this.reported = reported;
   }
 
   /** A context was opened. */
   open(context: ContextView, rules: WindowRules, nowNs: number): void {
-    const { registry } = this;
-    registry.govern(context, windows, rules, (given) => given);
+    const { registry, ruler } = this;
+    registry.govern(context, ruler, rules, (given) => given);
     const page = registry.page(context);
-    const columns = page.columns(windows);
+    const columns = page.columns(ruler);
     columns.reports[HAS_POLICY] = 1;
     this.members.set(context.index, { context, page, columns, qps: new Set(), isActive: false });
-    registry.decide(context, windows, nowNs);
+    registry.decide(context, ruler, nowNs);
   }
 
   add(qp: QpView): void {

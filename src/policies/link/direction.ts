@@ -5,13 +5,13 @@
 import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
-import type { EventClock } from './event-clock.ts';
+import type { EventClock } from '../kit/event-clock.ts';
+import { type Order, Puller, STALL_NS } from '../kit/puller.ts';
+import { NONE } from '../kit/run-queue.ts';
+import { BLOCKED, step } from '../kit/step.ts';
+import { egressBytes, type WireFacts } from '../kit/wire.ts';
 import { Pace } from './pace.ts';
-import { type Order, Puller, STALL_NS } from './puller.ts';
 import { RoundTrip } from './round-trip.ts';
-import { NONE } from './run-queue.ts';
-import { BLOCKED, step } from './step.ts';
-import { egressBytes, type WireFacts } from './wire.ts';
 
 /** Messages of one queue pair in flight in addition to those that it processes in a round trip. */
 const SPARE_MESSAGES = 4;
@@ -64,6 +64,10 @@ export interface TurnOrder extends Order {
   readonly totalBytes: number;
   /** Whether a queue pair waits to be served. */
   isReady(qp: number): boolean;
+  /** Whether a queue pair waits to be served, or has something to send that it cannot send now. */
+  waits(qp: number): boolean;
+  /** The bytes on the wire that a queue pair has sent since the last call. */
+  takeSentBytes(qp: number): number;
   /** A queue pair begins anew. */
   reset(qp: number): void;
   /** What the queue pair may still send in its turn, in bytes. */

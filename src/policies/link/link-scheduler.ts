@@ -2,6 +2,8 @@
  * Schedules the queue pairs of all contexts of one device in both directions of its link: requests that load the link out
  * of the device, and READs, whose responses load the link into it. The order is that of a policy.
  */
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
+import type { Ruler } from '../../coordinator/ruler.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import {
   IBV_WR_ATOMIC_CMP_AND_SWP,
@@ -9,10 +11,12 @@ import {
   IBV_WR_RDMA_READ,
   IBV_WR_RDMA_WRITE,
 } from '../../verbs/constants.ts';
+import { EventClock } from '../kit/event-clock.ts';
+import { BLOCKED, step } from '../kit/step.ts';
+import { egressBytes, ingressBytes, type WireFacts, wireFactsOf } from '../kit/wire.ts';
 import { Direction, type TurnOrder, type WindowOptions } from './direction.ts';
-import { EventClock } from './event-clock.ts';
-import { BLOCKED, step } from './step.ts';
-import { egressBytes, ingressBytes, type WireFacts, wireFactsOf } from './wire.ts';
+import { Reporter } from './reporter.ts';
+import type { WindowRules } from './windows.ts';
 
 /** Default length of a piece, rounded to whole packets. */
 const PIECE_BYTES = 3000;
@@ -20,10 +24,14 @@ const PIECE_BYTES = 3000;
 const SLOW_LINK_PER_NS = 0.125;
 const SLOW_ROUND_TRIP_NS = 20_000;
 
+/** Time between two samples, which are reported if other processes share the device. */
+const SAMPLE_NS = 20e6;
+
 /** Kinds of timers. A policy may have more, from FIRST_KIND on. */
 export const OUTBOUND = 0;
 export const INBOUND = 1;
-export const FIRST_KIND = 2;
+const SAMPLE = 2;
+export const FIRST_KIND = 3;
 
 /** What a policy decides about the windows. */
 export type WindowChoice = Pick<WindowOptions, 'sparePieces' | 'fetchedPieces' | 'queuedMessages'> & {
@@ -44,13 +52,19 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
   protected readonly gapNs: number;
   private readonly latencyNs: number;
   private readonly kinds: number;
+  private readonly reporter: Reporter;
+  private nextSampleNs = Number.NEGATIVE_INFINITY;
   /** Queue pairs whose next request belongs elsewhere; empty between events. */
   protected readonly strays: QpView[] = [];
   protected abstract readonly outbound: Direction<Turns>;
   protected abstract readonly inbound: Direction<Turns>;
 
   /** @param kinds the number of kinds of timers */
-  constructor(number: number, { device, nic }: ContextView, kinds: number) {
+  constructor(
+    number: number,
+    { device, nic }: ContextView,
+    { kinds, registry, ruler }: { kinds: number; registry: CoordinatorRegistry; ruler: Ruler<WindowRules> },
+  ) {
     this.number = number;
     this.kinds = kinds;
     this.device = device;
@@ -58,7 +72,21 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
     this.linkPerNs = nic?.linkGbps ? nic.linkGbps / 8 : SLOW_LINK_PER_NS;
     this.latencyNs = nic?.latencyNs ?? SLOW_ROUND_TRIP_NS;
     this.gapNs = nic?.wqeGapNs ?? 0;
+    const orders = () => [this.outbound.order, this.inbound.order] as const;
+    this.reporter = new Reporter(registry, ruler, {
+      waits: ({ index }) => orders().some((order) => order.waits(index)),
+      takeSentBytes: ({ index }) => orders().reduce((sum, order) => sum + order.takeSentBytes(index), 0),
+      groupWeightOf: (qp) => this.groupWeightOf(qp),
+    });
   }
+
+  /** The weight of the queue pair's group among those of its tenant. */
+  protected groupWeightOf(_qp: QpView): number {
+    return 1;
+  }
+
+  /** The rules of the windows. */
+  protected abstract get rules(): WindowRules;
 
   protected tokenOf(kind: number): number {
     return this.number * this.kinds + kind;
@@ -96,9 +124,34 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
     };
   }
 
+  /** A context was opened. */
+  open(context: ContextView, out: Actions): void {
+    this.clock.begin();
+    this.reporter.open(context, this.rules, this.clock.nowNs(context, out));
+    this.regrant(context, out);
+  }
+
+  /** The part of the window has changed, reports are requested for the first time, or a sample may be due. */
+  regrant(context: ContextView, out: Actions): void {
+    this.clock.begin();
+    const nowNs = this.clock.nowNs(context, out);
+    if (nowNs >= this.nextSampleNs) {
+      this.nextSampleNs = nowNs + SAMPLE_NS;
+      this.reporter.sample(this.outbound.leastPart, nowNs);
+    }
+    // Each time, because the daemon may have asked for reports only now, and contexts come and go.
+    this.reporter.plan(this.nextSampleNs, out, this.tokenOf(SAMPLE));
+    for (const direction of [this.outbound, this.inbound]) {
+      direction.part = this.reporter.part;
+      direction.isSteered = this.reporter.isSteered;
+    }
+    this.pull(out);
+  }
+
   /** A queue pair was created. */
   add(qp: QpView, out: Actions): void {
     this.clock.begin();
+    this.reporter.add(qp);
     this.inbound.add(qp, out);
     this.outbound.add(qp, out);
   }
@@ -117,7 +170,9 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
   }
 
   /** A queue pair was destroyed. */
-  protected abstract forget(qp: QpView): void;
+  protected forget(qp: QpView): void {
+    this.reporter.drop(qp);
+  }
 
   /** How many of the requests that are being posted may go at once: see Policy.onload. */
   abstract onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number;
@@ -138,9 +193,10 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
     this.settle(out);
   }
 
-  onTimer(kind: number, _context: ContextView, out: Actions): void {
+  onTimer(kind: number, context: ContextView, out: Actions): void {
     this.clock.begin();
-    if (kind === OUTBOUND) this.outbound.puller.onTimer(out);
+    if (kind === SAMPLE) this.regrant(context, out);
+    else if (kind === OUTBOUND) this.outbound.puller.onTimer(out);
     else if (kind === INBOUND) this.inbound.puller.onTimer(out);
     this.settle(out);
   }

@@ -1,7 +1,7 @@
 /**
- * The ruler of palos. Within a process the order of queue pairs makes the shares; between processes there is no common
- * order, so each gets a part of the window, which is moved until what it sends is what it is due: equation (1) of the
- * paper, over the queue pairs of all processes. A process that needs less than its share leaves the rest to the others.
+ * The ruler of policies with a window. Within a process the order of queue pairs makes the shares; between processes there
+ * is no common order, so each gets a part of the window, which is moved until what it sends is what it is due: equation
+ * (1) of Palos, over the queue pairs of all processes. A process that needs less than its share leaves the rest to others.
  */
 import { TENANT } from '../../coordinator/member-table.ts';
 import type {
@@ -14,7 +14,6 @@ import type {
 } from '../../coordinator/ruler.ts';
 import { isWeight } from '../../verbs/labels.ts';
 import { GROUPS, WINDOW_GRANTS, WINDOW_REPORTS } from './columns.ts';
-import { type PalosOptions, palosOptions } from './options.ts';
 
 /** Least time between two changes of the windows. */
 const PERIOD_NS = 15e6;
@@ -26,7 +25,7 @@ const MAX_PERIOD_NS = 500e6;
 /** A window is never below this part, so that a member can always make itself heard. */
 const LEAST_PART = 1e-3;
 
-/** The rules of the windows. */
+/** The rules of the windows: the queue pairs that divide the weights (ChunkOptions). */
 export interface WindowRules {
   readonly sums: 'configured' | 'active';
 }
@@ -237,13 +236,14 @@ class Windows implements Decider<WindowRules> {
 
   describe(tenant: number): Description {
     const { tenants } = this.members;
-    let [due, part] = [0, 0];
+    let [due, part, count] = [0, 0, 0];
     for (let k = tenants.firstOf(tenant); k < tenants.firstOf(tenant + 1); k++) {
       const row = this.rows.get(tenants.memberAt(k));
       due += row?.due ?? 0;
       part += row?.part ?? 0;
+      if (row !== undefined) count++;
     }
-    return { share: due, windowPart: part };
+    return count === 0 ? {} : { share: due, windowPart: part };
   }
 }
 
@@ -257,14 +257,15 @@ function activeWeightIn([, , weight, activeWeight]: readonly ReportColumn[], mem
   return Math.min(activeWeight.of(member), weight.of(member));
 }
 
-/** The ruler of palos: the part of the window of each member. */
-export const windows: Ruler<WindowRules> = {
-  name: 'windows',
+/**
+ * A ruler that grants each member of a policy its part of the window.
+ * @param name the ruler's
+ * @param rules the rules, from the options of the policy
+ */
+export const windowsRuler = (name: string, rules: Ruler<WindowRules>['rules']): Ruler<WindowRules> => ({
+  name,
   reports: WINDOW_REPORTS,
   grants: WINDOW_GRANTS,
-  rules: palosOptions.transform(({ sums }) => ({ sums })),
+  rules,
   begin: (members) => new Windows(members),
-};
-
-/** The options of palos as rules. */
-export const windowRulesOf = ({ sums }: PalosOptions): WindowRules => ({ sums });
+});

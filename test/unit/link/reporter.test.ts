@@ -4,10 +4,10 @@ import { Coordinator } from '../../../src/coordinator/coordinator.ts';
 import { CoordinatorRegistry } from '../../../src/coordinator/registry.ts';
 import { columnIndex } from '../../../src/coordinator/ruler.ts';
 import { tenantId } from '../../../src/coordinator/tenants.ts';
-import { GROUPS, IS_STEERED, PART, WINDOW_REPORTS } from '../../../src/policies/palos/columns.ts';
+import { GROUPS, IS_STEERED, PART, WINDOW_REPORTS } from '../../../src/policies/link/columns.ts';
+import { Reporter } from '../../../src/policies/link/reporter.ts';
 import { palosOptions } from '../../../src/policies/palos/options.ts';
-import { Reporter } from '../../../src/policies/palos/reporter.ts';
-import { windowRulesOf, windows } from '../../../src/policies/palos/windows.ts';
+import { windowRulesOf, windows } from '../../../src/policies/palos/ruler.ts';
 import type { Actions, ContextView, QpView } from '../../../src/shim/policy.ts';
 import { DEFAULT_LABELS, type Labels } from '../../../src/verbs/labels.ts';
 
@@ -19,7 +19,7 @@ function ground() {
   const waiting = new Set<number>();
   /** Bytes on the wire that each queue pair has sent since the last sample. */
   const sent = new Map<number, number>();
-  const reporter = new Reporter(registry, {
+  const reporter = new Reporter(registry, windows, {
     waits: ({ index }) => waiting.has(index),
     takeSentBytes: ({ index }) => {
       const bytes = sent.get(index) ?? 0;

@@ -1,4 +1,5 @@
 /** A policy with one scheduler for each device: finds the scheduler that an event concerns. */
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import type { Resources } from '../../shim/resources.ts';
 import type { TurnOrder } from './direction.ts';
@@ -19,29 +20,47 @@ export abstract class DevicePolicy<S extends LinkScheduler<TurnOrder>> {
   private contexts: ContextView[] = [];
   private readonly kinds: number;
 
+  protected readonly registry: CoordinatorRegistry;
+
   /** @param kinds the number of kinds of timers of a scheduler */
-  constructor(kinds: number) {
+  constructor(kinds: number, registry: CoordinatorRegistry) {
     this.kinds = kinds;
+    this.registry = registry;
   }
 
   /** A scheduler for the device of a context, with this number. */
   protected abstract create(number: number, context: ContextView): S;
 
-  /** Whether a context is still open. */
-  protected abstract isOpen(context: ContextView): boolean;
-
-  setup({ context }: Resources, _out: Actions): void {
-    this.contexts = this.contexts.filter((one) => this.isOpen(one));
+  setup({ context }: Resources, out: Actions): void {
+    this.contexts = this.contexts.filter((one) => this.registry.has(one));
     this.contexts.push(context);
     const known = this.schedulers.find(({ device }) => device === context.device);
     const scheduler = known ?? this.create(this.schedulers.length, context);
     if (known === undefined) this.schedulers.push(scheduler);
     this.byContext[context.index] = scheduler;
+    // Options may have changed while no context of the device was open.
+    this.reconfigure(scheduler, context, out);
+    scheduler.open(context, out);
+  }
+
+  /** Gives a scheduler the present options of the policy. */
+  protected abstract reconfigure(scheduler: S, context: ContextView, out: Actions): void;
+
+  /** Gives all schedulers the present options. Those of devices without an open context get them with the next one. */
+  protected reconfigureAll(out: Actions): void {
+    for (const scheduler of this.schedulers) {
+      const context = this.openContext(scheduler);
+      if (context !== undefined) this.reconfigure(scheduler, context, out);
+    }
+  }
+
+  onGrants(context: ContextView, out: Actions): void {
+    this.byContext[context.index]?.regrant(context, out);
   }
 
   /** An open context of a scheduler's device; undefined if there is none. */
   protected openContext({ device }: S): ContextView | undefined {
-    return this.contexts.find((context) => context.device === device && this.isOpen(context));
+    return this.contexts.find((context) => context.device === device && this.registry.has(context));
   }
 
   onQp(qp: QpView, change: QpChange, out: Actions): void {

@@ -6,7 +6,7 @@
  * path to a near peer does not fill the path to a far one.
  */
 import { fitColumn } from '../../shim/tables.ts';
-import { NONE, RunQueue } from './run-queue.ts';
+import { NONE, RunQueue } from '../kit/run-queue.ts';
 
 /** Samples after which a peer counts as measured. */
 const SAMPLES = 4;

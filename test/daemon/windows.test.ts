@@ -1,12 +1,15 @@
-// Palos across processes: the daemon gives each a part of the window, and takes it back from those that end.
+// Policies with a window across processes: the daemon gives each process a part of it, and takes it back from those that
+// end.
 import { describe, expect, test } from 'vitest';
 import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
 import { RemoteCoordinator, type RemoteMember } from '../../src/daemon/client/remote-coordinator.ts';
 import { SILENT_NS } from '../../src/daemon/liveness.ts';
-import { PART } from '../../src/policies/palos/columns.ts';
+import { Fair } from '../../src/policies/fair/fair.ts';
+import { fairOptions, fairWindows } from '../../src/policies/fair/options.ts';
+import { PART } from '../../src/policies/link/columns.ts';
 import { palosOptions } from '../../src/policies/palos/options.ts';
 import { Palos } from '../../src/policies/palos/palos.ts';
-import { windows } from '../../src/policies/palos/windows.ts';
+import { windows } from '../../src/policies/palos/ruler.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';
 import { createShim } from '../../src/shim/shim.ts';
@@ -25,6 +28,17 @@ const PASS_NS = 10e6;
 const BEAT_NS = 20e6;
 /** A slow link to a far host, which carries several pieces in a round trip. */
 const PROFILE = { ...PROFILES['cx6-100g'], linkGbps: 0.5, propagationNs: 400_000 };
+
+const POLICIES = {
+  palos: {
+    make: (coordinators: CoordinatorRegistry) => new Palos(palosOptions.parse({}), coordinators),
+    ruler: windows,
+  },
+  fair: {
+    make: (coordinators: CoordinatorRegistry) => new Fair(fairOptions.parse({}), coordinators),
+    ruler: fairWindows,
+  },
+};
 
 /** A process to which the daemon answers some time after it has opened its device. */
 class LateProcess extends Process {
@@ -46,6 +60,8 @@ class Program {
   member!: RemoteMember;
   done = 0;
   isRunning = true;
+  isPosting = true;
+  private readonly ruler: typeof windows;
   private readonly a: End;
   private readonly b: End;
 
@@ -62,9 +78,9 @@ class Program {
       };
       return coordinator;
     });
-    const shim = createShim(() => new Palos(palosOptions.parse({}), this.registry), {
-      coordinator: this.registry,
-    });
+    const { make, ruler } = POLICIES[world.policy];
+    this.ruler = ruler;
+    const shim = createShim(() => make(this.registry), { coordinator: this.registry });
     const provider = compose(fabric.provider, [shim]);
     const openDevice: typeof provider.openDevice = (name) => provider.openDevice(name, { labels });
     const options = { bytes: BYTES, timeout: 18 };
@@ -75,7 +91,7 @@ class Program {
   }
 
   get part(): number {
-    return this.member.columns(windows).grants[PART];
+    return this.member.columns(this.ruler).grants[PART];
   }
 
   private post(): void {
@@ -89,7 +105,7 @@ class Program {
     for (const { status } of take(this.a)) {
       expect(status).toBe('SUCCESS');
       this.done++;
-      this.post();
+      if (this.isPosting) this.post();
     }
   }
 }
@@ -101,12 +117,14 @@ class World {
   readonly programs: Program[] = [];
   isDaemonUp = true;
   readonly answerNs: number;
+  readonly policy: keyof typeof POLICIES;
   private nextPassNs = 0;
   private nextBeatNs = 0;
 
   /** @param answerNs when the daemon confirms the seats of the programs */
-  constructor(answerNs = 0) {
+  constructor(answerNs = 0, policy: keyof typeof POLICIES = 'palos') {
     this.answerNs = answerNs;
+    this.policy = policy;
   }
 
   start(labels: Partial<Labels> = {}, tenant = 't'): Program {
@@ -164,6 +182,21 @@ test('four programs in two groups, of weights 1 to 4, have the shares of equatio
   for (const qpWeight of [1, 2, 3, 4]) world.start({ qpWeight, group: qpWeight % 2 === 0 ? 'even' : 'odd' });
   await world.run(3e8);
   expectWithin(await world.shares(5e8), [1 / 8, 1 / 6, 3 / 8, 1 / 3], 0.05);
+});
+
+test('under fair, tenants have equal shares, however many programs they have', async () => {
+  const world = new World(0, 'fair');
+  for (const tenant of ['one', 'three', 'three', 'three']) world.start({}, tenant);
+  await world.run(3e8);
+  expectWithin(await world.shares(5e8), [1 / 2, 1 / 6, 1 / 6, 1 / 6], 0.05);
+});
+
+test('under fair, one busy program among idle ones has nearly all of the window', async () => {
+  const world = new World(0, 'fair');
+  const [busy, ...idle] = ['a', 'b', 'c', 'd'].map((tenant) => world.start({}, tenant));
+  for (const program of idle) program.isPosting = false;
+  await world.run(5e8);
+  expect(busy.part).toBeGreaterThan(0.95);
 });
 
 describe('a process that is killed', () => {

@@ -1,4 +1,4 @@
-/** What the members of a device report to the ruler of palos, and what it grants them. */
+/** What the members of a device report to the ruler of windows, and what it grants them. */
 import { type Column, columnIndex } from '../../coordinator/ruler.ts';
 
 /** The most groups that a member reports. Queue pairs of further groups count as members of the last one. */
