@@ -180,11 +180,13 @@ class HandedTokens implements Decider<HandingRules> {
   }
 
   /** Updates what a member has spent. What a silent member holds goes to the others. */
-  private settle(member: number, spent: number, isSilent: boolean): void {
+  private settle(member: number, reported: number, isSilent: boolean): void {
     const { bucket, holdings } = this;
     const { lent } = holdings;
+    // A hostile member may count backwards. It would be lent all tokens that it ever had, and charge them to the others.
+    const spent = Math.max(holdings.spent[member], reported);
     // The member has spent tokens after all that were given to others.
-    const paid = Math.min(lent[member], Math.max(0, spent - holdings.spent[member]));
+    const paid = Math.min(lent[member], spent - holdings.spent[member]);
     holdings.spent[member] = spent;
     lent[member] -= paid;
     bucket.take(paid);

@@ -214,6 +214,22 @@ describe('the ruler of handed tokens', () => {
     expect(Math.abs((b.handed - before) / TOKEN - 19)).toBeLessThanOrEqual(1);
   });
 
+  test('a member that counts backwards while it is silent costs the others no tokens', () => {
+    const device = new Device();
+    const [liar, other] = [device.join(), device.join()];
+    device.run(1000 * TOKEN_NS, [liar, other]);
+    liar.isSilent = true;
+    device.decideRates();
+    for (let round = 0; round < 3; round++) {
+      liar.spent = 0;
+      device.run(10 * TOKEN_NS, [other]);
+      liar.spend();
+      const before = other.handed;
+      device.run(100 * TOKEN_NS, [other]);
+      expect(Math.abs((other.handed - before) / TOKEN - 100)).toBeLessThanOrEqual(2);
+    }
+  });
+
   test('a new member in the row of another one begins with nothing', () => {
     const device = new Device();
     const [a, b] = [device.join(), device.join()];
