@@ -24,6 +24,15 @@ const GAIN = 0.5;
 const MAX_PERIOD_NS = 500e6;
 /** A window is never below this part, so that a member can always make itself heard. */
 const LEAST_PART = 1e-3;
+/**
+ * Members use their windows differently, so the ratio of a member's part to those of all others may be this many times
+ * larger or smaller than the ratio that it is due. A member that is still off by the factor FAR_OFF is not limited by its
+ * window: its peer has stopped, it gets no CPU, or it lies. It then has what it is due for REST_STEPS steps, and the
+ * others are steered without it.
+ */
+const MAX_SPREAD = 4;
+const FAR_OFF = 1.1;
+const REST_STEPS = 128;
 
 /** The rules of the windows: the queue pairs that divide the weights (ChunkOptions). */
 export interface WindowRules {
@@ -42,7 +51,12 @@ interface Row {
   /** Its share among all members that have something to send. */
   due: number;
   part: number;
+  /** Steps for which it has what it is due, whatever it sends. */
+  restSteps: number;
 }
+
+/** Of a member that has just come. */
+const NEW_ROW = { perNs: 0, isFresh: false, isHungry: false, due: 0, restSteps: 0 };
 
 /** Weights of a tenant's group, of all members. */
 interface Group {
@@ -111,9 +125,9 @@ class Windows implements Decider<WindowRules> {
       if (!isMember) this.parts.delete(member);
       if (isHere === rows.has(member)) continue;
       if (isHere) {
-        const row = { wireBytes: this.wireBytes.of(member), sampledNs: this.sampledNs.of(member), perNs: 0 };
         const part = this.parts.get(member) ?? 0;
-        rows.set(member, { ...row, isFresh: false, isHungry: false, due: 0, part });
+        const [wireBytes, sampledNs] = [this.wireBytes.of(member), this.sampledNs.of(member)];
+        rows.set(member, { ...NEW_ROW, wireBytes, sampledNs, part });
         if (this.isSteered.set(member, 1)) changed(member);
       } else {
         // One that is only silent for a while continues where it was.
@@ -132,12 +146,14 @@ class Windows implements Decider<WindowRules> {
 
   /** Reads what the members have sent since the last step. */
   private measure(): void {
+    const mostPerNs = this.members.linkGbps > 0 ? this.members.linkGbps / 8 : Number.POSITIVE_INFINITY;
     for (const [member, row] of this.rows) {
       const sampledNs = this.sampledNs.of(member);
       row.isHungry = this.isHungry.of(member) === 1;
       if (sampledNs === row.sampledNs) continue;
-      row.perNs =
-        Math.max(0, this.wireBytes.of(member) - row.wireBytes) / Math.max(1, sampledNs - row.sampledNs);
+      const sentBytes = Math.max(0, this.wireBytes.of(member) - row.wireBytes);
+      // A member that claims more than the link carries would keep all others from being steered.
+      row.perNs = Math.min(sentBytes / Math.max(1, sampledNs - row.sampledNs), mostPerNs);
       row.isFresh = true;
     }
   }
@@ -195,19 +211,20 @@ class Windows implements Decider<WindowRules> {
 
   /** Moves the parts of hungry members towards what they are due of what the others leave. */
   private steer(): void {
-    let [perNs, due] = [0, 0];
+    let [perNs, due, dueOfAll] = [0, 0, 0];
     for (const row of this.rows.values()) {
       if (!row.isHungry || !row.isFresh) continue;
+      dueOfAll += row.due;
+      // What is sent without being due says nothing about the others.
+      if (row.restSteps > 0 || row.due === 0) continue;
       perNs += row.perNs;
       due += row.due;
     }
     for (const [member, row] of this.rows) {
       if (row.due === 0) row.part = 0;
       else if (row.part === 0) row.part = row.due;
-      else if (row.isHungry && row.isFresh) {
-        const step = row.perNs > 0 ? (row.due / due) * (perNs / row.perNs) : MAX_STEP;
-        row.part *= Math.min(MAX_STEP, Math.max(1 / MAX_STEP, step)) ** GAIN;
-      }
+      else if (row.restSteps > 0) row.restSteps--;
+      else if (row.isHungry && row.isFresh) move(row, (row.due / due) * perNs, row.due / dueOfAll);
       if (!row.isFresh) continue;
       row.isFresh = false;
       row.wireBytes = this.wireBytes.of(member);
@@ -217,21 +234,59 @@ class Windows implements Decider<WindowRules> {
 
   /** Writes the parts, which together are one window, or more if a member could not use its part otherwise. */
   private grant(changed: (member: number) => void): void {
-    let [sum, scale] = [0, 0];
-    for (const row of this.rows.values()) if (row.isHungry) sum += row.part;
-    if (sum > 0) scale = 1 / sum;
+    this.normalise();
+    const scale = this.scale();
     for (const [member, row] of this.rows) {
-      if (row.isHungry && row.part > 0)
-        scale = Math.max(scale, Math.min(1, this.leastPart.of(member)) / row.part);
-    }
-    for (const [member, row] of this.rows) {
-      if (row.isHungry && scale > 0) row.part *= scale;
+      if (row.isHungry) row.part *= scale;
       // Kept within bounds, because parts of members that cannot use theirs would grow without end.
       if (row.part > 0) row.part = Math.min(1, Math.max(LEAST_PART, row.part));
       // A member that has nothing to send takes nothing, but may begin with all of it.
-      const part = row.part === 0 ? 1 : row.part;
+      const part = row.part === 0 ? 1 : Math.max(row.part, this.leastPart.of(member));
       if (this.part.set(member, part)) changed(member);
     }
+  }
+
+  /** Makes the parts of hungry members one window. Those that rest have what they are due. */
+  private normalise(): void {
+    let [due, part] = [0, 0];
+    for (const row of this.rows.values()) {
+      if (!row.isHungry || row.part === 0) continue;
+      due += row.due;
+      if (row.restSteps === 0) part += row.part;
+    }
+    let left = 1;
+    for (const row of this.rows.values()) {
+      if (!row.isHungry || row.part === 0 || row.restSteps === 0) continue;
+      row.part = row.due / due;
+      left -= row.part;
+    }
+    for (const row of this.rows.values()) {
+      if (row.isHungry && row.restSteps === 0 && part > 0) row.part *= Math.max(0, left) / part;
+    }
+  }
+
+  /** The length of all windows together: each member has its least part, but no member more than a whole window. */
+  private scale(): number {
+    let [most, least] = [0, 0];
+    const typical = this.typicalLeastPart();
+    for (const [member, { isHungry, part }] of this.rows) {
+      if (!isHungry || part === 0) continue;
+      most = Math.max(most, part);
+      least = Math.max(least, Math.min(typical, this.leastPart.of(member)) / part);
+    }
+    // All parts keep their ratios. A member that still needs more gets it alone (grant).
+    return Math.max(1, Math.min(least, 1 / most));
+  }
+
+  /** The smallest usable part of most tenants. What a single one claims does not lengthen the windows of all. */
+  private typicalLeastPart(): number {
+    const byTenant = new Map<number, number>();
+    for (const [member, { isHungry }] of this.rows) {
+      const tenant = this.members.tenants.tenantOf(member);
+      if (isHungry) byTenant.set(tenant, Math.max(byTenant.get(tenant) ?? 0, this.leastPart.of(member)));
+    }
+    const sorted = [...byTenant.values()].sort((a, b) => a - b);
+    return sorted[(sorted.length - 1) >> 1] ?? 0;
   }
 
   describe(tenant: number): Description {
@@ -245,6 +300,28 @@ class Windows implements Decider<WindowRules> {
     }
     return count === 0 ? {} : { share: due, windowPart: part };
   }
+}
+
+/**
+ * Moves the part of a hungry member.
+ * @param duePerNs what it is due of what the members send
+ * @param share the part that it would have if all used their windows alike
+ */
+function move(row: Row, duePerNs: number, share: number): void {
+  const { part, perNs } = row;
+  const step = perNs > 0 ? duePerNs / perNs : MAX_STEP;
+  const [least, most] = [spread(share, 1 / MAX_SPREAD), spread(share, MAX_SPREAD)];
+  if ((step > FAR_OFF && part >= most) || (step < 1 / FAR_OFF && part <= least)) {
+    row.restSteps = REST_STEPS;
+    return;
+  }
+  const moved = part * Math.min(MAX_STEP, Math.max(1 / MAX_STEP, step)) ** GAIN;
+  row.part = Math.min(most, Math.max(least, moved));
+}
+
+/** The part whose ratio to the rest is this many times as large as that of another part. */
+function spread(part: number, times: number): number {
+  return (part * times) / (1 + part * (times - 1));
 }
 
 /** The group that a member reports in these columns; 0: none. A group always has a weight that labels may have. */

@@ -327,6 +327,46 @@ test('members in one process are not steered: they keep one order', () => {
   for (const one of all) expect([grantOf(one, 'part'), grantOf(one, 'isSteered')]).toEqual([1, 0]);
 });
 
+describe('a process that always waits', () => {
+  test('and can send nothing, because its peer has stopped, leaves the others what they are due', () => {
+    const model = new Model();
+    const stopped = model.join('stopped', [{ group: 1, weight: 1 }], { efficiency: 0 });
+    const others = [9, 1].map((weight) => model.join(`${weight}`, [{ group: 1, weight }], {}, weight));
+    const parts = () => others.map((one) => grantOf(one, 'part'));
+    let sums = [0, 0];
+    for (let i = 0; i < 1000; i++) {
+      model.step();
+      sums = parts().map((part, k) => part + sums[k]);
+    }
+    // On average, the time included in which it is tried whether the process can send more.
+    expectWithin([sums[0] / 1000 / (9 / 11), sums[1] / 1000 / (1 / 11)], 0.05);
+    stopped.efficiency = 1;
+    model.step(3 * SOON);
+    expectWithin(ratios([stopped, ...others], [1 / 11, 9 / 11, 1 / 11]), 0.01);
+  });
+
+  test.each([
+    ['a whole window as its smallest part', { leastPart: 1 }],
+    ['more than the link carries', { wireBytes: 1e15 }],
+  ])('and claims %s leaves the weights of the others in force', (_, lies) => {
+    const model = new Model();
+    const liar = model.join('liar', [{ group: 1, weight: 1 }]);
+    const others = [9, 1].map((weight) => model.join(`${weight}`, [{ group: 1, weight }], {}, weight));
+    for (const one of others) model.say(one, { leastPart: 0.01 });
+    let [heavy, light] = [0, 0];
+    for (let i = 1; i <= 1000; i++) {
+      if ('leastPart' in lies) model.say(liar, lies);
+      else model.say(liar, { wireBytes: lies.wireBytes * i });
+      model.step();
+      heavy += others[0].share / 1000;
+      light += others[1].share / 1000;
+    }
+    expectWithin([heavy / light / 9], 0.05);
+    // It has at most half of the link, even if it uses a whole window.
+    expect(heavy + light).toBeGreaterThan(0.45);
+  });
+});
+
 describe('a process that lies', () => {
   const ODD = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -1, 0, 1, 1e-300, 1e12, 1e300];
   const columns = WINDOW_REPORTS.map(({ name }) => name);
