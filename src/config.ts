@@ -1,7 +1,8 @@
 /** Reads the configuration from a file and from environment variables. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
+import { isMainThread } from 'node:worker_threads';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { type Driver, driverOf } from './drivers/index.ts';
@@ -242,11 +243,30 @@ function findFile(cwd: string, named: string | undefined): string | null {
   }
   for (let folder = resolve(cwd); ; folder = dirname(folder)) {
     const name = FILE_NAMES.find((candidate) => existsSync(join(folder, candidate)));
-    if (name !== undefined) return join(folder, name);
+    if (name !== undefined && isTrusted(join(folder, name), cwd)) return join(folder, name);
     const manifest = join(folder, 'package.json');
-    if (existsSync(manifest)) return hasOurKey(manifest) ? manifest : null;
+    if (existsSync(manifest)) return hasOurKey(manifest) && isTrusted(manifest, cwd) ? manifest : null;
     if (folder === dirname(folder)) return null;
   }
+}
+
+/**
+ * Whether a file that was found, not named, may decide what this process runs. In a folder that all users share, such as
+ * /tmp, another user could have put it there, or a link to it.
+ */
+function isTrusted(path: string, cwd: string): boolean {
+  const own = process.getuid?.();
+  if (own === undefined) return true;
+  const users = [0, own, statSync(cwd, { throwIfNoEntry: false })?.uid];
+  const stranger = [lstatSync(path), statSync(path)].find(({ uid }) => !users.includes(uid));
+  if (stranger === undefined) return true;
+  if (isMainThread) {
+    process.emitWarning(
+      `${path} is ignored, because it belongs to user ${stranger.uid}, and neither to user ${own} nor to the owner of the working directory; to use it, name it with ISOVERBS_CONFIG`,
+      { code: 'ISO_CONFIG' },
+    );
+  }
+  return false;
 }
 
 function hasOurKey(manifest: string): boolean {
