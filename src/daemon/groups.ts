@@ -15,6 +15,11 @@ const GROUPS_PER_MESSAGE = 256;
 /** New weights of one tenant that are sent together, and the time between. A tenant may have a thousand contexts. */
 const GROUPS_PER_TURN = 32;
 const TURN_NS = 20e6;
+/**
+ * Weights that the contexts of a tenant receive in that time, all together: a tenant may have a thousand contexts, each
+ * of which receives a thousand weights when it joins.
+ */
+const WEIGHTS_PER_TURN = 4096;
 
 /** A context with the groups that its program has created. */
 export interface GroupSeat {
@@ -36,6 +41,10 @@ export class TenantGroups {
   private fixed: ReadonlyMap<string, number> = new Map();
   /** Groups whose weights have changed since the contexts received them. */
   readonly changed = new Set<string>();
+  /** The names of all groups, sorted; null: not sorted yet. */
+  private sorted: readonly string[] | null = null;
+  /** When everything sent so far has taken its time (WEIGHTS_PER_TURN). */
+  private sentNs = Number.NEGATIVE_INFINITY;
 
   /** Null: no weight is in force. */
   weightOf(name: string): number | null {
@@ -43,8 +52,19 @@ export class TenantGroups {
   }
 
   /** The groups that have a weight, by name. */
-  get names(): string[] {
-    return [...new Set([...this.fixed.keys(), ...this.set.keys()])].sort();
+  get names(): readonly string[] {
+    this.sorted ??= [...new Set([...this.fixed.keys(), ...this.set.keys()])].sort();
+    return this.sorted;
+  }
+
+  /** Whether the contexts may receive more now. */
+  maySend(nowNs: number): boolean {
+    return this.sentNs <= nowNs + TURN_NS;
+  }
+
+  /** Notes that contexts have received weights. */
+  noteSent(weights: number, nowNs: number): void {
+    this.sentNs = Math.max(this.sentNs, nowNs) + (weights / WEIGHTS_PER_TURN) * TURN_NS;
   }
 
   /** What contexts receive of some groups. */
@@ -57,6 +77,7 @@ export class TenantGroups {
   fix(fixed: ReadonlyMap<string, number>): void {
     const before = this.fixed;
     this.fixed = fixed;
+    this.sorted = null;
     for (const name of new Set([...before.keys(), ...fixed.keys()])) {
       if (before.get(name) !== fixed.get(name)) this.changed.add(name);
     }
@@ -75,6 +96,7 @@ export class TenantGroups {
       if (this.memberships >= MAX_MEMBERSHIPS) return;
       this.memberships++;
     }
+    if (known === undefined) this.sorted = null;
     const group = known ?? { weight, seats: new Set() };
     group.weight = weight;
     group.seats.add(seat);
@@ -91,6 +113,7 @@ export class TenantGroups {
     this.memberships--;
     if (group.seats.size > 0) return;
     this.set.delete(name);
+    this.sorted = null;
     this.changed.add(name);
   }
 
@@ -153,22 +176,32 @@ export class GroupNews {
     if (tenant.groups.changed.size > 0) this.tenants.add(tenant);
   }
 
-  /** The messages that are due. New weights of one tenant are sent in turns, so that no program keeps the daemon busy. */
+  /** The messages that are due. Weights of one tenant are sent in turns, so that no program keeps the daemon busy. */
   take(nowNs: number): GroupMessage[] {
-    const messages = [...this.seats.keys()]
-      .filter(({ hasLabels }) => hasLabels)
-      .flatMap((seat) => this.all(seat));
+    const messages: GroupMessage[] = [];
+    for (const seat of this.seats.keys()) {
+      const { groups } = seat.tenant;
+      if (!seat.hasLabels || !groups.maySend(nowNs)) continue;
+      messages.push(...this.all(seat));
+      groups.noteSent(groups.names.length, nowNs);
+    }
     if (nowNs < this.nextNs || this.tenants.size === 0) return messages;
     this.nextNs = nowNs + TURN_NS;
-    for (const tenant of this.tenants) {
-      const { changed } = tenant.groups;
-      const names = [...changed].slice(0, GROUPS_PER_TURN);
-      for (const name of names) changed.delete(name);
-      if (changed.size === 0) this.tenants.delete(tenant);
-      const given = tenant.groups.given(names);
-      for (const seat of tenant.seats) if (seat.hasLabels) messages.push(messageTo(seat, given));
-    }
+    for (const tenant of this.tenants)
+      if (tenant.groups.maySend(nowNs)) this.takeChanged(tenant, nowNs, messages);
     return messages;
+  }
+
+  /** Adds the messages about some weights of a tenant that have changed. */
+  private takeChanged(tenant: GroupSeat['tenant'], nowNs: number, messages: GroupMessage[]): void {
+    const { groups, seats } = tenant;
+    const names = [...groups.changed].slice(0, GROUPS_PER_TURN);
+    for (const name of names) groups.changed.delete(name);
+    if (groups.changed.size === 0) this.tenants.delete(tenant);
+    const given = groups.given(names);
+    const before = messages.length;
+    for (const seat of seats) if (seat.hasLabels) messages.push(messageTo(seat, given));
+    groups.noteSent((messages.length - before) * names.length, nowNs);
   }
 
   private all(seat: GroupSeat): GroupMessage[] {

@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { registryFor, setRemoteCoordinators } from '../../src/coordinator/registry.ts';
 import { RemoteCoordinator } from '../../src/daemon/client/remote-coordinator.ts';
 import { parseDaemonConfig } from '../../src/daemon/config.ts';
+import { GroupNews, type GroupSeat, TenantGroups } from '../../src/daemon/groups.ts';
 import type { Host } from '../../src/daemon/host.ts';
 import { frame, MAX_FRAME_BYTES } from '../../src/daemon/protocol.ts';
 import { type Identity, identify } from '../../src/daemon/rules.ts';
@@ -171,6 +172,60 @@ test('a program that makes groups faster than they are sent adds a limited numbe
   deliver(host, [program]);
   host.groups.setBy(seat, { late: 2 });
   expect(seat.tenant.groups.weightOf('late')).toBe(2);
+});
+
+describe('a tenant with 1,024 contexts', () => {
+  const JOINED = { hasLabels: true };
+  const PASS_NS = 1e6;
+
+  /** Contexts of a tenant, and a function that runs passes and returns the weights that they receive. */
+  function crowd() {
+    const tenant = { seats: new Set<GroupSeat>(), groups: new TenantGroups() };
+    const news = new GroupNews();
+    const join = () => {
+      const seat = { client: {}, seatNumber: 0, tenant, groups: new Map(), ...JOINED };
+      tenant.seats.add(seat);
+      news.joined(seat);
+      return seat;
+    };
+    let nowNs = 0;
+    const receive = (passes: number, between: () => void = () => {}) => {
+      let weights = 0;
+      for (let i = 0; i < passes; i++) {
+        between();
+        for (const { groups } of news.take(nowNs)) weights += Object.keys(groups).length;
+        nowNs += PASS_NS;
+      }
+      return weights;
+    };
+    return { news, receive, seats: Array.from({ length: 1024 }, join), join };
+  }
+  /** In 1 s, and what may be sent in advance. */
+  const MOST = 4096 * (50 + 2) + 32 * 1024;
+
+  test('that changes 32 weights all the time delays its own weights only', () => {
+    const { news, receive, seats } = crowd();
+    let weight = 1;
+    const names = Array.from({ length: 32 }, (_, i) => `g${i}`);
+    const change = () => news.setBy(seats[0], Object.fromEntries(names.map((name) => [name, ++weight])));
+    expect(receive(1000, change)).toBeLessThanOrEqual(MOST);
+    // The last weights arrive.
+    change();
+    receive(1000);
+    expect(news.isPending).toBe(false);
+  });
+
+  test('and 1,024 groups that joins all the time delays its own weights only', () => {
+    const { news, receive, seats, join } = crowd();
+    for (let i = 0; i < 1024; i++) news.setBy(seats[0], { [`g${i}`]: 2 });
+    receive(20_000);
+    expect(news.isPending).toBe(false);
+    const joined: GroupSeat[] = [];
+    expect(receive(1000, () => joined.push(join()))).toBeLessThanOrEqual(MOST);
+    for (const seat of joined.splice(100)) news.left(seat);
+    receive(1000);
+    expect(news.isPending).toBe(false);
+  });
 });
 
 test('rules have groups, which are checked', () => {
