@@ -7,10 +7,10 @@ import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPS_RTS } from '../../verbs/constants.ts';
 import { gidToWords } from '../../verbs/gid.ts';
 import { HUNGRY_WEIGHT, LATENCY_WEIGHT, SENDS_BULK } from './columns.ts';
+import { FLOW_WORDS } from './flows.ts';
 import { type Kinds, LATENCY, THROUGHPUT } from './kinds.ts';
 import type { JustitiaOptions } from './options.ts';
 import type { Member } from './pacer.ts';
-import { FLOW_WORDS } from './reference-flows.ts';
 
 /** Positions in the words of a flow. */
 const SENDS = 8;

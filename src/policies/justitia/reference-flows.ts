@@ -9,6 +9,7 @@ import { tenantId } from '../../coordinator/tenants.ts';
 import { gidFromWords } from '../../verbs/gid.ts';
 import { TailEstimator } from '../kit/tail-estimator.ts';
 import { MAX_WEIGHT, WORST_GID_COLUMNS } from './columns.ts';
+import { FLOW_WORDS, Flows } from './flows.ts';
 import { MemberWeights } from './member-weights.ts';
 import { allowsOf, type Flow, heardOf, isActive, newPeer, noUpdate, type Peer } from './peer.ts';
 import { ProbeRate } from './probe-rate.ts';
@@ -37,19 +38,21 @@ const NO_GID = [0, 0, 0, 0];
 /** Updates are repeated at this interval, then at ever longer ones. */
 const RETRY_NS = 1e6;
 const MAX_RETRY_NS = 1e8;
-/** Timer token for repeated updates. The tokens from 1 on belong to the peers' reference flows. */
-const RETRY = 0;
 /**
- * Words of a member's report about a peer: the GIDs of the peer and of the member, four words each; the weights with
- * which the member sends and READs; and 1 if its latency applications talk to the peer.
+ * In a daemon with more flows than this, they are added up only now and then, and peers without a known agent are looked
+ * for less often: so many nanoseconds for each flow. Otherwise, a program could keep the daemon busy.
  */
-export const FLOW_WORDS = 11;
-/** The most peers of one member that the agent keeps. */
-const MAX_FLOWS = 1024;
+const FLOWS_AT_ONCE = 256;
+const SUM_NS_PER_FLOW = 1000;
+const RETRY_NS_PER_FLOW = 10_000;
+/** Timer tokens for repeated updates and sums. Those from FIRST_PROBE on belong to the peers' reference flows. */
+const RETRY = 0;
+const SUM = 1;
+const FIRST_PROBE = 2;
 
 /** The agent of justitia: its reference flows, and the updates of receivers. */
 export class ReferenceFlows implements Agent {
-  private readonly flows = new Map<number, Map<string, Flow>>();
+  private readonly flows = new Flows();
   private readonly peers: (Peer | undefined)[] = [];
   private members!: MembersView;
   private weights!: MemberWeights;
@@ -63,6 +66,9 @@ export class ReferenceFlows implements Agent {
   /** Whether updates are being repeated, which must not shorten the time until the next repeat. */
   private isRepeating = false;
   private isDeciding = false;
+  /** When flows were last added up, and whether that is planned. */
+  private summedNs = 0;
+  private isSumPlanned = false;
   /** The state of the random numbers for the jitter; null: the seed is not known yet. */
   private random: number | null = null;
   private falls = 0;
@@ -88,35 +94,24 @@ export class ReferenceFlows implements Agent {
     const [gid, fromGid] = [gidFromWords(words, 0), gidFromWords(words, 4)];
     const [, , , , , , , , sends, reads, hasLatency] = words;
     if (gid === null || fromGid === null || !(sends >= 0 && reads >= 0)) return;
-    const flows = this.flows.get(member) ?? new Map<string, Flow>();
-    this.flows.set(member, flows);
-    const known = flows.get(gid);
-    if (known === undefined && flows.size >= MAX_FLOWS) return;
-    const flow = known ?? {
-      words: words.slice(0, 4),
-      gid,
-      fromGid,
-      peer: -1,
-      sends,
-      reads,
-      hasLatency: false,
-    };
-    flows.set(gid, flow);
+    const flow =
+      this.flows.find(member, gid) ?? this.flows.add(member, { gid, fromGid, words }, this.members);
+    if (flow === null) return;
     [flow.sends, flow.reads] = [Math.min(MAX_WEIGHT, sends), Math.min(MAX_WEIGHT, reads)];
     flow.hasLatency = hasLatency === 1;
-    if (sends === 0 && reads === 0 && !flow.hasLatency) flows.delete(gid);
+    if (sends === 0 && reads === 0 && !flow.hasLatency) this.flows.remove(member, gid);
     else if (flow.peer < 0) this.find(flow, out);
     const peer = this.peers[flow.peer];
     if (reads > 0 && peer !== undefined && peer.allows.number > 0) this.tellReads(member, flow, peer, out);
-    this.sum(out);
+    this.sumSoon(out);
   }
 
   onLeft(member: number, out: AgentActions): void {
-    if (this.flows.delete(member)) this.sum(out);
+    if (this.flows.removeAll(member)) this.sumSoon(out);
   }
 
   onMembers(out: AgentActions): void {
-    if (!this.isDeciding) this.sum(out);
+    if (!this.isDeciding) this.sumSoon(out);
   }
 
   /** Looks for the agent of a flow's peer. */
@@ -135,15 +130,26 @@ export class ReferenceFlows implements Agent {
     return peer;
   }
 
+  /** Adds up what members do, at once or, if there are many flows, a little later. */
+  private sumSoon(out: AgentActions): void {
+    const { count } = this.flows;
+    if (count <= FLOWS_AT_ONCE || !this.members.isRemote) this.sum(out);
+    else if (!this.isSumPlanned) {
+      this.isSumPlanned = true;
+      out.timer(Math.max(out.nowNs, this.summedNs + SUM_NS_PER_FLOW * count), SUM);
+    }
+  }
+
   /** Adds up what members do, and reports changes to the peers and to the ruler. */
   private sum(out: AgentActions): void {
     const { weights } = this;
+    this.summedNs = out.nowNs;
     weights.isByContext = this.read('sharesByContext') === 1;
     let own = 0;
-    for (const member of this.flows.keys()) own += weights.hungryOf(member);
+    for (const member of this.flows.byMember.keys()) own += weights.hungryOf(member);
     this.mostWeight = Math.max(own, this.read('maxPeerWeight'));
     for (const peer of this.peers) if (peer) [peer.sends, peer.reads, peer.latency] = [0, 0, 0];
-    for (const [member, flows] of this.flows) {
+    for (const [member, flows] of this.flows.byMember) {
       for (const { peer: number, sends, reads, hasLatency } of flows.values()) {
         const peer = this.peers[number];
         if (peer === undefined) continue;
@@ -207,7 +213,7 @@ export class ReferenceFlows implements Agent {
   private localDemand(): { sends: number; latency: number } {
     const { weights } = this;
     let [sends, latency] = [0, 0];
-    for (const [member, flows] of this.flows) {
+    for (const [member, flows] of this.flows.byMember) {
       let most = 0;
       for (const flow of flows.values()) most = Math.max(most, weights.held(member, flow.sends));
       sends += most;
@@ -242,7 +248,7 @@ export class ReferenceFlows implements Agent {
     return {
       ...{ members, weights, readWeight, remoteLatency },
       countsLatencyOnce: this.read('countsLatencyOnce') === 1,
-      flowsOf: (member: number) => flows.get(member)?.values() ?? [],
+      flowsOf: (member: number) => flows.byMember.get(member)?.values() ?? [],
       allowedBy: (number: number) => {
         const peer = peers[number];
         return peer === undefined ? 0 : allowsOf(peer).first;
@@ -304,7 +310,7 @@ export class ReferenceFlows implements Agent {
     const peer = this.peerOf(number, out);
     if (peer.isSilent === isSilent) return;
     peer.isSilent = isSilent;
-    this.sum(out);
+    this.sumSoon(out);
     this.tellAllReads(number, peer, out);
   }
 
@@ -316,15 +322,17 @@ export class ReferenceFlows implements Agent {
     const jitter = 1 + JITTER * (2 * ((random >>> 8) / 2 ** 24) - 1);
     const slowNs = this.read('refLeast') > 1 ? (this.peers[number]?.lastNs ?? 0) / BUSY_PART : 0;
     const gapNs = Math.min(Math.max(periodNs, slowNs), MAX_GAP_PERIODS * periodNs);
-    out.timer(out.nowNs + jitter * gapNs, 1 + number);
+    out.timer(out.nowNs + jitter * gapNs, FIRST_PROBE + number);
   }
 
   onTimer(token: number, out: AgentActions): void {
-    if (token === RETRY) {
-      this.retry(out);
+    if (token === SUM) this.isSumPlanned = false;
+    if (token < FIRST_PROBE) {
+      if (token === RETRY) this.retry(out);
+      else this.sum(out);
       return;
     }
-    const number = token - 1;
+    const number = token - FIRST_PROBE;
     if (!this.peers[number]?.tail) return;
     out.probe(number, REFERENCE_BYTES);
     this.planProbe(number, out);
@@ -383,11 +391,11 @@ export class ReferenceFlows implements Agent {
       // The peer may not have noticed that it was down here. It repeats its demand if it finds it unconfirmed.
       if (wasAllowed) this.send(number, peer, SHARES, out);
     }
-    this.sum(out);
+    this.sumSoon(out);
   }
 
   forgetPeer(number: number): boolean {
-    for (const flows of this.flows.values())
+    for (const flows of this.flows.byMember.values())
       for (const { peer } of flows.values()) if (peer === number) return false;
     delete this.peers[number];
     return true;
@@ -412,7 +420,7 @@ export class ReferenceFlows implements Agent {
       this.tellAllReads(number, peer, out);
     }
     this.keepFlow(number, peer, out);
-    this.sum(out);
+    this.sumSoon(out);
     // An update that changes nothing here must be confirmed, too.
     if (own.number === before) this.send(number, peer, own.kind, out);
   }
@@ -430,14 +438,14 @@ export class ReferenceFlows implements Agent {
     if (this.isRetrying && this.retryNs === RETRY_NS) return;
     this.isRetrying = true;
     this.retryNs = RETRY_NS;
-    out.timer(out.nowNs + this.retryNs, RETRY);
+    this.planRetry(out);
   }
 
   /** Repeats updates that are not confirmed, and looks again for peers without a known agent. */
   private retry(out: AgentActions): void {
     let isOpen = false;
     this.isRepeating = true;
-    for (const flows of this.flows.values()) {
+    for (const flows of this.flows.byMember.values()) {
       for (const flow of flows.values()) {
         if (this.peers[flow.peer]?.isUp || out.gids.includes(flow.gid)) continue;
         // The agent of a host that has restarted has another address.
@@ -459,11 +467,17 @@ export class ReferenceFlows implements Agent {
     this.isRepeating = false;
     this.isRetrying = isOpen;
     this.retryNs = Math.min(2 * this.retryNs, MAX_RETRY_NS);
-    if (isOpen) out.timer(out.nowNs + this.retryNs, RETRY);
+    if (isOpen) this.planRetry(out);
+  }
+
+  private planRetry(out: AgentActions): void {
+    const { count } = this.flows;
+    const lookUpNs = count > FLOWS_AT_ONCE && this.members.isRemote ? RETRY_NS_PER_FLOW * count : 0;
+    out.timer(out.nowNs + Math.max(this.retryNs, lookUpNs), RETRY);
   }
 
   private tellAllReads(number: number, peer: Peer, out: AgentActions): void {
-    for (const [member, flows] of this.flows) {
+    for (const [member, flows] of this.flows.byMember) {
       for (const flow of flows.values())
         if (flow.peer === number && flow.reads > 0) this.tellReads(member, flow, peer, out);
     }

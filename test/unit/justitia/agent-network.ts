@@ -31,7 +31,7 @@ export interface Does {
 export class Host {
   readonly number: number;
   readonly agent = new ReferenceFlows();
-  readonly coordinator = new Coordinator();
+  readonly coordinator: Coordinator;
   readonly probes: { readonly peer: number; readonly atNs: number }[] = [];
   readonly told: { readonly member: number; readonly words: readonly number[] }[] = [];
   readonly timers = new Map<number, number>();
@@ -44,8 +44,9 @@ export class Host {
   private readonly rules;
   private hasStarted = false;
 
-  constructor(network: Network, number: number, options: Options) {
+  constructor(network: Network, number: number, options: Options, isRemote: boolean) {
     this.network = network;
+    this.coordinator = new Coordinator(undefined, isRemote ? 'by owner' : 'by rules');
     this.number = number;
     this.rules = rateRulesOf(justitiaOptions.parse({ maxGbps: LINK_GBPS, ...options }), null);
     this.out = {
@@ -90,8 +91,8 @@ export class Host {
   }
 
   /** Adds a member. */
-  join(reports: Readonly<Record<string, number>>): MemberPage {
-    const page = this.coordinator.join('') as MemberPage;
+  join(reports: Readonly<Record<string, number>>, tenant = ''): MemberPage {
+    const page = this.coordinator.join(tenant) as MemberPage;
     this.report(page, reports);
     return page;
   }
@@ -171,8 +172,9 @@ export class Network {
   private readonly greeting = new Set<string>();
   private greetNs = 0;
 
-  constructor(count: number, options: Options = {}) {
-    for (let host = 0; host < count; host++) this.hosts.push(new Host(this, host, options));
+  /** @param isRemote whether the agents run in daemons */
+  constructor(count: number, options: Options = {}, isRemote = false) {
+    for (let host = 0; host < count; host++) this.hosts.push(new Host(this, host, options, isRemote));
     for (const host of this.hosts) host.start();
   }
 

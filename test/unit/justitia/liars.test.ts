@@ -181,4 +181,46 @@ describe('members that say odd things', () => {
     network.advance(10 * MS);
     expect([network.sent, a.probes.length]).toEqual([sent, 0]);
   });
+
+  /** The words of a member about the peer of a number, which no agent is known at. */
+  const unknown = (number: number) => {
+    const words = flowWords(1, 0, 1, 0, 0);
+    words.set([0x20010db8, number], 0);
+    return words;
+  };
+
+  test('in a daemon, the members of a tenant keep at most 4,096 peers, and others keep theirs', () => {
+    const network = new Network(2, {}, true);
+    const [a] = network.hosts;
+    for (let i = 0; i < 8; i++) {
+      const { row } = a.join({ hungryWeight: 1 }, 'liar');
+      for (let k = 0; k < 1000; k++) a.agent.onTold(row, unknown(k), a.out);
+    }
+    network.advance(20 * MS);
+    const { sent } = network;
+    // One more peer of the liar, which an agent is known at; then the same of another tenant.
+    a.agent.onTold(a.join({ hungryWeight: 1 }, 'liar').row, flowWords(1, 0, 1, 0, 0), a.out);
+    network.advance(20 * MS);
+    expect(network.sent).toBe(sent);
+    a.tell(a.join({ hungryWeight: 1 }, 'other'), 1, { sends: 1 });
+    network.advance(20 * MS);
+    expect(network.sent).toBeGreaterThan(sent);
+  });
+
+  test('in a daemon, thousands of peers are added up once per microsecond and peer', () => {
+    const network = new Network(2, {}, true);
+    const [a] = network.hosts;
+    const { row } = a.join({ hungryWeight: 1 }, 'liar');
+    const other = a.join({ hungryWeight: 1 }, 'other');
+    for (let k = 0; k < 1000; k++) a.agent.onTold(row, unknown(k), a.out);
+    network.advance(20 * MS);
+    const { sent } = network;
+    // Each of these would send an update.
+    for (let i = 0; i < 1000; i++) {
+      a.tell(other, 1, { sends: (1 + (i % 2)) / 2 });
+      network.advance(2000);
+    }
+    expect(network.sent).toBeGreaterThan(sent);
+    expect(network.sent - sent).toBeLessThanOrEqual(10);
+  });
 });
