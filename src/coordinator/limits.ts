@@ -21,6 +21,7 @@ const columnsOf = (members: MembersView) => ({
   maxQps: members.grant('maxQps', MEMBER),
   countedQps: members.grant('countedQps', MEMBER),
   maxRequestsPerS: members.grant('maxRequestsPerS', MEMBER),
+  tenantRequestsPerS: members.grant('tenantRequestsPerS', MEMBER),
 });
 
 class TenantLimits implements Decider<null> {
@@ -46,7 +47,8 @@ class TenantLimits implements Decider<null> {
    * Of the queue pairs, a member may have those it has and all that are unused. A member that reports one more than it has
    * asks for it: of several that ask for the last one, the first gets it. The requests are divided equally among the
    * members that send. A member that does not send gets the part it would have if all members sent; this holds until the
-   * first decision after it starts to send.
+   * first decision after it starts to send. The parts may therefore add up to more than the limit, which a process must
+   * not exceed.
    */
   decide(_rules: null, nowNs: number, changed: (member: number) => void): void {
     const { tenants } = this.members;
@@ -119,6 +121,7 @@ class TenantLimits implements Decider<null> {
       const perS = limitRequestsPerS / (sends[member] === 1 ? sending : end - first);
       const isNewQps = columns.maxQps.set(member, maxQps);
       columns.countedQps.set(member, this.qpsOf(member));
+      columns.tenantRequestsPerS.set(member, limitRequestsPerS);
       if (columns.maxRequestsPerS.set(member, perS) || isNewQps) changed(member);
     }
   }

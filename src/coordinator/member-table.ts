@@ -49,6 +49,8 @@ export const MAX_QPS = 0;
 export const MAX_REQUESTS_PER_S = 1;
 /** The number of queue pairs (QPS) for which MAX_QPS holds. */
 export const COUNTED_QPS = 2;
+/** The requests that all members of the tenant together may issue per second, which is the most that a process may issue. */
+export const TENANT_REQUESTS_PER_S = 3;
 /** Granted instead of 0, which means no limit. */
 export const NONE_ALLOWED = -1;
 
@@ -73,6 +75,7 @@ export const MEMBER: Columned = {
     { name: 'maxQps', unit: 'queue pairs', ...ANY },
     { name: 'maxRequestsPerS', unit: 'requests/s', ...ANY, joining: NONE_ALLOWED },
     { name: 'countedQps', unit: 'queue pairs', ...ANY, joining: 0 },
+    { name: 'tenantRequestsPerS', unit: 'requests/s', ...ANY },
   ],
 };
 

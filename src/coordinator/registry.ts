@@ -21,6 +21,7 @@ import {
   SENT_BYTES,
   SENT_REQUESTS,
   TENANT,
+  TENANT_REQUESTS_PER_S,
   WEIGHT,
 } from './member-table.ts';
 import type { Ruler } from './ruler.ts';
@@ -209,6 +210,11 @@ export class CoordinatorRegistry implements CoordinatorPort {
   maxRequestsPerSOf(context: ContextView): number {
     const perS = this.page(context).grants[MAX_REQUESTS_PER_S];
     return perS === 0 ? Number.POSITIVE_INFINITY : Math.max(0, perS);
+  }
+
+  /** The maximum number of requests per second of all contexts of the tenant; infinity without a limit. */
+  tenantRequestsPerSOf(context: ContextView): number {
+    return this.page(context).grants[TENANT_REQUESTS_PER_S] || Number.POSITIVE_INFINITY;
   }
 
   payRequests(context: ContextView, requests: number): void {

@@ -11,7 +11,7 @@ import { isGroupName } from '../verbs/groups.ts';
 import { isGroup, TRAFFIC_NAMES } from '../verbs/labels.ts';
 
 /** Incremented for changes that an older peer would misread. */
-export const VERSION = 4;
+export const VERSION = 5;
 /** The size limit for every message. */
 export const MAX_FRAME_BYTES = 64 * 1024;
 /**

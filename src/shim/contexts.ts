@@ -41,6 +41,8 @@ export class Contexts {
   private readonly limiterHost: LimiterHost = {
     nowNs: ({ handle }) => this.next.nowNs(handle),
     requestsPerS: (context) => this.coordinator?.maxRequestsPerSOf?.(context) ?? Number.POSITIVE_INFINITY,
+    tenantRequestsPerS: (context) =>
+      this.coordinator?.tenantRequestsPerSOf?.(context) ?? Number.POSITIVE_INFINITY,
     pay: (context, requests) => this.coordinator?.payRequests?.(context, requests),
     setTimer: (context, atNs) =>
       this.host.feeder.timers.set(context, atNs, LIMITER_TOKENS + context.index, false),

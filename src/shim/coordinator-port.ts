@@ -52,6 +52,8 @@ export interface CoordinatorPort {
    * while there is a limit.
    */
   maxRequestsPerSOf?(context: ContextView): number;
+  /** Requests per second that all contexts of the context's tenant may post together; Infinity: no limit. */
+  tenantRequestsPerSOf?(context: ContextView): number;
   /** The tenant to which the coordinator has assigned a context; absent: the program's own name of it. */
   tenantOf?(context: ContextView): string;
   /** Requests have taken tokens of this limit; a negative number returns them. */

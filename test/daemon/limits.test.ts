@@ -206,6 +206,13 @@ async function completedInWindow(rig: Rig, pairs: readonly [End, End][], ns: num
   return done;
 }
 
+test('a program gets no more than the limit while only some of its contexts send', async () => {
+  const rig = programs(() => [passThrough()], { maxRequestsPerS: 1000 }, [8]);
+  const [done] = await completed(rig, pairsOf(rig).slice(0, 1), 1e9);
+  expect(done).toBeGreaterThan(900);
+  expect(done).toBeLessThan(1050);
+});
+
 test('a bucket gives no more than its rate and burst, and never stalls', () => {
   fc.assert(
     fc.property(

@@ -17,11 +17,6 @@ const GBPS = 0.1;
 const SECONDS = 2;
 /** What a program may get beyond its limit, as docs/daemon.md promises. */
 const GAIN = 1.05;
-/**
- * With many contexts at a time, which it replaces without running its event loop, it may get up to this on a busy machine:
- * the parts of its contexts overlap while they change. This is more than what is promised.
- */
-const OVERLAP_GAIN = 1.5;
 /** What it gets at least, even if it often waits for a CPU and so loses tokens. */
 const LEAST = 0.05;
 /** What may be spent in advance, once (src/daemon/tenants/accounts.ts). */
@@ -83,8 +78,7 @@ describe.skipIf(noDevice !== '')('a program that', () => {
     const { socket } = await limited({ maxRequestsPerS: PER_S });
     const { completions, seconds } = await gainOf(greedy(socket, trick));
     process.stdout.write(`hostile: ${what}: ${(completions / seconds).toFixed(1)} of ${PER_S} requests/s\n`);
-    const gain = trick.TRICK === 'reopen' && trick.CONTEXTS && !trick.TURNS ? OVERLAP_GAIN : GAIN;
-    expect(completions).toBeLessThan(gain * PER_S * seconds + ADVANCE.requests);
+    expect(completions).toBeLessThan(GAIN * PER_S * seconds + ADVANCE.requests);
     expect(completions).toBeGreaterThan(LEAST * PER_S * seconds);
   });
 

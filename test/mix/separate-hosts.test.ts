@@ -205,6 +205,7 @@ describe('the policy of host 0', () => {
       setGroup: [context, 'g', 2],
       maxQpsOf: [context, 1],
       maxRequestsPerSOf: [context],
+      tenantRequestsPerSOf: [context],
       payRequests: [context, 1],
       isRemote: [context],
       awaitGrants: [context],

@@ -59,6 +59,8 @@ export interface LimiterHost {
   nowNs(context: ShimContext): number;
   /** The current limit; Infinity if there no longer is one. */
   requestsPerS(context: ShimContext): number;
+  /** The limit of the context's tenant, of which `requestsPerS` is a part; Infinity if there is none. */
+  tenantRequestsPerS(context: ShimContext): number;
   /** Requests have taken tokens; a negative number returns them. */
   pay(context: ShimContext, requests: number): void;
   /** `serve` must be called at this time. */
@@ -71,7 +73,7 @@ export class Limiter implements RequestLimiter {
   private readonly host: LimiterHost;
   private readonly bucket: RequestBucket;
   private readonly contexts: ShimContext[] = [];
-  /** The sum of the limits of the contexts, and when it was read. */
+  /** The sum of the limits of the contexts, at most that of their tenant, and when it was read. */
   private perS = 0;
   private readNs = Number.NEGATIVE_INFINITY;
   /** Queue pairs with requests that have no token yet, the next one to serve first. */
@@ -102,12 +104,20 @@ export class Limiter implements RequestLimiter {
     this.bucket.fill(nowNs, this.perS);
   }
 
-  /** Before a context is granted its part, nothing is known beyond what the tenant was granted last. */
+  /**
+   * Before a context is granted its part, nothing is known beyond what the tenant was granted last. Contexts that do not
+   * send yet have parts beyond the limit of the tenant, and parts that are not granted anew do not shrink.
+   */
   private readLimits(nowNs: number): void {
     this.readNs = nowNs;
-    let perS = 0;
-    for (const context of this.contexts) perS += this.host.requestsPerS(context);
-    if (perS > 0) this.perS = perS;
+    let [perS, mostPerS] = [0, Number.POSITIVE_INFINITY];
+    for (const context of this.contexts) {
+      const partPerS = this.host.requestsPerS(context);
+      if (partPerS === 0) continue;
+      perS += partPerS;
+      mostPerS = Math.min(mostPerS, this.host.tenantRequestsPerS(context));
+    }
+    if (perS > 0) this.perS = Math.min(perS, mostPerS);
   }
 
   private take(requests: number, context: ShimContext): void {
