@@ -2,7 +2,7 @@
  * Admits connections to the daemon's socket: how many, which ones even if it is full, and how long each may
  * take to send its hello.
  */
-import { IsoverbsError } from '../verbs/errors.ts';
+import { HandshakeError } from '../verbs/errors.ts';
 import type { User, Users } from './budgets.ts';
 import type { ConnectionLog } from './connection-log.ts';
 import { mayTakePlace } from './identity/places.ts';
@@ -106,7 +106,7 @@ export class Admission {
       }
       this.refused++;
       connectionLog.warn(credentials, `was refused: ${reason}`);
-      tell(raw, reason);
+      tell(raw, reason, 'denied');
       raw.close();
       return 'refused';
     } catch (error) {
@@ -137,13 +137,13 @@ export class Admission {
     this.connected++;
     peer.user.connections++;
     this.greeting.set(peer, raw);
-    const reject = (reason: string, what = reason) => {
+    const reject = (reason: string, what = reason, kind?: 'denied') => {
       if (!this.greeting.delete(peer)) return;
       this.options.connectionLog.warn(peer.credentials, `${what}: disconnected`);
-      tell(raw, reason);
+      tell(raw, reason, kind);
       this.leave(peer);
     };
-    peer.helloTimer = setTimeout(() => reject('sent no hello'), HELLO_MS);
+    peer.helloTimer = setTimeout(() => reject('sent no hello', undefined, 'denied'), HELLO_MS);
     raw.watch(() => {
       // The socket stays readable, so this runs again in the next iteration.
       if (!this.tryGreet()) return;
@@ -157,8 +157,9 @@ export class Admission {
         this.options.welcome(raw, peer);
         this.greeting.delete(peer);
       } catch (error) {
-        if (error instanceof RefusedError) reject(error.message, `was refused: ${error.message}`);
-        else reject(error instanceof IsoverbsError ? `sent ${error.message}` : String(error));
+        if (error instanceof RefusedError) reject(error.message, `was refused: ${error.message}`, 'denied');
+        else if (error instanceof HandshakeError) reject(`sent ${error.message}`);
+        else reject(String(error), undefined, 'denied');
       }
     });
   }
@@ -190,9 +191,9 @@ export class Admission {
 }
 
 /** Sends the reason if that is possible at once. */
-function tell(socket: UnixSocket, reason: string): void {
+function tell(socket: UnixSocket, reason: string, kind?: 'denied'): void {
   try {
-    socket.send(frame({ type: 'refused', reason }));
+    socket.send(frame({ type: 'refused', reason, kind }));
   } catch {
     // The client has already disconnected.
   }

@@ -178,7 +178,16 @@ export const toClient = z.discriminatedUnion('type', [
   z.object({ type: z.literal('labels'), slot, labels }),
   /** Weights of groups of the tenant of the context in a seat have changed. */
   givenGroups.extend({ type: z.literal('groups'), slot }),
-  z.object({ type: z.literal('refused'), slot: slot.optional(), reason: z.string() }),
+  z.object({
+    type: z.literal('refused'),
+    slot: slot.optional(),
+    reason: z.string(),
+    /**
+     * Of a connection, `denied`: the daemon and the client understand each other, but the client may not connect. Absent:
+     * they do not, because their versions differ.
+     */
+    kind: z.literal('denied').optional(),
+  }),
   /** The agents no longer know the context in a seat, because the rules have changed. */
   z.object({ type: z.literal('line'), slot }),
   /** An agent sends words to the context in a seat. */

@@ -2,9 +2,11 @@
 // or under other names, never run their event loop, or are many processes. On the null device, which completes each
 // request at the next poll, under the daemon. Requires a build.
 import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
+import { frame } from '../../src/daemon/protocol.ts';
 import { daemon, folder, type Running, started } from '../daemon/command-rig.ts';
 import { reason } from '../daemon/rig.ts';
 import { buildNullDevice } from '../fuzz/null-device.mjs';
@@ -36,11 +38,11 @@ interface Gain {
 }
 
 /** A daemon with one tenant, which has a limit. */
-async function limited(limit: object): Promise<{ socket: string; running: Running }> {
+async function limited(limit: object, more: object = {}): Promise<{ socket: string; running: Running }> {
   const path = folder();
   const config = join(path, 'daemon.yaml');
   const rules = [{ match: {}, tenant: 'greedy', ...limit }];
-  writeFileSync(config, JSON.stringify({ devices: { null0: { linkGbps: 100 } }, rules }));
+  writeFileSync(config, JSON.stringify({ devices: { null0: { linkGbps: 100 } }, rules, ...more }));
   const socket = join(path, 's');
   return { socket, running: await daemon(socket, ['--config', config], { ISOVERBS_LIBIBVERBS: library }) };
 }
@@ -161,5 +163,33 @@ describe.skipIf(noDevice !== '')('while the daemon does not answer, a program', 
     expect(waitedMs).toBeLessThan(100);
     expect(completions).toBeLessThan(GAIN * PER_S * seconds + ADVANCE.requests);
     expect(completions).toBeGreaterThan(LEAST * PER_S * seconds);
+  });
+});
+
+describe.skipIf(noDevice !== '')('a program that the daemon refuses', () => {
+  test('gets no queue pair while others have all connections, and one afterwards', {
+    timeout: 30_000,
+  }, async () => {
+    const { socket } = await limited({}, { limits: { clients: 1, clientsOfAUser: 1, reserved: 0 } });
+    const idle = greedy(socket, { TRICK: 'later' });
+    while (!idle.out().includes('stop')) await delay(5);
+    const none = greedy(socket, { TRICK: 'qps' });
+    expect((await gainOf(none)).qps).toBe(0);
+    expect(none.err()).toMatch(/1 clients are connected.*: contexts without grants get no queue pairs until/);
+    const refused = greedy(socket, { TRICK: 'insist' });
+    while (!refused.err().includes('createQp')) await delay(5);
+    expect(refused.err()).toMatch(/createQp: .*1 clients are connected, the most that may be/);
+    idle.child.kill();
+    expect((await gainOf(refused)).qps).toBe(1);
+  });
+
+  test('continues without the daemon if they speak different versions', async () => {
+    const socket = join(folder(), 's');
+    const server = createServer((peer) => peer.end(frame({ type: 'refused', reason: 'sent protocol 1' })));
+    await new Promise<void>((done) => server.listen(socket, done));
+    const program = greedy(socket, { TRICK: 'qps' });
+    expect((await gainOf(program)).qps).toBe(16);
+    expect(program.err()).toMatch(/sent protocol 1\): continuing without it/);
+    server.close();
   });
 });

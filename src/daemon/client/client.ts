@@ -8,6 +8,7 @@ import { Budget, TELLS } from '../budgets.ts';
 import { loadIpc } from '../ipc/index.ts';
 import { SEATS_PER_CLIENT } from '../pages.ts';
 import { decodeWords, encodeWords, type GivenLabels, type Hello, prepare } from '../protocol.ts';
+import { Absence } from './absence.ts';
 import { type Answer, type Attempt, type Connection, connect } from './connection.ts';
 import { PATIENCE_MS, Patience } from './patience.ts';
 import {
@@ -58,8 +59,7 @@ export class DaemonClient implements DaemonLink {
   private retryTimer: NodeJS.Timeout | undefined;
   private beatTimer: NodeJS.Timeout | undefined;
   private retryMs = RETRY_MS;
-  /** The reported reason for the daemon's absence; '' while it is connected. */
-  private reportedAbsence = '';
+  private readonly absence: Absence;
   /** The time at which `retryTimer` is due. */
   private retryAtMs = 0;
   /** The time until which a poll has nothing to do, because the event loop ran or a poll took place. */
@@ -77,6 +77,7 @@ export class DaemonClient implements DaemonLink {
 
   constructor(options: ClientOptions) {
     this.options = options;
+    this.absence = new Absence(options.socket);
     loadIpc();
     prepare();
   }
@@ -100,7 +101,9 @@ export class DaemonClient implements DaemonLink {
     this.pollDueMs = 0;
     if (this.connection !== null) this.join(member, this.connection);
     else if (this.attempt === null && this.retryTimer === undefined) this.connect();
-    if (this.connection === null && this.attempt === null) member.goAlone();
+    if (this.connection !== null || this.attempt !== null) return;
+    this.absence.apply(member);
+    member.goAlone();
   }
 
   lastGrants(device: string, tenant: string): ReturnType<TenantMemory['lookUp']> {
@@ -322,7 +325,7 @@ export class DaemonClient implements DaemonLink {
     this.attempt = null;
     this.connection = connection;
     this.retryMs = RETRY_MS;
-    this.reportedAbsence = '';
+    this.absence.end();
     this.options.report(
       `joined the daemon at ${this.options.socket} as tenant ${connection.welcome.tenant}`,
       false,
@@ -463,21 +466,13 @@ export class DaemonClient implements DaemonLink {
     const wasConnected = this.connection !== null;
     this.attempt = null;
     this.dropConnection();
-    this.reportAbsence(reason, wasConnected);
+    const line = this.absence.begin(reason, wasConnected, this.members);
+    if (line !== null) this.options.report(line, true);
     if (this.members.size === 0) return;
     const waitMs = reason instanceof HandshakeError ? REFUSED_RETRY_MS : this.retryMs;
     this.retryMs = Math.min(MAX_RETRY_MS, 2 * this.retryMs);
     this.retryAtMs = performance.now() + waitMs;
     this.retryTimer = setTimeout(() => this.connect(), waitMs).unref();
-  }
-
-  /** Reported once only, because the exact error differs from attempt to attempt. */
-  private reportAbsence(reason: Error, wasConnected: boolean): void {
-    const what = reason instanceof HandshakeError ? reason.message : 'absent';
-    if (what === this.reportedAbsence) return;
-    this.reportedAbsence = what;
-    const state = wasConnected ? 'its last grants stay in force' : 'continuing without it';
-    this.options.report(`no daemon at ${this.options.socket} (${reason.message}): ${state}`, true);
   }
 
   /** Drops the pages; members continue with their own memory. */

@@ -14,6 +14,7 @@ import {
   toClient,
   VERSION,
 } from '../protocol.ts';
+import { RefusedError } from '../rules.ts';
 
 type Welcome = ToClient & { type: 'welcome' };
 export type Answer = Exclude<ToClient, Welcome>;
@@ -204,7 +205,10 @@ export class Connection {
 
 /** The welcome that the first answer must be. @throws HandshakeError */
 function requireWelcome(message: ToClient): Welcome {
-  if (message.type === 'refused') throw new HandshakeError(`the daemon refused: ${message.reason}`);
+  if (message.type === 'refused') {
+    const text = `the daemon refused: ${message.reason}`;
+    throw message.kind === 'denied' ? new RefusedError(text) : new HandshakeError(text);
+  }
   if (message.type !== 'welcome')
     throw new HandshakeError(`the daemon's first message was '${message.type}'`);
   if (message.version === VERSION) return message;

@@ -1,6 +1,6 @@
 // @ts-nocheck
 // A program that tries to get more than its tenant may have, on the null device, which completes each request at the next
-// poll. It prints what it got as JSON. Environment: TRICK (hold, reopen, names, qps or later), TURNS=1 to let the event loop run,
+// poll. It prints what it got as JSON. Environment: TRICK (hold, reopen, names, qps, insist or later), TURNS=1 to let the event loop run,
 // BYTES of each message, CONTEXTS at a time, SECONDS, and PAUSE_MS between two posts. With REPORT_MS, it also prints
 // `{ ns, completions }` so often, with the time of CLOCK_MONOTONIC.
 import { writeSync } from 'node:fs';
@@ -130,6 +130,21 @@ async function collectQps() {
   await new Promise((done) => setTimeout(done, Number(LINGER_MS)));
 }
 
+/** Asks for a queue pair until there is one. */
+async function insist() {
+  const one = open();
+  for (let tries = 1; qps === 0; tries++) {
+    try {
+      one.qps.push(createQp(one));
+      qps = 1;
+    } catch (error) {
+      if (error.code !== 'ISO_ERR_NO_RESOURCES') throw error;
+      if (tries === 1) console.error(error.message);
+      await delay(50);
+    }
+  }
+}
+
 /** A context that is closed, and another one after a line from standard input. */
 async function later() {
   const first = open();
@@ -144,6 +159,7 @@ async function later() {
 if (TRICK === 'hold') await hold();
 else if (TRICK === 'later') await later();
 else if (TRICK === 'qps') await collectQps();
+else if (TRICK === 'insist') await insist();
 else while (performance.now() < endMs) await reopen();
 const seconds = (performance.now() - beganMs) / 1000;
 console.log(JSON.stringify({ completions, bytes: completions * bytes, opened, qps, seconds, waitedMs }));
