@@ -166,6 +166,39 @@ describe.skipIf(noDevice !== '')('while the daemon does not answer, a program', 
   });
 });
 
+describe.skipIf(noDevice !== '')('after the end of the daemon, a program that opens many contexts', () => {
+  async function afterTheEnd(limit: object, env: Record<string, string>): Promise<Gain> {
+    const { socket, running } = await limited(limit);
+    // After 2 s, the contexts no longer wait for what the daemon grants to each of them.
+    const program = greedy(socket, { TRICK: 'later', CONTEXTS: '8', SECONDS: '4', ...env });
+    while (!program.out().includes('stop')) await delay(5);
+    running.child.kill('SIGKILL');
+    await running.ended;
+    program.child.stdin?.write('go\n');
+    const { stdout, status } = await program.ended;
+    expect(status, program.err()).toBe(0);
+    return JSON.parse(stdout.split('\n')[1]);
+  }
+
+  test(`gets no more than its tenant's requests`, async () => {
+    const { completions, seconds } = await afterTheEnd({ maxRequestsPerS: PER_S }, {});
+    process.stdout.write(
+      `hostile: after the end: ${(completions / seconds).toFixed(1)} of ${PER_S} requests/s\n`,
+    );
+    expect(completions).toBeLessThan(GAIN * PER_S * seconds + ADVANCE.requests);
+    expect(completions).toBeGreaterThan(LEAST * PER_S * seconds);
+  });
+
+  test(`gets no more than its tenant's rate`, async () => {
+    const { bytes, seconds } = await afterTheEnd({ gbps: GBPS }, TOKEN_BUCKET);
+    process.stdout.write(
+      `hostile: after the end: ${((8 * bytes) / seconds / 1e9).toFixed(3)} of ${GBPS} Gbit/s\n`,
+    );
+    expect(bytes).toBeLessThan((GAIN * GBPS * seconds * 1e9) / 8 + ADVANCE.bytes);
+    expect(bytes).toBeGreaterThan((LEAST * GBPS * seconds * 1e9) / 8);
+  });
+});
+
 describe.skipIf(noDevice !== '')('a program that the daemon refuses', () => {
   test('gets no queue pair while others have all connections, and one afterwards', {
     timeout: 30_000,

@@ -23,11 +23,13 @@ const SHARE_REPORTS: readonly Column[] = [
 ];
 const SHARE_GRANTS: readonly Column[] = [
   { name: 'rateGbps', unit: 'Gbit/s on the wire', min: 0, max: 1e9, default: 0, alone: 1e5, joining: 0 },
+  { name: 'tenantGbps', unit: 'Gbit/s of all members of the tenant', min: 0, max: 1e9, default: 0 },
 ];
 
 /** Indices of the columns in a member's page. */
 export const RATED_QPS = columnIndex(SHARE_REPORTS, 'ratedQps');
 export const RATE_GBPS = columnIndex(SHARE_GRANTS, 'rateGbps');
+const TENANT_GBPS = columnIndex(SHARE_GRANTS, 'tenantGbps');
 
 /** A context, as the coordinator knows it. */
 export interface Sharer {
@@ -45,18 +47,24 @@ export interface Member extends Sharer {
 }
 
 /**
- * The rate that contexts of one tenant are granted together. Asking shows that they are alive, and reports the bytes on
+ * The rate that contexts of one tenant are granted together. That is never more than the tenant's, although parts are not
+ * granted anew while a daemon is away. Asking shows that they are alive, and reports the bytes on
  * the wire that they have sent since the last call.
  */
 export function grantedGbps(sharers: readonly Sharer[], paidBytes: number): number {
   let gbps = 0;
+  let mostGbps = Number.POSITIVE_INFINITY;
   sharers[0].page.counters[PAID_BYTES] += paidBytes;
   for (const { page, columns } of sharers) {
     // A context that sends is alive.
     page.beat();
-    gbps += columns.grants[RATE_GBPS];
+    const partGbps = columns.grants[RATE_GBPS];
+    gbps += partGbps;
+    // Without a daemon that has granted something, the tenant's rate is unknown.
+    const tenantGbps = columns.grants[TENANT_GBPS];
+    if (partGbps > 0 && tenantGbps > 0) mostGbps = Math.min(mostGbps, tenantGbps);
   }
-  return gbps;
+  return Math.min(gbps, mostGbps);
 }
 
 /** The rates that tenants are entitled to. Tenants are numbers here (tenantId in src/coordinator/tenants.ts). */
@@ -154,6 +162,7 @@ class Shares implements Decider<ShareRules> {
   private readonly members: MembersView;
   private readonly ratedQps: ReportColumn;
   private readonly rateGbps: GrantColumn;
+  private readonly tenantGbps: GrantColumn;
   private readonly entitlements: Entitlements;
 
   constructor(members: MembersView) {
@@ -161,6 +170,7 @@ class Shares implements Decider<ShareRules> {
     this.entitlements = new Entitlements(members);
     this.ratedQps = members.report('ratedQps');
     this.rateGbps = members.grant('rateGbps');
+    this.tenantGbps = members.grant('tenantGbps');
   }
 
   /**
@@ -169,7 +179,7 @@ class Shares implements Decider<ShareRules> {
    * nothing from the others until then: if the coordinator stops answering, every member must be left with a share.
    */
   decide(rules: ShareRules, nowNs: number, changed: (member: number) => void): void {
-    const { members, entitlements, ratedQps, rateGbps } = this;
+    const { members, entitlements, ratedQps, rateGbps, tenantGbps } = this;
     const { tenants } = members;
     const { linkGbps = members.linkGbps || UNKNOWN_LINK_GBPS, silentNs } = rules;
     tenants.group();
@@ -184,6 +194,7 @@ class Shares implements Decider<ShareRules> {
       for (let k = first; k < end; k++) {
         const member = tenants.memberAt(k);
         const gbps = present.gbps[tenant] / (isThere[member] === 1 ? present.members[tenant] : end - first);
+        tenantGbps.set(member, present.gbps[tenant]);
         if (rateGbps.set(member, gbps) && ratedQps.of(member) >= 1) changed(member);
       }
     }
