@@ -38,7 +38,7 @@ const SAYS_HELLO = `
 import json, socket, struct, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
-hello = json.dumps({'type': 'hello', 'version': ${VERSION}, 'role': 'tool'}).encode()
+hello = json.dumps({'type': 'hello', 'version': ${VERSION}, 'role': 'shim'}).encode()
 s.sendall(struct.pack('<I', len(hello)) + hello)
 length, = struct.unpack('<I', s.recv(4, socket.MSG_WAITALL))
 print(json.loads(s.recv(length, socket.MSG_WAITALL))['tenant'])
