@@ -189,7 +189,12 @@ export function createNamed(
 ): Interceptor {
   const entry = Object.hasOwn(table, name) ? table[name] : undefined;
   if (entry === undefined) {
-    throw new ConfigError(`unknown ${kind} '${name}'; available: ${Object.keys(table).join(', ')}`);
+    const [known, options] = name.split(':');
+    const hint =
+      options !== undefined && Object.hasOwn(table, known)
+        ? `; in code, options are an object: { name: '${known}', options: { ... } }`
+        : '';
+    throw new ConfigError(`unknown ${kind} '${name}'; available: ${Object.keys(table).join(', ')}${hint}`);
   }
   const given = convertQuantities(name, currentOptions(name, entry.options, options));
   parseOptions(name, entry.options, given);

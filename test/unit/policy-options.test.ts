@@ -36,3 +36,10 @@ test('paper=true is accepted alone, and with the waits that it implies', () => {
   expect(() => createPolicy('perf', { paper: true })).not.toThrow();
   expect(() => createPolicy('perf', { paper: true, waits: 'fixed' })).not.toThrow();
 });
+
+test('a name with options, as on the command line, is refused with the form of options in code', () => {
+  expect(() => createPolicy('palos:sums=active')).toThrow(
+    /^unknown policy 'palos:sums=active'; .*in code, options are an object: \{ name: 'palos', options/,
+  );
+  expect(() => createPolicy('nope:sums=active')).toThrow(/available: [\w, -]+$/);
+});
