@@ -282,12 +282,21 @@ class Connecting implements Attempt {
         return;
       }
       requireTrusted(this.raw);
-      const bytes = frame(hello);
-      if (this.raw.send(bytes) < bytes.length) throw new ConnectionError('the daemon does not read');
+      this.greet(frame(hello));
       this.raw.watch(() => this.poll(), { keepAlive });
     } catch (error) {
       this.failure = error as Error;
       setImmediate(() => this.poll());
+    }
+  }
+
+  private greet(bytes: Uint8Array): void {
+    try {
+      if (this.raw!.send(bytes) < bytes.length) throw new ConnectionError('the daemon does not read');
+    } catch (error) {
+      // A daemon that is full closes the connection at once, and has said why.
+      this.receive();
+      throw error;
     }
   }
 
