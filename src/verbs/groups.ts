@@ -66,7 +66,7 @@ export function requireGroupRoom(verb: string, count: number): void {
 export function requireGroup(verb: string, hasGroup: boolean, name: string): void {
   if (hasGroup) return;
   throw new InvalidArgumentError(
-    `${verb}: this context has no group ${shown(name)}: call createGroup(context, ${shown(name)}, weight) first`,
+    `${verb}: this context has no group ${shown(name)}; createGroup creates one`,
     { verb },
   );
 }

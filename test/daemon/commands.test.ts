@@ -160,6 +160,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     await logged(/rules\.1 never decides anything/);
     await logged(/"msg":"mode, policy: changes take effect at the next start"/);
     expect((await isoverbs(['tenants', '--socket', socket]).ended).status).toBe(0);
+    expect((await isoverbs(['tenants'], { ISOVERBS_DAEMON: socket }).ended).status).toBe(0);
 
     const setting = isoverbs(['set', 'a', 'weight=2', '--socket', socket]);
     expect(await setting.ended).toMatchObject({

@@ -17,7 +17,7 @@ feature('groups of queue pairs', { group: 'labels', others: 'every device' }, (i
     p.setGroup(context, 'kv', 1e6);
     p.destroyGroup(context, 'kv');
     expect(() => p.setGroup(context, 'kv', 1)).toThrow(
-      "setGroup: this context has no group 'kv': call createGroup(context, 'kv', weight) first",
+      "setGroup: this context has no group 'kv'; createGroup creates one",
     );
     p.closeDevice(context);
   });
@@ -38,7 +38,7 @@ feature('groups of queue pairs', { group: 'labels', others: 'every device' }, (i
     const { p, context } = open(ground, { tenant: 'shop' });
     const other = p.openDevice(ground.devices[0], { tenant: 'shop' });
     p.createGroup(context, 'kv', 3);
-    expect(() => p.setGroup(other, 'kv', 1)).toThrow('call createGroup');
+    expect(() => p.setGroup(other, 'kv', 1)).toThrow('createGroup creates one');
     p.createGroup(other, 'kv', 2);
     p.closeDevice(context);
     p.setGroup(other, 'kv', 5);

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, connect } from '../../daemon/client/connection.ts';
-import { defaultSocket } from '../../daemon/client/tool-request.ts';
+import { socketOf } from '../../daemon/client/tool-request.ts';
 import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
 
@@ -63,7 +63,7 @@ async function requirePolicy(policy: string): Promise<void> {
 
 /** Starts a program that uses the policy and the daemon; so do its children. @returns its exit code */
 async function runProgram([command, ...args]: string[], words: RunFlags): Promise<number> {
-  const { socket = defaultSocket(), tenant, weight, traffic } = words;
+  const { socket = socketOf(), tenant, weight, traffic } = words;
   const policy = words.policy ?? (await daemonPolicy(socket));
   if (policy !== '') await requirePolicy(policy);
   const register = new URL('../../register.js', import.meta.url).href;
@@ -159,6 +159,7 @@ export function addRun(command: Command): void {
     failed:
       'the program exited with 1. In the same way, run exits with any other status of the program, with 128 plus the ' +
       'number of the signal that ended it, with 127 if there is no such program, or with 126 if it cannot be executed',
+    environment: ['ISOVERBS_DAEMON'],
     seeAlso: ['docs/daemon.md', 'docs/configuration.md', 'isoverbs daemon'],
   });
 }

@@ -1,6 +1,6 @@
 /** `isoverbs tenants` and `isoverbs set`: queries and settings of the daemon. */
 import type { Command } from 'commander';
-import { defaultSocket, request, requestTenants } from '../../daemon/client/tool-request.ts';
+import { request, requestTenants, socketOf } from '../../daemon/client/tool-request.ts';
 import type { TenantRow, ToDaemon } from '../../daemon/protocol.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { isGroupName } from '../../verbs/groups.ts';
@@ -60,7 +60,7 @@ function tableOf(rows: readonly TenantRow[]): string {
 }
 
 async function listTenants({
-  socket = defaultSocket(),
+  socket = socketOf(),
   json,
 }: {
   socket?: string;
@@ -134,7 +134,7 @@ function settingOf(word: string): [key: string, value: number | string | null] {
 async function set(
   tenant: string,
   words: string[],
-  { socket = defaultSocket() }: { socket?: string },
+  { socket = socketOf() }: { socket?: string },
 ): Promise<void> {
   const [answer] = await request(socket, { type: 'set', tenant, ...settings(words) });
   if (answer.type === 'refused') throw new Error(answer.reason);
@@ -160,6 +160,7 @@ export function addTenants(command: Command): void {
       ['isoverbs tenants --json', 'for programs'],
     ],
     failed: 'no daemon answers',
+    environment: ['ISOVERBS_DAEMON'],
     seeAlso: ['docs/operations.md', 'isoverbs top', 'isoverbs daemon', 'isoverbs set'],
   });
 }
@@ -192,6 +193,7 @@ export function addSet(command: Command): void {
       ['isoverbs set storage maxRequestsPerS=1000 maxQps=none', 'set one limit, remove the other'],
     ],
     failed: 'no daemon answers, or it refuses the change',
+    environment: ['ISOVERBS_DAEMON'],
     seeAlso: ['docs/operations.md', 'isoverbs daemon', 'isoverbs tenants'],
   });
 }

@@ -1,6 +1,6 @@
 /** `isoverbs top`: shows the tenants of this host, continuously. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { defaultSocket } from '../../daemon/client/tool-request.ts';
+import { socketOf } from '../../daemon/client/tool-request.ts';
 import { ConfigError, HandshakeError } from '../../verbs/errors.ts';
 import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
@@ -89,14 +89,7 @@ function live(sort: Order, socket: string, quit: () => void): Output {
 }
 
 /** @throws HandshakeError if there is no daemon at the start or, with a limited number of tables, at any time */
-function top({
-  socket = defaultSocket(),
-  interval,
-  count,
-  once,
-  sort,
-  json = false,
-}: TopFlags): Promise<void> {
+function top({ socket = socketOf(), interval, count, once, sort, json = false }: TopFlags): Promise<void> {
   if (once && count !== undefined) throw new ConfigError('--once means --count 1; use only one of them');
   const tables = once ? 1 : (count ?? Number.POSITIVE_INFINITY);
   const isTerminal = process.stdout.isTTY === true && process.env.TERM !== 'dumb';
@@ -174,6 +167,7 @@ export function addTop(command: Command): void {
       ['isoverbs top --once --json', 'for programs'],
     ],
     failed: 'no daemon answers',
+    environment: ['ISOVERBS_DAEMON'],
     seeAlso: ['docs/operations.md', 'isoverbs daemon', 'isoverbs tenants', 'isoverbs set'],
   });
 }

@@ -50,6 +50,11 @@ export async function requestTenants(socket: string): Promise<TenantRow[]> {
   });
 }
 
+/** The socket that programs in this environment use: that in ISOVERBS_DAEMON, or the default one. */
+export function socketOf(env: NodeJS.ProcessEnv = process.env): string {
+  return env.ISOVERBS_DAEMON || defaultSocket(env);
+}
+
 /** The socket of this user's daemon, or of the system's daemon for root. */
 export function defaultSocket(env: NodeJS.ProcessEnv = process.env): string {
   const { uid } = userInfo();
