@@ -262,7 +262,7 @@ function isTrusted(path: string, cwd: string): boolean {
   if (stranger === undefined) return true;
   if (isMainThread) {
     process.emitWarning(
-      `${path} is ignored, because it belongs to user ${stranger.uid}, and neither to user ${own} nor to the owner of the working directory; to use it, name it with ISOVERBS_CONFIG`,
+      `${path} is ignored, because it belongs to user ${stranger.uid}, and not to root, user ${own} or the owner of the working directory; to use it, set ISOVERBS_CONFIG to its path`,
       { code: 'ISO_CONFIG' },
     );
   }

@@ -132,7 +132,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   },
   fair: {
     summary:
-      'shares the link and the processing units among tenants, by what each needs most; small messages of whoever is below its share pass',
+      'shares the link and the processing units among tenants, by what each needs most; small messages of tenants below their share pass at once',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
     rulers: [fairWindows],
     agents: [],

@@ -321,7 +321,7 @@ describe.skipIf(device === '')(
         const texts = [...transfers, store].flatMap((one) => one.lines.map(({ text }) => text));
         said.push([...new Set(texts.map((line) => line.replace(/[\d.]+/g, 'N')))].sort().join('\n'));
         const warned = [...transfers, store].map(
-          ({ errors }) => errors.filter((line) => /no daemon at/.test(line)).length,
+          ({ errors }) => errors.filter((line) => /no connection to the daemon at/.test(line)).length,
         );
         expect(warned).toEqual([lines, lines, lines]);
       }

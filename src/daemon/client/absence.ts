@@ -38,9 +38,9 @@ export class Absence {
     const alone =
       this.denial === ''
         ? 'continuing without it'
-        : 'contexts without grants get no queue pairs until it accepts them';
+        : 'contexts without grants get no queue pairs until the daemon accepts the program';
     const state = wasConnected ? 'its last grants stay in force' : alone;
-    return `no daemon at ${this.socket} (${reason.message}): ${state}`;
+    return `no connection to the daemon at ${this.socket} (${reason.message}): ${state}`;
   }
 
   /** A program that is refused could otherwise do without limits. What has been granted to its contexts stays in force. */

@@ -230,7 +230,7 @@ export class RemoteMember implements M.MemberPage {
     if (this.seat !== null) return;
     if (this.last === null) this.link.awaitSeat?.(this);
     if (this.seat !== null || this.refusal === '') return;
-    throw new NoResourcesError(`createQp: the daemon has no seat for this context: ${this.refusal}`, {
+    throw new NoResourcesError(`createQp: this context has no seat at the daemon: ${this.refusal}`, {
       verb: 'createQp',
       errno: ENOMEM,
     });
