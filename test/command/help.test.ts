@@ -65,7 +65,7 @@ const examples = commands.flatMap((command) => pageOf(command)?.examples.map(([l
 
 const toRun = examples.filter((line) => !NOT_RUN.test(line));
 /** One in this many is not tagged `long`, because each starts a process. */
-const SAMPLE = 4;
+const SAMPLE = 8;
 
 for (const [i, line] of toRun.entries()) {
   test(`the example ${line} succeeds`, { tags: i % SAMPLE === 0 ? [] : ['long'] }, () => succeeds(line));
