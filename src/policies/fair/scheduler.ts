@@ -57,7 +57,14 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
 
   private get choice(): WindowChoice {
     const { pieceBytes, windowBytes } = this.options;
-    return { pieceBytes, windowBytes, sparePieces: 1, fetchedPieces: 0, queuedMessages: QUEUED_MESSAGES };
+    return {
+      pieceBytes,
+      windowBytes,
+      sparePieces: 1.15,
+      fetchedPieces: 0,
+      queuedMessages: QUEUED_MESSAGES,
+      fitsPieces: true,
+    };
   }
 
   /** Changes options. */
@@ -104,9 +111,12 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
       if (bytes > wire.mtuBytes) break;
       const opcode = words[at + L.WR_OP] & 0xff;
       const isRead = opcode === IBV_WR_RDMA_READ;
-      const { order } = isRead ? this.inbound : this.outbound;
+      const direction = isRead ? this.inbound : this.outbound;
+      const { order } = direction;
       if (!order.isBehind(tenant)) break;
-      order.pass(qp.index, isRead ? ingressBytes(wire, opcode, bytes) : egressBytes(wire, opcode, bytes));
+      const load = isRead ? ingressBytes(wire, opcode, bytes) : egressBytes(wire, opcode, bytes);
+      order.pass(qp.index, load);
+      direction.passed(load);
       passedBytes += bytes;
     }
     qp.counts[BYTES] += passedBytes;

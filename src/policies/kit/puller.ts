@@ -56,8 +56,11 @@ export interface PullerOptions {
   readonly issue?: typeof step;
   /** What a request takes of the window; default: its bytes on the link out of the device. */
   readonly loadOf?: typeof egressBytes;
-  /** Whether what a queue pair is issued now counts towards the window; default: yes. */
-  readonly counts?: (qp: number) => boolean;
+  /**
+   * The part of what a queue pair has in flight that counts towards the window, from 0 to 1; default: all.
+   * @param inflight its requests in flight
+   */
+  readonly countedPart?: (qp: number, inflight: number) => number;
   /** The clock of a policy that tells it when an event begins; default: one of the puller's own. */
   readonly clock?: EventClock;
 }
@@ -70,7 +73,7 @@ export interface PullerOptions {
 export const STALL_NS = 100_000;
 
 /** Words of a queue pair's state, as a power of two. */
-const STATE_BITS = 2;
+const STATE_BITS = 3;
 /** Bytes on the wire in flight, and the sum of the message bytes and slots that they belong to. */
 const LOAD = 0;
 const INFLIGHT = 1;
@@ -78,6 +81,8 @@ const INFLIGHT = 1;
 const PROGRESS = 2;
 /** 1 if what the queue pair has in flight does not count. */
 const STALLED = 3;
+/** What of LOAD is in `used`. */
+const COUNTED = 4;
 /** Words of the timer: the number of times that the puller has begun to watch a full window, and when this watch ends. */
 const WATCH = 0;
 const WATCH_ENDS_NS = 1;
@@ -97,7 +102,7 @@ export class Puller {
   private readonly enlisted = new RunQueue();
   /** Queue pairs with something in flight that counts, the one without progress for the longest time first. */
   private readonly flying = new RunQueue();
-  /** By queue pair: LOAD, INFLIGHT, PROGRESS and STALLED. One array takes fewer loads than four. */
+  /** By queue pair: the words above. One array takes fewer loads than five. */
   private states: Float64Array = new Float64Array(64 << STATE_BITS);
   /** [0] Bytes on the wire in flight, except those of stalled queue pairs. */
   private readonly used = new Float64Array(1);
@@ -107,7 +112,7 @@ export class Puller {
   private readonly ownsClock: boolean;
   private readonly watch = Float64Array.of(0, Number.POSITIVE_INFINITY);
   private readonly loadOf: typeof egressBytes;
-  private readonly counts: ((qp: number) => boolean) | undefined;
+  private readonly countedPart: PullerOptions['countedPart'];
   /** What was issued last, and its lengths on the wire: nearly all pieces are alike. */
   private pricedOpcode = -1;
   private pricedBytes = 0;
@@ -119,7 +124,7 @@ export class Puller {
     this.order = options.order;
     this.issue = options.issue ?? step;
     this.loadOf = options.loadOf ?? egressBytes;
-    this.counts = options.counts;
+    this.countedPart = options.countedPart;
     this.clock = options.clock ?? new EventClock();
     this.ownsClock = options.clock === undefined;
     this.windowBytes = options.windowBytes;
@@ -142,7 +147,7 @@ export class Puller {
   onQp(qp: QpView, change: QpChange, out: Actions): void {
     const { index } = qp;
     if (change === 'created') {
-      this.states = fitColumn(this.states, (index << STATE_BITS) + STALLED);
+      this.states = fitColumn(this.states, (index << STATE_BITS) + COUNTED);
       this.states[(index << STATE_BITS) + STALLED] = 0;
       this.qps[index] = qp;
       return;
@@ -150,7 +155,7 @@ export class Puller {
     if (this.qps[index] === undefined) return;
     if (change === 'destroyed') {
       this.delist(index);
-      this.setLoad(index, 0);
+      this.setLoad(index, 0, 0);
       this.qps[index] = undefined;
       // The timer may have been one of its context, which may be about to close.
       this.watch[WATCH_ENDS_NS] = Number.POSITIVE_INFINITY;
@@ -261,8 +266,7 @@ export class Puller {
       const at = index << STATE_BITS;
       if (!this.flying.has(index)) states[at + PROGRESS] = this.watch[WATCH];
       states[at + INFLIGHT] = out.inflightBytes(qp) + inflight;
-      const counts = this.counts === undefined || this.counts(index);
-      this.setLoad(index, states[at + LOAD] + (counts ? pieces * this.loadBytes : 0));
+      this.setLoad(index, states[at + LOAD] + pieces * this.loadBytes, inflight);
     }
     if (out.backlog(qp) > 0) return true;
     // Otherwise, no completion might report these bytes: the shim requests completions only while it holds more.
@@ -298,7 +302,8 @@ export class Puller {
   private stall(index: number): void {
     this.delist(index);
     this.states[(index << STATE_BITS) + STALLED] = 1;
-    this.used[0] -= this.states[(index << STATE_BITS) + LOAD];
+    this.used[0] -= this.states[(index << STATE_BITS) + COUNTED];
+    this.states[(index << STATE_BITS) + COUNTED] = 0;
     this.land(index);
   }
 
@@ -311,19 +316,21 @@ export class Puller {
     const { states } = this;
     const at = index << STATE_BITS;
     const before = states[at + INFLIGHT];
-    const left = out.inflightBytes(qp) + out.inflight(qp);
+    const inflight = out.inflight(qp);
+    const left = out.inflightBytes(qp) + inflight;
     states[at + INFLIGHT] = left;
-    this.setLoad(index, before > 0 ? states[at + LOAD] * Math.min(1, left / before) : 0);
+    this.setLoad(index, before > 0 ? states[at + LOAD] * Math.min(1, left / before) : 0, inflight);
   }
 
   /** Sets what a queue pair has in flight, and ends its stall. */
-  private setLoad(index: number, bytes: number): void {
-    const { states } = this;
+  private setLoad(index: number, bytes: number, inflight: number): void {
+    const { states, countedPart } = this;
     const at = index << STATE_BITS;
-    const counted = states[at + STALLED] === 1 ? 0 : states[at + LOAD];
+    const counted = countedPart === undefined ? bytes : bytes * countedPart(index, inflight);
+    this.used[0] += counted - states[at + COUNTED];
     states[at + STALLED] = 0;
     states[at + LOAD] = bytes;
-    this.used[0] += bytes - counted;
+    states[at + COUNTED] = counted;
     if (bytes > 0) this.flying.push(index);
     else this.land(index);
   }

@@ -11,6 +11,7 @@ import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
 import { Pace } from './pace.ts';
+import { PieceLength } from './piece-length.ts';
 import { RoundTrip } from './round-trip.ts';
 
 /** Messages of one queue pair in flight in addition to those that it processes in a round trip. */
@@ -44,6 +45,8 @@ export interface WindowOptions {
    * own queue, so they take nothing of the window.
    */
   readonly queuedMessages: number;
+  /** Whether pieces are shortened so that a whole number of them fills the window, instead of exceeding it. */
+  readonly fitsPieces: boolean;
   /** A window to use instead of the one that follows from the others. */
   readonly windowBytes?: number;
 }
@@ -97,6 +100,7 @@ export class Direction<Turns extends TurnOrder> {
   private readonly loadOf: LoadOf;
   private readonly clock: EventClock;
   private readonly pace: Pace;
+  private readonly pieceLength = new PieceLength();
   /** By queue pair: 1 if one of its requests has belonged here. Completions of other queue pairs are ignored. */
   private isUsed: Uint8Array = new Uint8Array(64);
   private readonly roundTrip: RoundTrip;
@@ -113,8 +117,6 @@ export class Direction<Turns extends TurnOrder> {
   /** The most messages that a queue pair may have in flight, and in a row before others have their turns. */
   private mostMessages = 0;
   private countedMessages = 0;
-  /** Whether what is being issued waits in its own queue pair's queue. */
-  private isQueued = false;
   private rowMessages = 0;
   /** The queue pair that was served last, the bytes since its last signaled request, and its messages in a row. */
   private last = NONE;
@@ -146,7 +148,7 @@ export class Direction<Turns extends TurnOrder> {
       clock,
       issue: this.issue,
       loadOf,
-      counts: (qp) => !this.isQueued && !this.isSlow(qp),
+      countedPart: (qp, inflight) => this.countedPart(qp, inflight),
     });
     this.fit();
   }
@@ -171,8 +173,8 @@ export class Direction<Turns extends TurnOrder> {
     puller.windowBytes = this.windowBytes;
     this.pace.expectedNs = roundTripNs + this.windowBytes / linkPerNs;
     puller.stallNs = Math.max(STALL_NS, STALL_WINDOWS * this.expectedNs);
-    this.countedMessages = Math.ceil(roundTripNs / Math.max(gapNs, 1)) + SPARE_MESSAGES;
-    this.mostMessages = this.countedMessages + this.window.queuedMessages;
+    this.countedMessages = Math.max(1, roundTripNs / Math.max(gapNs, 1));
+    this.mostMessages = Math.ceil(this.countedMessages) + SPARE_MESSAGES + this.window.queuedMessages;
     const rowNs = (ROW_PER_SPARE * spareBytes) / linkPerNs;
     this.rowMessages = Math.max(1, Math.floor(rowNs / Math.max(gapNs, 1)));
   }
@@ -227,6 +229,12 @@ export class Direction<Turns extends TurnOrder> {
     return this.pace.expectedNs;
   }
 
+  /** The part of a queue pair's messages that count towards the window. The others wait in its own queue. */
+  private countedPart(qp: number, inflight: number): number {
+    if (this.isSlow(qp)) return 0;
+    return inflight <= this.countedMessages ? 1 : this.countedMessages / inflight;
+  }
+
   private isSlow(qp: number): boolean {
     return !this.isSteered && this.pace.isSlow(qp);
   }
@@ -246,7 +254,6 @@ export class Direction<Turns extends TurnOrder> {
       order.hold(index);
       return BLOCKED;
     }
-    this.isQueued = out.inflight(qp) >= this.countedMessages;
     const opcode = out.nextOpcode(qp);
     const pieces = isSlow || order.creditOf(index) < 2 * pieceBytes ? 1 : this.piecesOf(qp, out, pieceBytes);
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : this.fitPiece(index, pieceBytes));
@@ -255,6 +262,7 @@ export class Direction<Turns extends TurnOrder> {
       return BLOCKED;
     }
     this.issued(qp, bytes, out);
+    this.pieceLength.issued(this.loadOf(this.wire, opcode, bytes), bytes === pieceBytes);
     if (pace.isDue(index)) pace.time(index, this.clock.nowNs(qp.context, out), order.totalBytes);
     if (isSlow) return bytes;
     this.time(qp, opcode, bytes, out);
@@ -306,7 +314,24 @@ export class Direction<Turns extends TurnOrder> {
       if (bytes < puller.pieceBytes) this.shortRound = this.order.round;
       const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
       puller.windowBytes = (isFetched ? this.fetchedBytes : this.windowBytes) * this.part;
+      if (this.window.fitsPieces) this.fitPieces();
     }
+  }
+
+  /** Shortens pieces, and lets the window be exceeded by half a piece on average instead of by one. */
+  private fitPieces(): void {
+    const { puller, pieceLength, window, wire } = this;
+    const bytes = puller.windowBytes;
+    if (pieceLength.update()) {
+      const longest = egressBytes(wire, IBV_WR_RDMA_WRITE, window.pieceBytes);
+      puller.pieceBytes = pieceLength.fit(bytes, window.pieceBytes, longest);
+    }
+    puller.windowBytes = Math.max(1, bytes * (1 - pieceLength.passedPart) - puller.pieceBytes / 2);
+  }
+
+  /** Short messages were sent past the window. */
+  passed(wireBytes: number): void {
+    this.pieceLength.passed(wireBytes);
   }
 
   /** The length of a piece: what is left of the chunk, in whole packets. */

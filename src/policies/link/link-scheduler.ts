@@ -34,7 +34,10 @@ const SAMPLE = 2;
 export const FIRST_KIND = 3;
 
 /** What a policy decides about the windows. */
-export type WindowChoice = Pick<WindowOptions, 'sparePieces' | 'fetchedPieces' | 'queuedMessages'> & {
+export type WindowChoice = Pick<
+  WindowOptions,
+  'sparePieces' | 'fetchedPieces' | 'queuedMessages' | 'fitsPieces'
+> & {
   readonly pieceBytes?: number;
   readonly windowBytes?: number;
   readonly minChargeBytes?: number;

@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest';
+import { PieceLength } from '#src/policies/link/piece-length.ts';
+
+const LONGEST = 4096;
+const WIRE = 4194;
+
+function measured(passed: number, short: number, pieces: number): PieceLength {
+  const length = new PieceLength();
+  for (let i = 0; i < 40; i++) {
+    length.passed(passed);
+    length.issued(short, false);
+    length.issued(pieces, true);
+    length.update();
+  }
+  return length;
+}
+
+describe('the length of pieces', () => {
+  it('does not change while a whole number of the longest pieces fills the window', () => {
+    expect(new PieceLength().fit(6 * WIRE, LONGEST, WIRE)).toBe(LONGEST);
+  });
+
+  it('is such that as many pieces as exceed the window least fill it', () => {
+    expect(new PieceLength().fit(5.4 * WIRE, LONGEST, WIRE)).toBe(Math.ceil(LONGEST * 0.9));
+  });
+
+  it('leaves room for short messages, both those that wait and those that pass', () => {
+    const length = measured(5_000, 5_000, 90_000);
+    expect(length.passedPart).toBeCloseTo(0.05, 3);
+    // 90 % of 6 pieces are 5.4.
+    expect(length.fit(6 * WIRE, LONGEST, WIRE) / LONGEST).toBeCloseTo(0.9, 2);
+  });
+
+  it('is never below three quarters of the longest, even where the window is short', () => {
+    expect(new PieceLength().fit(WIRE / 4, LONGEST, WIRE)).toBe(LONGEST * 0.75);
+    expect(measured(0, 1e6, 1).fit(6 * WIRE, LONGEST, WIRE)).toBe(LONGEST * 0.75);
+  });
+
+  it('is measured only after enough traffic', () => {
+    const length = new PieceLength();
+    length.issued(60_000, false);
+    expect(length.update()).toBe(false);
+    length.passed(6_000);
+    expect(length.update()).toBe(true);
+    expect(length.update()).toBe(false);
+  });
+});
