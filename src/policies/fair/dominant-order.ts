@@ -7,6 +7,7 @@ import { fitColumn } from '../../shim/tables.ts';
 import { TimerHeap } from '../../shim/timers/timer-heap.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 import type { TurnOrder } from '../link/direction.ts';
+import { Allowance } from './allowance.ts';
 
 /** What requests cost. */
 export interface Costs {
@@ -17,11 +18,17 @@ export interface Costs {
   readonly turnBytes: number;
   /** Virtual time that a tenant may be behind those being served. */
   readonly lagNs: number;
+  /** The longest tiny message, in bytes on the wire. */
+  readonly tinyBytes: number;
 }
 
-/** Words of a tenant: its virtual time, in ns of its dominant resource, and its weight. */
-const BITS = 1;
+/**
+ * Words of a tenant: its virtual time, in ns of its dominant resource, its weight, and, while it waits, by what it is
+ * sorted: its virtual time, or the present one if it may go beyond its share.
+ */
+const BITS = 2;
 const WEIGHT = 1;
+const KEY = 2;
 /** Words of the device: bytes on the wire, the virtual time of the tenant in service, and the latest one of any tenant. */
 const BYTES = 0;
 const NOW = 1;
@@ -37,6 +44,9 @@ export class DominantOrder implements TurnOrder {
   /** Tenants with queue pairs that wait, by virtual time; and these queue pairs, a queue for each tenant. */
   private readonly heap = new TimerHeap();
   private readonly ready = new RunQueue();
+  private readonly allowance: Allowance;
+  /** Tenants that wait with tiny messages, but have used up what they are allowed beyond their shares. */
+  private readonly wanting = new RunQueue();
   private count = 0;
   private turns = 0;
   private sequence = 0;
@@ -46,6 +56,8 @@ export class DominantOrder implements TurnOrder {
   /** By queue pair: bytes on the wire, for takeSentBytes, and 1 if it has something to send that it cannot send now. */
   private sent: Float64Array = new Float64Array(64);
   private held: Uint8Array = new Uint8Array(64);
+  /** By queue pair: 1 if its last message was tiny, so that the next one is presumably tiny, too. */
+  private tiny: Uint8Array = new Uint8Array(64);
   private readonly totals = new Float64Array(3);
   /** Requests since the last charge. */
   private requests = 0;
@@ -53,10 +65,12 @@ export class DominantOrder implements TurnOrder {
   constructor(tenantOf: (qp: number) => number, costs: Costs) {
     this.tenantOf = tenantOf;
     this.costs = costs;
+    this.allowance = new Allowance(costs.lagNs);
   }
 
   configure(costs: Costs): void {
     this.costs = costs;
+    this.allowance.configure(costs.lagNs);
   }
 
   get isShared(): boolean {
@@ -74,8 +88,9 @@ export class DominantOrder implements TurnOrder {
 
   /** A tenant begins. */
   begin(tenant: number): void {
-    this.tenants = fitColumn(this.tenants, (tenant << BITS) + WEIGHT);
+    this.tenants = fitColumn(this.tenants, (tenant << BITS) + KEY);
     this.tenants[tenant << BITS] = 0;
+    this.allowance.begin(tenant);
   }
 
   /** Whether the tenant has had more than those being served, so that it must be remembered. */
@@ -92,9 +107,11 @@ export class DominantOrder implements TurnOrder {
     this.credits = fitColumn(this.credits, qp);
     this.sent = fitColumn(this.sent, qp);
     this.held = fitColumn(this.held, qp);
+    this.tiny = fitColumn(this.tiny, qp);
     this.credits[qp] = 0;
     this.sent[qp] = 0;
     this.held[qp] = 0;
+    this.tiny[qp] = 0;
   }
 
   creditOf(qp: number): number {
@@ -119,10 +136,24 @@ export class DominantOrder implements TurnOrder {
     return bytes;
   }
 
-  /** Whether the tenant has had less than those being served. */
-  isBehind(tenant: number): boolean {
+  /**
+   * Whether the tenant may send a short message without waiting: because it has had less than those being served, or
+   * because it may send a tiny message in any case.
+   */
+  mayPass(tenant: number, wireBytes: number): boolean {
     this.limitLag(tenant);
-    return this.tenants[tenant << BITS] < this.totals[NOW];
+    if (this.tenants[tenant << BITS] < this.totals[NOW]) return true;
+    return wireBytes <= this.costs.tinyBytes && this.allowance.leftNs(tenant) > 0;
+  }
+
+  /** Whether the queue pair's next message is presumably tiny. Its turn may be due only for this reason. */
+  expectsTiny(qp: number): boolean {
+    return this.tiny[qp] === 1;
+  }
+
+  /** The queue pair's next message is not tiny. */
+  expectOther(qp: number): void {
+    this.tiny[qp] = 0;
   }
 
   /** A tenant that has been idle cannot save up more than the lag. */
@@ -134,8 +165,9 @@ export class DominantOrder implements TurnOrder {
 
   /** A request of the queue pair passes without waiting. */
   pass(qp: number, wireBytes: number): void {
+    const tenant = this.tenantOf(qp);
     this.requests = 1;
-    this.chargeTenant(qp, wireBytes);
+    this.chargeTenant(qp, wireBytes, this.tenants[tenant << BITS] >= this.totals[NOW]);
   }
 
   join(qp: number): void {
@@ -155,6 +187,7 @@ export class DominantOrder implements TurnOrder {
     this.count--;
     if (this.ready.first(tenant) !== NONE) return;
     this.heap.remove(tenant);
+    this.wanting.remove(tenant);
     // From now on, no tenant is behind those that were served last.
     if (this.heap.size === 0) this.totals[NOW] = this.totals[LATEST];
   }
@@ -163,7 +196,7 @@ export class DominantOrder implements TurnOrder {
     if (this.heap.size === 0) return NONE;
     const tenant = this.heap.headToken;
     const qp = this.ready.first(tenant);
-    this.totals[NOW] = Math.max(this.totals[NOW], this.tenants[tenant << BITS]);
+    this.totals[NOW] = Math.max(this.totals[NOW], this.tenants[(tenant << BITS) + KEY]);
     if (this.credits[qp] <= 0) this.credits[qp] = Math.max(this.credits[qp] + this.costs.turnBytes, 1);
     return qp;
   }
@@ -183,23 +216,41 @@ export class DominantOrder implements TurnOrder {
 
   charge(qp: number, wireBytes: number): void {
     this.totals[BYTES] += wireBytes;
-    this.chargeTenant(qp, wireBytes);
-    this.place(this.tenantOf(qp));
+    const tenant = this.tenantOf(qp);
+    const at = tenant << BITS;
+    this.chargeTenant(qp, wireBytes, this.tenants[at + KEY] < this.tenants[at]);
+    this.place(tenant);
+    const first = this.wanting.first();
+    if (first !== NONE && 2 * this.allowance.leftNs(first) > this.costs.lagNs) this.place(first);
   }
 
-  private chargeTenant(qp: number, wireBytes: number): void {
-    const { tenants, totals, costs } = this;
-    const at = this.tenantOf(qp) << BITS;
+  /** @param isBeyond whether the tenant was not served because of its share, but because of its allowance */
+  private chargeTenant(qp: number, wireBytes: number, isBeyond: boolean): void {
+    const { tenants, totals, costs, allowance } = this;
+    const tenant = this.tenantOf(qp);
+    const at = tenant << BITS;
     this.sent[qp] += wireBytes;
+    const isTiny = wireBytes <= costs.tinyBytes * this.requests;
     const costNs = Math.max(wireBytes * costs.nsPerByte, this.requests * costs.nsPerRequest);
     this.requests = 0;
-    tenants[at] += costNs / tenants[at + WEIGHT];
+    this.tiny[qp] = isTiny ? 1 : 0;
+    if (!isBeyond) tenants[at] += costNs / tenants[at + WEIGHT];
+    if (isTiny) allowance.take(tenant, costNs);
+    allowance.used(costNs);
     totals[LATEST] = Math.max(totals[LATEST], tenants[at]);
   }
 
   private place(tenant: number): void {
-    this.heap.due[0] = this.tenants[tenant << BITS];
-    this.heap.due[1] = this.sequence++;
-    this.heap.put(tenant);
+    const { tenants, totals, heap, wanting, costs } = this;
+    const at = tenant << BITS;
+    wanting.remove(tenant);
+    tenants[at + KEY] = tenants[at];
+    if (tenants[at] >= totals[NOW] && this.tiny[this.ready.first(tenant)] === 1) {
+      if (this.allowance.leftNs(tenant) > 0) tenants[at + KEY] = totals[NOW] - costs.lagNs;
+      else wanting.push(tenant);
+    }
+    heap.due[0] = tenants[at + KEY];
+    heap.due[1] = this.sequence++;
+    heap.put(tenant);
   }
 }

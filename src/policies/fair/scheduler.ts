@@ -5,7 +5,7 @@ import { BYTES } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
-import { IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
+import { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { byTenant, Entities } from '../kit/entities.ts';
 import { egressBytes, ingressBytes } from '../kit/wire.ts';
@@ -52,6 +52,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
       nsPerRequest: gapNs / units,
       turnBytes: this.window(this.choice).pieceBytes,
       lagNs: this.options.passBytes / linkPerNs,
+      tinyBytes: 2 * egressBytes(this.wire, IBV_WR_RDMA_WRITE, 0),
     };
   }
 
@@ -94,6 +95,12 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     return RULES;
   }
 
+  protected override isInTurn({ order }: Direction<DominantOrder>, qp: QpView, out: Actions): boolean {
+    if (!order.expectsTiny(qp.index) || out.nextBytes(qp) <= egressBytes(this.wire, IBV_WR_RDMA_WRITE, 0)) return true;
+    order.expectOther(qp.index);
+    return false;
+  }
+
   protected override forget(qp: QpView): void {
     super.forget(qp);
     this.tenants.leave(qp);
@@ -113,8 +120,8 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
       const isRead = opcode === IBV_WR_RDMA_READ;
       const direction = isRead ? this.inbound : this.outbound;
       const { order } = direction;
-      if (!order.isBehind(tenant)) break;
       const load = isRead ? ingressBytes(wire, opcode, bytes) : egressBytes(wire, opcode, bytes);
+      if (!order.mayPass(tenant, load)) break;
       order.pass(qp.index, load);
       direction.passed(load);
       passedBytes += bytes;

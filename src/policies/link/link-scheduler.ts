@@ -98,7 +98,7 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
   protected addDirection(kind: number, order: Turns, choice: WindowChoice): Direction<Turns> {
     const direction: Direction<Turns> = new Direction(
       (qp, out) => {
-        if (this.directionOf(qp, out) === direction) return true;
+        if (this.directionOf(qp, out) === direction && this.isInTurn(direction, qp, out)) return true;
         this.strays.push(qp);
         return false;
       },
@@ -125,6 +125,11 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
       pieceBytes: pieceBytes ?? Math.max(1, Math.floor(PIECE_BYTES / wire.mtuBytes)) * wire.mtuBytes,
       minChargeBytes: minChargeBytes ?? egressBytes(wire, IBV_WR_RDMA_WRITE, 0),
     };
+  }
+
+  /** Whether the oldest held request of a queue pair is one that the order has chosen. If not, the order is asked again. */
+  protected isInTurn(_direction: Direction<Turns>, _qp: QpView, _out: Actions): boolean {
+    return true;
   }
 
   /** A context was opened. */

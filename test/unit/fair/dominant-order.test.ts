@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { DominantOrder } from '../../../src/policies/fair/dominant-order.ts';
 import { NONE } from '../../../src/policies/kit/run-queue.ts';
 
-const COSTS = { nsPerByte: 1, nsPerRequest: 100, turnBytes: 1000, lagNs: 500 };
+const COSTS = { nsPerByte: 1, nsPerRequest: 100, turnBytes: 1000, lagNs: 500, tinyBytes: 0 };
 
 /** Queue pairs of these tenants, none of which has joined. */
 function ground(tenants: readonly number[], weights: readonly number[] = []) {
@@ -66,26 +66,26 @@ describe('tenants', () => {
   });
 });
 
-describe('a tenant is behind', () => {
+describe('a short message may pass', () => {
   test('while it has had less than those being served, and no longer when it has used the lag', () => {
     const { order, sendMany } = ground([0, 1]);
     order.join(0);
     sendMany(10);
     let passed = 0;
-    for (; order.isBehind(1); passed += 100) order.pass(1, 100);
+    for (; order.mayPass(1, 100); passed += 100) order.pass(1, 100);
     expect(passed).toBe(500);
     sendMany(1);
-    expect(order.isBehind(1)).toBe(true);
+    expect(order.mayPass(1, 100)).toBe(true);
   });
 
   test('never if it alone sends', () => {
     const { order, sendMany } = ground([0]);
-    expect(order.isBehind(0)).toBe(false);
+    expect(order.mayPass(0, 100)).toBe(false);
     order.join(0);
     sendMany(3);
-    expect(order.isBehind(0)).toBe(false);
+    expect(order.mayPass(0, 100)).toBe(false);
     order.leave(0);
-    expect(order.isBehind(0)).toBe(false);
+    expect(order.mayPass(0, 100)).toBe(false);
     expect(order.next()).toBe(NONE);
   });
 });
@@ -101,4 +101,64 @@ test('queue pairs of a tenant have turns, and yield what is left of them', () =>
   order.leave(2);
   expect(sendMany(2, () => 500)).toEqual([0, 0]);
   expect(order.totalBytes).toBe(11 * 500);
+});
+
+describe('tiny messages', () => {
+  const TINY = { ...COSTS, nsPerRequest: 0, tinyBytes: 200 };
+  /** The part of all bytes that tenant 0 has sent, with messages of this length next to tenants with larger ones. */
+  const partOf = (bytes: number, others: number, tiny = 1) => {
+    const tenants = Array.from({ length: tiny + others }, (_, tenant) => tenant);
+    const { order, sent, sendMany } = ground(tenants);
+    order.configure(TINY);
+    for (const qp of tenants) order.join(qp);
+    sendMany(60_000, (qp) => (qp < tiny ? bytes : 1000));
+    return sent.slice(0, tiny).reduce((a, b) => a + b) / sent.reduce((a, b) => a + b);
+  };
+
+  test('get an eighth of the device, however many others there are', () => {
+    expect(partOf(100, 99)).toBeCloseTo(1 / 8, 2);
+    expect(partOf(200, 999)).toBeCloseTo(1 / 8, 2);
+  });
+
+  test('get no more than their share if that is larger', () => {
+    expect(partOf(100, 1)).toBeCloseTo(1 / 2, 2);
+    expect(partOf(100, 3)).toBeCloseTo(1 / 4, 2);
+  });
+
+  test('of all tenants together get no more than half beyond their shares', () => {
+    expect(partOf(100, 1000, 50)).toBeCloseTo(1 / 2, 1);
+    expect(partOf(100, 1000, 50)).toBeLessThan(0.52);
+  });
+
+  test('are those up to the limit', () => {
+    expect(partOf(201, 99)).toBeCloseTo(1 / 100, 3);
+  });
+
+  test('pass as long as the allowance lasts, which others renew', () => {
+    const { order, sendMany } = ground([0, 1, 2]);
+    order.configure(TINY);
+    order.join(1);
+    order.join(2);
+    sendMany(20);
+    let passed = 0;
+    for (; order.mayPass(0, 200); passed += 200) order.pass(0, 200);
+    // The lag, and then what it is allowed in any case.
+    expect(passed).toBeGreaterThan(500);
+    expect(passed).toBeLessThan(1500);
+    sendMany(1);
+    expect(order.mayPass(0, 200)).toBe(true);
+    expect(order.mayPass(0, 201)).toBe(true);
+  });
+
+  test('do not let others of their queue pair go first', () => {
+    const { order, sendMany } = ground([0, 1]);
+    order.configure(TINY);
+    order.join(0);
+    order.join(1);
+    sendMany(10, () => 1000);
+    order.pass(0, 100);
+    expect(order.expectsTiny(0)).toBe(true);
+    order.expectOther(0);
+    expect(order.expectsTiny(0)).toBe(false);
+  });
 });
