@@ -53,7 +53,10 @@ export class Allowance {
     const mostNs = TOTAL_BURSTS * burstNs;
     all[LEFT] = Math.min(mostNs, all[LEFT] + TOTAL_PART * (all[USED] - all[SEEN]));
     all[SEEN] = all[USED];
-    tenants[at + LEFT] = Math.min(burstNs, tenants[at + LEFT] + TENANT_PART * (all[USED] - tenants[at + SEEN]));
+    tenants[at + LEFT] = Math.min(
+      burstNs,
+      tenants[at + LEFT] + TENANT_PART * (all[USED] - tenants[at + SEEN]),
+    );
     tenants[at + SEEN] = all[USED];
     return Math.min(tenants[at + LEFT], all[LEFT]);
   }

@@ -96,7 +96,8 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
   }
 
   protected override isInTurn({ order }: Direction<DominantOrder>, qp: QpView, out: Actions): boolean {
-    if (!order.expectsTiny(qp.index) || out.nextBytes(qp) <= egressBytes(this.wire, IBV_WR_RDMA_WRITE, 0)) return true;
+    if (!order.expectsTiny(qp.index) || out.nextBytes(qp) <= egressBytes(this.wire, IBV_WR_RDMA_WRITE, 0))
+      return true;
     order.expectOther(qp.index);
     return false;
   }

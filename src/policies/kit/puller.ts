@@ -58,9 +58,9 @@ export interface PullerOptions {
   readonly loadOf?: typeof egressBytes;
   /**
    * The part of what a queue pair has in flight that counts towards the window, from 0 to 1; default: all.
-   * @param inflight its requests in flight
+   * @param inflight its requests in flight, and `bytes` their bytes on the wire
    */
-  readonly countedPart?: (qp: number, inflight: number) => number;
+  readonly countedPart?: (qp: number, inflight: number, bytes: number) => number;
   /** The clock of a policy that tells it when an event begins; default: one of the puller's own. */
   readonly clock?: EventClock;
 }
@@ -326,7 +326,7 @@ export class Puller {
   private setLoad(index: number, bytes: number, inflight: number): void {
     const { states, countedPart } = this;
     const at = index << STATE_BITS;
-    const counted = countedPart === undefined ? bytes : bytes * countedPart(index, inflight);
+    const counted = countedPart === undefined ? bytes : bytes * countedPart(index, inflight, bytes);
     this.used[0] += counted - states[at + COUNTED];
     states[at + STALLED] = 0;
     states[at + LOAD] = bytes;

@@ -117,6 +117,7 @@ export class Direction<Turns extends TurnOrder> {
   /** The most messages that a queue pair may have in flight, and in a row before others have their turns. */
   private mostMessages = 0;
   private countedMessages = 0;
+  private roundTripNs = 0;
   private rowMessages = 0;
   /** The queue pair that was served last, the bytes since its last signaled request, and its messages in a row. */
   private last = NONE;
@@ -148,7 +149,7 @@ export class Direction<Turns extends TurnOrder> {
       clock,
       issue: this.issue,
       loadOf,
-      countedPart: (qp, inflight) => this.countedPart(qp, inflight),
+      countedPart: (qp, inflight, bytes) => this.countedPart(qp, inflight, bytes),
     });
     this.fit();
   }
@@ -163,7 +164,8 @@ export class Direction<Turns extends TurnOrder> {
   private fit(): void {
     const { puller, wire } = this;
     const { linkPerNs, gapNs, pieceBytes, windowBytes } = this.window;
-    const roundTripNs = this.roundTrip.ns || this.window.roundTripNs;
+    this.roundTripNs = this.roundTrip.ns || this.window.roundTripNs;
+    const { roundTripNs } = this;
     const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, pieceBytes);
     const spareBytes = this.window.sparePieces * piece;
     this.windowBytes = windowBytes ?? roundTripNs * linkPerNs + spareBytes;
@@ -229,10 +231,18 @@ export class Direction<Turns extends TurnOrder> {
     return this.pace.expectedNs;
   }
 
-  /** The part of a queue pair's messages that count towards the window. The others wait in its own queue. */
-  private countedPart(qp: number, inflight: number): number {
+  /**
+   * The part of a queue pair's messages that count towards the window. The others wait in its own queue: those beyond
+   * what it processes in a round trip, and, of a row of short ones, each for those before it.
+   */
+  private countedPart(qp: number, inflight: number, bytes: number): number {
     if (this.isSlow(qp)) return 0;
-    return inflight <= this.countedMessages ? 1 : this.countedMessages / inflight;
+    const { gapNs, linkPerNs } = this.window;
+    const { roundTripNs } = this;
+    const stepNs = gapNs - bytes / (inflight * linkPerNs);
+    if (inflight < 2 || stepNs <= 0) return 1;
+    const part = roundTripNs / (roundTripNs + ((inflight - 1) / 2) * stepNs);
+    return Math.min(part, this.countedMessages / inflight);
   }
 
   private isSlow(qp: number): boolean {
