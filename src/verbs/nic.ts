@@ -43,6 +43,11 @@ export interface NicFacts extends MeasuredFacts {
   readonly waitStepNs: number | null;
   /** Queue pairs that the NIC serves at a time. */
   readonly processingUnits: number | null;
+  /**
+   * Whether the NIC takes turns between its queue pairs, a few packets each. Soft-RoCE executes one request after another,
+   * each for as long as a CPU takes.
+   */
+  readonly arbitrates: boolean | null;
   /** The buffer that all queue pairs of a port share on the way to the wire. */
   readonly egressFifoBytes: number | null;
   /** Time from the post of a request to its completion on an idle NIC, which fetches the request and its payload. */

@@ -408,7 +408,7 @@ test('rules of a device follow what is known of its NIC', () => {
   const nic = {
     ...UNMEASURED,
     ...{ linkGbps: 100, mtuBytes: 4096, headerBytes: 82, wqeGapNs: null, waitStepNs: null },
-    ...{ processingUnits: null, egressFifoBytes: null, latencyNs: null, handoverNs: null },
+    ...{ processingUnits: null, arbitrates: null, egressFifoBytes: null, latencyNs: null, handoverNs: null },
     maxGbps: 40,
   };
   const nicOf = (device: string) => (device === 'sim1' ? nic : null);

@@ -3,10 +3,12 @@ import { describeNic, linkGbpsOf } from '../../src/providers/rdma-core/nic.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
 import { UNMEASURED } from '../../src/verbs/nic.ts';
-import type { PortAttr } from '../../src/verbs/types.ts';
+import type { DeviceAttr, PortAttr } from '../../src/verbs/types.ts';
 
 const port = (activeWidth: number, activeSpeed: number) =>
   ({ activeWidth, activeSpeed, activeMtu: 5 }) as PortAttr;
+const nicWith = (attr: PortAttr, vendorId: number) =>
+  describeNic({ queryPort: () => attr, queryDevice: () => ({ vendorId }) as DeviceAttr }, 1);
 
 describe('describeNic() and linkGbpsOf()', () => {
   it.each([
@@ -25,7 +27,12 @@ describe('describeNic() and linkGbpsOf()', () => {
   it('unknown codes result in no rate', () => {
     expect(linkGbpsOf(port(3, 32))).toBe(null);
     expect(linkGbpsOf(port(2, 0))).toBe(null);
-    expect(describeNic({ queryPort: () => port(2, 3) }, 1)).toMatchObject({ linkGbps: null, mtuBytes: 4096 });
+    expect(nicWith(port(2, 3), 0x2c9)).toMatchObject({ linkGbps: null, mtuBytes: 4096 });
+  });
+
+  it('soft-RoCE is known by its vendor id not to take turns between queue pairs', () => {
+    expect(nicWith(port(1, 1), 0xffffff).arbitrates).toBe(false);
+    expect(nicWith(port(1, 1), 0x2c9).arbitrates).toBe(null);
   });
 
   it('a simulated NIC reports its profile, and no WAIT step if it does not execute WAITs', () => {
@@ -37,6 +44,7 @@ describe('describeNic() and linkGbpsOf()', () => {
       const context = provider.openDevice('sim0');
       expect(provider.describeNic?.(context)).toEqual({
         ...facts,
+        arbitrates: true,
         waitStepNs: wait ? waitStepNs : null,
         // 150 + 2 x 500 and 100 + 500 ns to the NIC, then one processing step, the round trip, and the completion.
         latencyNs: 1150 + 100 + 2 * 150 + 250,

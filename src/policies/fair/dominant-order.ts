@@ -29,10 +29,14 @@ export interface Costs {
 const BITS = 2;
 const WEIGHT = 1;
 const KEY = 2;
-/** Words of the device: bytes on the wire, the virtual time of the tenant in service, and the latest one of any tenant. */
+/**
+ * Words of the device: bytes on the wire of those that waited, the virtual time of the tenant in service, the latest one
+ * of any tenant, and the bytes of all.
+ */
 const BYTES = 0;
 const NOW = 1;
 const LATEST = 2;
+const SERVED = 3;
 
 /** The order of tenants by what they have had. */
 export class DominantOrder implements TurnOrder {
@@ -58,7 +62,7 @@ export class DominantOrder implements TurnOrder {
   private held: Uint8Array = new Uint8Array(64);
   /** By queue pair: 1 if its last message was tiny, so that the next one is presumably tiny, too. */
   private tiny: Uint8Array = new Uint8Array(64);
-  private readonly totals = new Float64Array(3);
+  private readonly totals = new Float64Array(4);
   /** Requests since the last charge. */
   private requests = 0;
 
@@ -79,6 +83,11 @@ export class DominantOrder implements TurnOrder {
 
   get totalBytes(): number {
     return this.totals[BYTES];
+  }
+
+  /** Bytes on the wire that all queue pairs have sent, waiting or not. */
+  get servedBytes(): number {
+    return this.totals[SERVED];
   }
 
   /** Whether a queue pair waits to be served. */
@@ -230,6 +239,7 @@ export class DominantOrder implements TurnOrder {
     const tenant = this.tenantOf(qp);
     const at = tenant << BITS;
     this.sent[qp] += wireBytes;
+    totals[SERVED] += wireBytes;
     const isTiny = wireBytes <= costs.tinyBytes * this.requests;
     const costNs = Math.max(wireBytes * costs.nsPerByte, this.requests * costs.nsPerRequest);
     this.requests = 0;

@@ -4,11 +4,11 @@
  */
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, Policy } from '../../shim/policy.ts';
+import type { PolicyState } from '../../verbs/provider.ts';
 import { DevicePolicy } from '../link/device-policy.ts';
-import { FIRST_KIND } from '../link/link-scheduler.ts';
 import { mergeOptions } from '../parse-options.ts';
 import { type FairOptions, fairOptions } from './options.ts';
-import { Scheduler } from './scheduler.ts';
+import { Scheduler, TRIAL } from './scheduler.ts';
 
 /** The policy fair. */
 export class Fair extends DevicePolicy<Scheduler> implements Policy {
@@ -17,7 +17,7 @@ export class Fair extends DevicePolicy<Scheduler> implements Policy {
   private options: FairOptions;
 
   constructor(options: FairOptions, coordinators: CoordinatorRegistry) {
-    super(FIRST_KIND, coordinators);
+    super(TRIAL + 1, coordinators);
     this.options = options;
     this.splitsAboveBytes = options.pieceBytes ?? 4096;
   }
@@ -28,6 +28,17 @@ export class Fair extends DevicePolicy<Scheduler> implements Policy {
 
   protected reconfigure(scheduler: Scheduler, _context: ContextView, out: Actions): void {
     scheduler.configure(this.options, out);
+  }
+
+  /** Whether each device is scheduled, and why. */
+  inspect(): Omit<PolicyState, 'policy'>[] {
+    return this.openContexts().map(({ context, scheduler }) => ({
+      device: context.device,
+      tenant: context.tenant,
+      kind: 'any',
+      because: 'all tenants are treated alike',
+      ...scheduler.stance,
+    }));
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {

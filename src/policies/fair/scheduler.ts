@@ -2,7 +2,7 @@
 
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import { BYTES } from '../../shim/counters.ts';
-import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
+import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
@@ -14,9 +14,24 @@ import { FIRST_KIND, INBOUND, LinkScheduler, OUTBOUND, type WindowChoice } from 
 import type { WindowRules } from '../link/windows.ts';
 import { type Costs, DominantOrder } from './dominant-order.ts';
 import { type FairOptions, fairWindows, RULES } from './options.ts';
+import { Worth } from './worth.ts';
 
 /** Short messages that may wait in the queue of their queue pair, so that it always has another one to process. */
 const QUEUED_MESSAGES = 32;
+
+/** The kind of timer for trials. */
+export const TRIAL = FIRST_KIND;
+/** What may be in flight while scheduling is left out for a trial: what the link carries in this time. */
+const TRIAL_NS = 5e6;
+
+/** How requests go to the device while it is not scheduled. */
+const WHOLE = {
+  pieceBytes: 2 ** 30,
+  sparePieces: 1,
+  fetchedPieces: 0,
+  queuedMessages: Number.POSITIVE_INFINITY,
+  fitsPieces: false,
+};
 
 /** Schedules the queue pairs of all contexts of one device. */
 export class Scheduler extends LinkScheduler<DominantOrder> {
@@ -30,13 +45,13 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     },
     mayForget: (tenant) => !this.outbound.order.isAhead(tenant) && !this.inbound.order.isAhead(tenant),
   });
-  private readonly units: number;
+  private readonly worth: Worth;
   private options: FairOptions;
 
   constructor(number: number, context: ContextView, options: FairOptions, registry: CoordinatorRegistry) {
-    super(number, context, { kinds: FIRST_KIND, registry, ruler: fairWindows });
+    super(number, context, { kinds: TRIAL + 1, registry, ruler: fairWindows });
     this.options = options;
-    this.units = context.nic?.processingUnits ?? 1;
+    this.worth = new Worth(context.nic?.arbitrates !== false);
     this.outbound = this.addDirection(OUTBOUND, this.addOrder(), this.choice);
     this.inbound = this.addDirection(INBOUND, this.addOrder(), this.choice);
   }
@@ -58,6 +73,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
 
   private get choice(): WindowChoice {
     const { pieceBytes, windowBytes } = this.options;
+    if (!this.worth.isOn) return { ...WHOLE, windowBytes: TRIAL_NS * this.linkPerNs };
     return {
       pieceBytes,
       windowBytes,
@@ -73,6 +89,11 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     if (options === this.options) return;
     this.clock.begin();
     this.options = options;
+    this.refit(out);
+  }
+
+  /** What is decided about windows and pieces has changed. */
+  private refit(out: Actions): void {
     for (const direction of [this.outbound, this.inbound]) {
       direction.order.configure(this.costs);
       direction.configure(this.window(this.choice));
@@ -102,13 +123,52 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     return false;
   }
 
+  /** Where scheduling the device does not help, it is left out. */
+  private try(context: ContextView, out: Actions): void {
+    const { worth, outbound, inbound } = this;
+    const wasOn = worth.isOn;
+    const isContended = outbound.order.isShared || inbound.order.isShared;
+    const sentBytes = outbound.order.servedBytes + inbound.order.servedBytes;
+    out.timer(
+      context,
+      worth.onTimer(this.clock.nowNs(context, out), sentBytes, isContended),
+      this.tokenOf(TRIAL),
+      true,
+    );
+    if (worth.isOn !== wasOn) this.refit(out);
+  }
+
+  override onTimer(kind: number, context: ContextView, out: Actions): void {
+    this.clock.begin();
+    if (kind === TRIAL) this.try(context, out);
+    else super.onTimer(kind, context, out);
+  }
+
+  override onCompleted(qp: QpView, out: Actions): void {
+    if (this.worth.isTimed(qp.index)) this.worth.completed(out.nowNs(qp.context));
+    super.onCompleted(qp, out);
+  }
+
+  override changed(qp: QpView, change: QpChange, out: Actions): void {
+    this.worth.cancel(qp.index);
+    super.changed(qp, change, out);
+  }
+
+  /** Whether the device is scheduled, and why. */
+  get stance(): { does: string; why: string } {
+    const { isOn, reason } = this.worth;
+    return { does: isOn ? 'scheduled' : 'left alone', why: reason };
+  }
+
   protected override forget(qp: QpView): void {
     super.forget(qp);
     this.tenants.leave(qp);
   }
 
-  onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
-    const { wire, tenants } = this;
+  onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number {
+    const { wire, tenants, worth } = this;
+    if (!worth.isPlanned) out.timer(qp.context, worth.plan(out.nowNs(qp.context)), this.tokenOf(TRIAL), true);
+    const isIdle = worth.wantsTime && out.inflight(qp) === 0;
     const tenant = tenants.of(qp);
     let [i, passedBytes] = [0, 0];
     for (; i < count; i++) {
@@ -116,17 +176,18 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
       // A slot has two SGEs. For a longer list, the shim's copy knows the size.
       if (words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) break;
       const bytes = messageBytes(words, at, 0);
-      if (bytes > wire.mtuBytes) break;
+      if (bytes > wire.mtuBytes && worth.isOn) break;
       const opcode = words[at + L.WR_OP] & 0xff;
       const isRead = opcode === IBV_WR_RDMA_READ;
       const direction = isRead ? this.inbound : this.outbound;
       const { order } = direction;
       const load = isRead ? ingressBytes(wire, opcode, bytes) : egressBytes(wire, opcode, bytes);
-      if (!order.mayPass(tenant, load)) break;
+      if (worth.isOn && !order.mayPass(tenant, load)) break;
       order.pass(qp.index, load);
       direction.passed(load);
       passedBytes += bytes;
     }
+    if (isIdle && i > 0 && passedBytes <= wire.mtuBytes) worth.time(qp.index, out.nowNs(qp.context));
     qp.counts[BYTES] += passedBytes;
     return i;
   }

@@ -54,6 +54,12 @@ export abstract class DevicePolicy<S extends LinkScheduler<TurnOrder>> {
     }
   }
 
+  /** The open contexts, with their schedulers. */
+  protected openContexts(): { context: ContextView; scheduler: S }[] {
+    const open = this.contexts.filter((context) => this.registry.has(context));
+    return open.map((context) => ({ context, scheduler: this.byContext[context.index] }));
+  }
+
   onGrants(context: ContextView, out: Actions): void {
     this.byContext[context.index]?.regrant(context, out);
   }

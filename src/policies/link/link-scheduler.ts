@@ -20,6 +20,8 @@ import type { WindowRules } from './windows.ts';
 
 /** Default length of a piece, rounded to whole packets. */
 const PIECE_BYTES = 3000;
+/** A piece takes at least this many times as long on the link as it occupies the processing units. */
+const LEAST_GAPS = 8;
 /** Assumed if the device does not report them: a link of 1 Gbit/s, and a round trip of 20 us. */
 const SLOW_LINK_PER_NS = 0.125;
 const SLOW_ROUND_TRIP_NS = 20_000;
@@ -53,6 +55,7 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
   protected readonly linkPerNs: number;
   /** Time for which a request occupies its queue pair; 0: unknown. */
   protected readonly gapNs: number;
+  protected readonly units: number;
   private readonly latencyNs: number;
   private readonly kinds: number;
   private readonly reporter: Reporter;
@@ -75,6 +78,7 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
     this.linkPerNs = nic?.linkGbps ? nic.linkGbps / 8 : SLOW_LINK_PER_NS;
     this.latencyNs = nic?.latencyNs ?? SLOW_ROUND_TRIP_NS;
     this.gapNs = nic?.wqeGapNs ?? 0;
+    this.units = nic?.processingUnits ?? 1;
     const orders = () => [this.outbound.order, this.inbound.order] as const;
     this.reporter = new Reporter(registry, ruler, {
       waits: ({ index }) => orders().some((order) => order.waits(index)),
@@ -114,6 +118,13 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
     return direction;
   }
 
+  private get defaultPieceBytes(): number {
+    const { linkPerNs, gapNs, units } = this;
+    const { mtuBytes } = this.wire;
+    const leastBytes = (LEAST_GAPS * gapNs * linkPerNs) / units;
+    return Math.max(1, Math.floor(PIECE_BYTES / mtuBytes), Math.ceil(leastBytes / mtuBytes)) * mtuBytes;
+  }
+
   /** What the windows depend on. */
   protected window({ pieceBytes, minChargeBytes, ...choice }: WindowChoice): WindowOptions {
     const { wire, linkPerNs, gapNs, latencyNs } = this;
@@ -122,7 +133,7 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
       roundTripNs: latencyNs,
       linkPerNs,
       gapNs,
-      pieceBytes: pieceBytes ?? Math.max(1, Math.floor(PIECE_BYTES / wire.mtuBytes)) * wire.mtuBytes,
+      pieceBytes: pieceBytes ?? this.defaultPieceBytes,
       minChargeBytes: minChargeBytes ?? egressBytes(wire, IBV_WR_RDMA_WRITE, 0),
     };
   }

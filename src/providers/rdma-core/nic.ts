@@ -24,6 +24,9 @@ const LANE_GBPS = new Map([
 ]);
 const MTU_BASE_BYTES = 128;
 
+/** Vendor ids of rdma_rxe and siw in ibv_query_device(3): drivers that execute requests on a CPU. */
+const SOFTWARE_VENDORS: ReadonlySet<number> = new Set([0xffffff, 0x626d74]);
+
 /** The rate of a port in Gbit/s; null for unknown codes. */
 export function linkGbpsOf({ activeWidth, activeSpeed }: Pick<PortAttr, 'activeWidth' | 'activeSpeed'>) {
   const lanes = LANES.get(activeWidth);
@@ -32,7 +35,10 @@ export function linkGbpsOf({ activeWidth, activeSpeed }: Pick<PortAttr, 'activeW
 }
 
 /** Describes the first port, the only one that isoverbs' policies consider. */
-export function describeNic(native: Pick<NativeVerbs, 'queryPort'>, context: number): NicFacts {
+export function describeNic(
+  native: Pick<NativeVerbs, 'queryPort' | 'queryDevice'>,
+  context: number,
+): NicFacts {
   const port = native.queryPort(context, 1);
   return {
     linkGbps: linkGbpsOf(port),
@@ -41,6 +47,7 @@ export function describeNic(native: Pick<NativeVerbs, 'queryPort'>, context: num
     wqeGapNs: null,
     waitStepNs: null,
     processingUnits: null,
+    arbitrates: SOFTWARE_VENDORS.has(native.queryDevice(context).vendorId) ? false : null,
     egressFifoBytes: null,
     latencyNs: null,
     handoverNs: null,

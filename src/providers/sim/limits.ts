@@ -90,6 +90,7 @@ export function nicFacts(params: NicParams, waits: boolean): NicFacts {
     wqeGapNs,
     waitStepNs: waits ? waitStepNs : null,
     processingUnits,
+    arbitrates: processingUnits > 1,
     egressFifoBytes,
     latencyNs: mmioNs + 2 * dmaReadNs + doneNs,
     handoverNs: waits ? enableStepNs + dmaReadNs + doneNs : null,
