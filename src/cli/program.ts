@@ -145,7 +145,7 @@ function addReproduce(command: Command): void {
     .description('check what papers claim about policies and bare devices, and draw their figures')
     .option(
       '--system <system...>',
-      'check claims about these: bare (devices without a policy), perf, justitia, palos; default: all',
+      'check claims about these: bare (devices without a policy), perf, justitia, palos, fair; default: all',
     )
     .option(
       '--figure <figure...>',
@@ -169,9 +169,9 @@ function addReproduce(command: Command): void {
     });
   describe(sub, {
     about:
-      'Checks on simulated devices what papers report about bare NICs and policies, and reports which lines hold. ' +
-      'Each line shows the worst seed. --figure draws the figures. A full run takes tens of minutes. With --keep or ' +
-      '--out, runs whose results were kept are not repeated.',
+      'Checks on simulated devices what papers report about bare NICs and policies, and our own goals for the policy ' +
+      'fair, and reports which lines hold. Each line shows the worst seed. --figure draws the figures. A full run ' +
+      'takes tens of minutes. With --keep or --out, runs whose results were kept are not repeated.',
     examples: [
       ['isoverbs reproduce --system bare --smoke --seeds 1', 'the short set, on one seed'],
       ['isoverbs reproduce --figure all --policy perf none --out out/report', 'the figures, as a page'],

@@ -22,7 +22,7 @@ import { commandOf, declared, mixApp } from '../../src/mix/mixture.ts';
 import { brokenRuns, Outcomes } from '../../src/mix/outcomes.ts';
 import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
 import type { AppResult, MixResult } from '../../src/mix/result.ts';
-import type { Check, Claim, Runs } from '../../src/papers/engine/claim.ts';
+import type { Check, Claim, Form, Runs } from '../../src/papers/engine/claim.ts';
 import { claimJobs, evaluate, type Row, type Verdict } from '../../src/papers/engine/evaluate-claim.ts';
 import {
   atLeast,
@@ -30,6 +30,7 @@ import {
   below,
   closedForm,
   distance,
+  type Expectation,
   equal,
   falls,
   range,
@@ -43,6 +44,7 @@ import { countsFor } from '../../src/papers/engine/paper.ts';
 import {
   claimsAbout,
   notShownOf,
+  OWN_SYSTEMS,
   PAPERS,
   PARTS,
   reproducibleOf,
@@ -256,6 +258,35 @@ test('lines of one text in two forms are two rows, and a report counts and shows
     rows: [['x: size', '100 x holds (100, 1 %)', '100 x fails (120, 1 %)']],
   });
   expect(formsTable({ ...report, rows: rows.slice(2) }, 'bare')).toBeUndefined();
+});
+
+test('the forms of a system leave out claims of the same id about others, and show values without a verdict', () => {
+  const column = (form: Form, expected: Expectation): Check => ({ ...CHECKS[0], form, expect: expected });
+  const claim = {
+    ...CLAIM,
+    checks: [column('software', atLeast(90)), column('perf', reported('-')), column('alone', reported('-'))],
+  };
+  const rows = evaluate(claim, [1], outcomesOf(100));
+  const report = { claims: [claim, { ...claim, system: 'perf' }], rows } as unknown as Report;
+  expect(formsTable(report, 'bare')).toEqual({
+    head: ['', 'software', 'perf', 'alone'],
+    rows: [['x: size', '100 x holds (>= 90)', '100 x reported', '100 x reported']],
+  });
+  expect(heldInForms([claim], rows)).toEqual([
+    { system: 'bare', form: 'software', lines: [1, 1], claims: [1, 1] },
+  ]);
+});
+
+test('claims about our own systems rest on no paper, and have a verdict on one form only', () => {
+  for (const { key } of OWN_SYSTEMS) {
+    expect(reproducibleOf(key)).toEqual([]);
+    for (const { id, shows, checks, source } of claimsAbout(key)) {
+      expect(shows, id).toEqual([]);
+      expect(source, id).toContain('Our own goal');
+      const judged = checks.filter(({ expect: { kind } }) => kind !== 'reported');
+      expect(new Set(judged.map(({ form }) => form)), id).toEqual(new Set(['software']));
+    }
+  }
 });
 
 test('lines about another form than the one in the paper do not decide its claims', () => {

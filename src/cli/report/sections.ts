@@ -70,7 +70,8 @@ export function formsTable({ claims, rows }: Report, system: string): TextTable 
   const own = rows.filter((row) => row.system === system && row.form !== undefined);
   const forms = FORMS.filter((form) => own.some((row) => row.form === form));
   if (forms.length === 0) return undefined;
-  const lines = claims.flatMap(({ id }) => {
+  const ofSystem = claims.filter((claim) => claim.system === system);
+  const lines = ofSystem.flatMap(({ id }) => {
     const ofClaim = own.filter(({ claim }) => claim === id);
     const names = [...new Set(ofClaim.map(({ what }) => what))];
     return names.map((name) => {
@@ -84,8 +85,10 @@ export function formsTable({ claims, rows }: Report, system: string): TextTable 
 function formCell(row: Row | undefined): string {
   if (row === undefined) return '';
   const { measured, unit, verdict, expected, tolerance } = row;
+  const cell = `${withUnit(digits(measured), unit)} ${verdict}`;
+  if (expected === '-') return cell;
   const bounds = ['-', 'none'].includes(tolerance) ? expected : `${expected}, ${tolerance}`;
-  return `${withUnit(digits(measured), unit)} ${verdict} (${bounds})`;
+  return `${cell} (${bounds})`;
 }
 
 /** Claims about a system, by chapter. */

@@ -8,13 +8,14 @@ import type { Expectation } from './expect.ts';
 export type Runs = Readonly<Record<string, MixResult>>;
 
 /**
- * A form of a system that has several: in the NIC, or as a policy on a NIC without it. `bare` is neither. A report about
- * such a system has a column for each form.
+ * A column of a report that shows the lines about a system side by side. `hardware` and `software` are forms of the
+ * system: in the NIC, or as a policy on a NIC without it. The others are for comparison: the policy `perf`, the device
+ * without a policy (`bare`), and each application on a bare device without the others (`alone`).
  */
 export type Form = (typeof FORMS)[number];
 
 /** In the order of the report's columns. */
-export const FORMS = ['hardware', 'software', 'bare'] as const;
+export const FORMS = ['hardware', 'software', 'perf', 'bare', 'alone'] as const;
 
 /** One number about which the claim makes a statement. */
 export interface Check {
@@ -22,7 +23,7 @@ export interface Check {
   what: string;
   /** Distinguishes checks with the same `what`. */
   at?: string;
-  /** The form of the system that is measured, if it has several. */
+  /** What is measured, if the report shows the lines about the system side by side. */
   form?: Form;
   unit: string;
   measure(runs: Runs): number;
@@ -34,7 +35,7 @@ export interface Check {
 export interface Claim {
   /** Unique within the system; frozen.json refers to it. */
   id: string;
-  /** The subject of the claim: BARE, or the key of the paper whose policy runs. */
+  /** The subject of the claim: BARE, the key of the paper whose policy runs, or the key of one of OWN_SYSTEMS. */
   system: string;
   /** The chapter of the report: a key of the system's PARTS. */
   part: number;

@@ -35,6 +35,15 @@ export interface Paper {
   figures: readonly Figure[];
 }
 
+/** A system of this project, with the project's goals as its claims. Its claims show no claims of papers. */
+export interface OwnSystem {
+  /** Name as a system. */
+  key: string;
+  /** Chapters of the report about it. */
+  parts: Readonly<Record<number, string>>;
+  claims: readonly Claim[];
+}
+
 /** `key-number` for each number in `text`. */
 export function idsOf(key: string, text: string): string[] {
   return text

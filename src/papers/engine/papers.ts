@@ -1,19 +1,26 @@
-/** All papers, and the systems that their claims are about. A further paper is an entry of PAPERS. */
+/**
+ * All papers, and all systems that claims are about. A further paper is an entry of PAPERS, and a further system without
+ * a paper is an entry of OWN_SYSTEMS.
+ */
 import { ConfigError } from '../../verbs/errors.ts';
 import { DRUM } from '../drum/paper.ts';
+import { FAIR } from '../fair/system.ts';
 import { JUSTITIA } from '../justitia/paper.ts';
 import * as otherSources from '../other-sources/claims-bare.ts';
 import { PALOS } from '../palos/paper.ts';
 import { PERF } from '../perf/paper.ts';
 import { TASSEL } from '../tassel/paper.ts';
 import type { Claim } from './claim.ts';
-import type { NotShown, Paper } from './paper.ts';
+import type { NotShown, OwnSystem, Paper } from './paper.ts';
 
 export const PAPERS: readonly Paper[] = Object.freeze([PERF, JUSTITIA, PALOS, DRUM, TASSEL]);
 
+/** Systems that rest on goals of this project instead of a paper. */
+export const OWN_SYSTEMS: readonly OwnSystem[] = Object.freeze([FAIR]);
+
 /** The claims about all systems. */
 export const ALL_CLAIMS: readonly Claim[] = [
-  ...PAPERS.flatMap(({ claims }) => claims),
+  ...[...PAPERS, ...OWN_SYSTEMS].flatMap(({ claims }) => claims),
   ...otherSources.CLAIMS,
 ];
 
@@ -44,9 +51,10 @@ export const PARTS: Readonly<Record<string, Readonly<Record<number, string>>>> =
         : [[key, { ...policy.parts, [BARE_PART]: 'What the paper says about the bare device' }]],
     ),
   ),
+  ...Object.fromEntries(OWN_SYSTEMS.map(({ key, parts }) => [key, parts])),
 });
 
-/** The bare device, and each policy of a paper. */
+/** The bare device, each policy of a paper, and the systems of this project. */
 export const SYSTEMS: readonly string[] = Object.keys(PARTS);
 
 /** Ids of the paper's claims that belong to a system. */

@@ -27,7 +27,7 @@ export interface SmallAndLarge {
 const packetsOf = (bytes: number, { mtuBytes }: Packets) => Math.ceil(bytes / mtuBytes);
 
 /** Bytes on the wire for each byte of payload in messages of this size. */
-function wirePerByte(bytes: number, packets: Packets): number {
+export function wirePerByte(bytes: number, packets: Packets): number {
   return (bytes + packetsOf(bytes, packets) * packets.headerBytes + packets.rethBytes) / bytes;
 }
 

@@ -1,0 +1,66 @@
+/** Tenants with weights under fair. */
+
+import { avgUs, p99Us, share } from '../../mix/metrics.ts';
+import type { Check, Claim } from '../engine/claim.ts';
+import { compared } from '../engine/compared.ts';
+import { atMost, closedForm } from '../engine/expect.ts';
+import { mix } from '../engine/mix.ts';
+import { checksOf, D, GOAL, POLICIES, PROFILE, WITH_D } from './lines.ts';
+
+const WEIGHTS = [1, 2, 4];
+/** Where a weight changes: of the tenant of weight 1, 1 ms before the end of the warm-up. */
+const CHANGED = [4, 2, 4];
+const CHANGE = { at: [`1ms:set B1 weight=${CHANGED[0]}`], duration: '6ms', warmup: '2ms' };
+const SLACK = 0.02;
+
+const APPS = [...WEIGHTS.map((weight) => `B:name=B${weight},weight=${weight}`), D];
+
+function sharesOf(name: string, weights: readonly number[]): Check[] {
+  const all = weights.reduce((sum, weight) => sum + weight, 0);
+  return WEIGHTS.flatMap((original, i) =>
+    checksOf({
+      name,
+      what: `${name}: share of B${original} in the payload of all B`,
+      unit: '',
+      expect: closedForm(weights[i] / all, SLACK),
+      measure: (run) => share(run, `B${original}`) / (1 - share(run, 'D')),
+    }),
+  );
+}
+
+function latenciesOf(name: string): Check[] {
+  const latency = (what: string, most: number, measure: typeof avgUs) =>
+    checksOf({
+      name,
+      what: `${name}: ${what} latency of D`,
+      unit: 'us',
+      expect: atMost(most),
+      alone: 'D',
+      measure: (run) => measure(run, 'D'),
+    });
+  return [...latency('average', WITH_D.avgUs, avgUs), ...latency('p99', WITH_D.p99Us, p99Us)];
+}
+
+const FIXED = 'weights 1, 2 and 4';
+const LATER = 'weights 4, 2 and 4 after a change';
+
+const weights: Claim = {
+  id: 'tenant-weights',
+  system: 'fair',
+  part: 4,
+  title: 'Three tenants B with weights alongside D',
+  source: `${GOAL}: shares by weight within 2 %; D as alongside one B`,
+  shows: [],
+  note:
+    'In the second mixture, the tenant of weight 1 gets weight 4. Measuring starts 1 ms later, the time within which the ' +
+    'change is to act. Rates that are guaranteed to tenants are not checked: mixtures can limit rates, but not guarantee ' +
+    'them.',
+  mixes: {
+    ...compared(POLICIES, FIXED, APPS),
+    ...compared(POLICIES, LATER, APPS, CHANGE),
+    [`${FIXED} alone D`]: mix(PROFILE, D),
+  },
+  checks: [...sharesOf(FIXED, WEIGHTS), ...latenciesOf(FIXED), ...sharesOf(LATER, CHANGED)],
+};
+
+export const CLAIMS: readonly Claim[] = [weights];
