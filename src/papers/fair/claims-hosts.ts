@@ -70,7 +70,7 @@ const latePolls: Claim = {
   ]),
 };
 
-const STALLED = 'stalls';
+const STALLED = '15 us in every 100 us';
 const RUN_US = 6000;
 const PERIOD_US = 100;
 const STALLS: MixOptions = {
