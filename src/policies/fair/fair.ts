@@ -30,15 +30,12 @@ export class Fair extends DevicePolicy<Scheduler> implements Policy {
     scheduler.configure(this.options, out);
   }
 
-  /** Whether each device is scheduled, and why. */
+  /** Why devices are left alone, or not, once this has been decided. */
   inspect(): Omit<PolicyState, 'policy'>[] {
-    return this.openContexts().map(({ context, scheduler }) => ({
-      device: context.device,
-      tenant: context.tenant,
-      kind: 'any',
-      because: 'all tenants are treated alike',
-      ...scheduler.stance,
-    }));
+    const decided = this.openContexts().filter(({ scheduler }) => scheduler.stance !== null);
+    return decided.map(({ context: { device, tenant }, scheduler }) => {
+      return { device, tenant, kind: 'any', because: 'all tenants are treated alike', ...scheduler.stance! };
+    });
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {

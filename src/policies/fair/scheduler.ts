@@ -154,10 +154,10 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     super.changed(qp, change, out);
   }
 
-  /** Whether the device is scheduled, and why. */
-  get stance(): { does: string; why: string } {
+  /** Whether the device is scheduled, and why; null if there is no reason to say so. */
+  get stance(): { does: string; why: string } | null {
     const { isOn, reason } = this.worth;
-    return { does: isOn ? 'scheduled' : 'left alone', why: reason };
+    return reason === '' ? null : { does: isOn ? 'scheduled' : 'left alone', why: reason };
   }
 
   protected override forget(qp: QpView): void {

@@ -32,7 +32,7 @@ interface Measured {
 export class Worth {
   /** Whether to schedule the device now; differs from `isWorth` during a trial. */
   isOn: boolean;
-  /** The last judgement in words. */
+  /** The last judgement in words; empty if there is none. */
   reason: string;
   private isWorth: boolean;
   private phase = IDLE;
@@ -51,7 +51,7 @@ export class Worth {
   constructor(isOn: boolean) {
     this.isOn = isOn;
     this.isWorth = isOn;
-    this.reason = isOn ? 'not tried without it yet' : 'the device serves one request at a time';
+    this.reason = isOn ? '' : 'the device serves one request at a time';
   }
 
   /** Whether the next trial has a date. */

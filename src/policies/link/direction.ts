@@ -25,6 +25,11 @@ const ROW_PER_SPARE = 2;
 const STALL_WINDOWS = 8;
 /** Length of the pieces of a slow queue pair (pace.ts). They need not be short, because they do not queue at the link. */
 const SLOW_PIECE_BYTES = 65_536;
+/**
+ * The most that a slow queue pair has in flight: one piece is sent while another one waits. More would fill the queues of
+ * switches: the rate limiters of NICs recover while a queue pair waits for its policy, and then let too much go.
+ */
+const SLOW_FLIGHT_BYTES = 2 * SLOW_PIECE_BYTES;
 
 /** What the window and the length of pieces depend on. */
 export interface WindowOptions {
@@ -260,7 +265,7 @@ export class Direction<Turns extends TurnOrder> {
     const { index } = qp;
     if (!this.takes(qp, out)) return BLOCKED;
     const isSlow = this.isSlow(index);
-    if (!isSlow && this.isFull(qp, out)) {
+    if (isSlow ? out.inflightBytes(qp) >= SLOW_FLIGHT_BYTES : this.isFull(qp, out)) {
       order.hold(index);
       return BLOCKED;
     }
