@@ -72,11 +72,16 @@ export class Dispatcher {
 
   /** Makes `poller` poll the completion queue `cq` on `core`. */
   addPoller(poller: Poller, core: number, cq: number): void {
-    const queue = this.world.hooks.cqOf(cq);
-    if (queue === undefined) throw new Error(`unknown completion queue ${cq}`);
-    queue.actor = this.pollers.length;
+    this.moveTo(this.pollers.length, cq);
     this.pollers.push(poller);
     this.pollersByCore[core].push(poller);
+  }
+
+  /** Makes the poller with this number poll another completion queue. */
+  moveTo(poller: number, cq: number): void {
+    const queue = this.world.hooks.cqOf(cq);
+    if (queue === undefined) throw new Error(`unknown completion queue ${cq}`);
+    queue.actor = poller;
   }
 
   startAt(timeNs: number, sender: number): void {

@@ -77,6 +77,16 @@ function operations(what: string, text: string): AppSpec['op'] {
   return mix;
 }
 
+/** Parses the time for which an application posts and the pause after it: `200us/800us`. */
+function burst(what: string, text: string): AppSpec['burst'] {
+  const times = text.split('/');
+  if (times.length !== 2) {
+    throw new ConfigError(`${what}: '${text}' is not a burst and the pause after it, such as 200us/800us`);
+  }
+  const [burstNs, pauseNs] = times.map((time) => parseQuantity(what, time, NANOSECONDS));
+  return { burstNs, pauseNs };
+}
+
 /** The keys of an application: the field each sets, and its parser. */
 const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader]>> = {
   name: ['name', word],
@@ -84,10 +94,14 @@ const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader
   size: ['sizeBytes', size],
   reply: ['replyBytes', quantity(BYTES)],
   qps: ['qps', parseWhole],
+  contexts: ['contexts', parseWhole],
+  qpLife: ['qpLifeNs', quantity(NANOSECONDS)],
+  contextLife: ['contextLifeNs', quantity(NANOSECONDS)],
   count: ['count', parseWhole],
   depth: ['depth', parseWhole],
   batch: ['batch', parseWhole],
   think: ['thinkNs', quantity(NANOSECONDS)],
+  burst: ['burst', burst],
   host: ['host', (what, text) => range(what, text, (one) => parseWhole(what, one))],
   to: ['to', (what, text) => range(what, text, (one) => parseWhole(what, one))],
   tenant: ['tenant', word],

@@ -8,7 +8,7 @@ import { ConfigError } from '../verbs/errors.ts';
 import { isGroup, isWeight, type Labels, type QpLabels, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { type OpDraw, type Operation, type OpMix, opDrawOf } from './operations.ts';
 import type { SizeDistribution } from './sizes.ts';
-import type { AppSpec, Inline, Kind, MixSpec, OneOrRange, PolicyUse, Transport } from './spec.ts';
+import type { AppSpec, Burst, Inline, Kind, MixSpec, OneOrRange, PolicyUse, Transport } from './spec.ts';
 
 /** One application with all defaults filled in. */
 export interface App {
@@ -26,6 +26,12 @@ export interface App {
   /** Null: all sizes from minBytes to maxBytes are equally likely. */
   readonly sizes: SizeDistribution | null;
   readonly qps: number;
+  /** Queue pair `i` belongs to context `i % contexts`. */
+  readonly contexts: number;
+  /** What is created anew, and after which time; null: nothing. */
+  readonly renewal: Renewal | null;
+  /** Null: it posts all the time. */
+  readonly burst: Burst | null;
   readonly depth: number;
   readonly batch: number;
   readonly thinkNs: number;
@@ -47,6 +53,12 @@ export interface App {
   readonly inline: boolean;
 }
 
+/** A queue pair or a context is destroyed and created anew after this time. */
+export interface Renewal {
+  readonly of: 'qp' | 'context';
+  readonly lifeNs: number;
+}
+
 /** Whether an application has this name, or is one of the copies that do. */
 export function isNamed({ name: own }: Pick<App, 'name'>, name: string): boolean {
   return own === name || own.startsWith(`${name}.`);
@@ -62,6 +74,7 @@ const MAX_COUNT = 100_000;
 /** Each queue pair needs a peer, so a device must have room for twice as many. */
 const MAX_QPS = 65_535;
 const MAX_DEPTH = 32_768;
+const SHORTEST_LIFE_NS = 1000;
 const MAX_TIMELINE_POINTS = 10_000;
 /** Highest service level. */
 const LAST_CLASS = 7;
@@ -199,6 +212,7 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
   if (batch > depth) {
     throw new ConfigError(`${where}: a batch of ${batch} does not fit into a depth of ${depth}`);
   }
+  const contexts = whole(`${where}: contexts`, app.contexts ?? 1, 1, qps);
   const cores = whole(`${where}: cores`, app.cores ?? qps, 1, qps);
   const { weight = 1, ...qpLabels } = labelsOf(where, app);
   const { groupWeight = null } = app;
@@ -213,6 +227,9 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
   const inline = isInline({ ...inlined, operations: opDraw?.operations ?? [op], maxBytes });
   const isReplyInline = isInline({ ...inlined, inline: 'auto', operations: ['send'], maxBytes: replyBytes });
   requireReply(where, app.replyBytes, { op, opDraw, transport });
+  const { burst = null } = app;
+  requireBurst(where, burst);
+  const renewal = renewalOf(where, app, opDraw?.operations ?? [op]);
   const tenant = app.tenant ?? name;
   const { sizeBytes } = app;
   const sizes = typeof sizeBytes === 'object' && 'points' in sizeBytes ? sizeBytes : null;
@@ -223,6 +240,9 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
     maxBytes,
     sizes,
     qps,
+    contexts,
+    renewal,
+    burst,
     depth,
     batch,
     cores,
@@ -237,6 +257,31 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
     stopNs,
     inline,
   };
+}
+
+/** @throws ConfigError for times that are too short */
+function requireBurst(where: string, burst: Burst | null): void {
+  if (burst === null) return;
+  positive(`${where}: burst: the burst`, burst.burstNs);
+  positive(`${where}: burst: the pause`, burst.pauseNs);
+}
+
+/** @throws ConfigError for two lives, for one that is too short, and for SENDs */
+function renewalOf(where: string, app: AppSpec, operations: readonly Operation[]): Renewal | null {
+  const { qpLifeNs, contextLifeNs } = app;
+  if (qpLifeNs === undefined && contextLifeNs === undefined) return null;
+  if (qpLifeNs !== undefined && contextLifeNs !== undefined) {
+    throw new ConfigError(`${where}: qpLife and contextLife exclude each other: leave out one of them`);
+  }
+  const of = qpLifeNs === undefined ? 'context' : 'qp';
+  const lifeNs = qpLifeNs ?? contextLifeNs ?? 0;
+  const key = `${of}Life`;
+  if (!(lifeNs >= SHORTEST_LIFE_NS)) {
+    throw new ConfigError(`${where}: ${key} must be at least ${SHORTEST_LIFE_NS} ns, got ${lifeNs} ns`);
+  }
+  // The receives of the peer would have to be moved to its new queue pair.
+  if (!operations.includes('send')) return { of, lifeNs };
+  throw new ConfigError(`${where}: ${key} is for WRITEs, READs and atomics, not for op=send`);
 }
 
 /** @throws ConfigError naming the first that is no weight; those that are absent are fine */

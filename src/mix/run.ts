@@ -10,10 +10,12 @@ import { Coordinators } from './coordinators.ts';
 import { DepartureRecorder } from './departure-recorder.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Answerer } from './endpoints/answerer.ts';
+import { countArrivals } from './endpoints/arrivals.ts';
 import { Caller } from './endpoints/caller.ts';
 import { type Connection, Connector } from './endpoints/connector.ts';
 import { Receiver } from './endpoints/receiver.ts';
-import { Sender } from './endpoints/sender.ts';
+import { Renewer } from './endpoints/renewer.ts';
+import { Sender, type SenderMeters } from './endpoints/sender.ts';
 import { brokenInvariants } from './invariants.ts';
 import { LinkRecorder } from './link-recorder.ts';
 import { Meter } from './meter.ts';
@@ -123,26 +125,11 @@ function addApp(
       dispatcher.addPoller(receiver, receivingCores[at], connection.receiver.cq);
     }
     departures.watch(app, i, connection, dispatcher.world);
-    for (const counted of receivingQps(app, connection)) {
-      const qp = dispatcher.world.hooks.qpOf(counted);
-      if (qp === undefined) continue;
-      meter.receivingQps.push(qp);
-      own?.receivingQps.push(qp);
-    }
+    countArrivals(app, dispatcher, connection, { all: meter, own });
   });
   dispatcher.measure(meter, openNs, closeNs);
+  if (app.renewal !== null) new Renewer(app, app.renewal, { dispatcher, connector, senders, meter }).start();
   return { app, meter, senders, receivers };
-}
-
-/** The queue pairs at which payload of an application arrives. */
-function receivingQps(app: App, { qp, peer, pieceQps }: Connection): number[] {
-  // The payload of a READ or atomic arrives at the requester, as a response does.
-  const pulls = posts(app, 'read') || posts(app, 'atomic');
-  const pushes = posts(app, 'write') || posts(app, 'send');
-  return [
-    ...(pushes ? [peer, ...pieceQps.atPeer] : []),
-    ...(pulls || app.replyBytes > 0 ? [qp, ...pieceQps.atQp] : []),
-  ];
 }
 
 /** What polls for the peer of an application with SENDs. */
@@ -175,7 +162,7 @@ function addSender(
   dispatcher: Dispatcher,
   { sender: device, reply }: Connection,
   core: number,
-  meters: { all: Meter; own: Meter | null },
+  meters: SenderMeters,
   seed: number,
 ): Sender {
   const id = dispatcher.pollers.length;

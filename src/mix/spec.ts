@@ -15,6 +15,12 @@ export type Inline = 'auto' | 'yes' | 'no';
 /** One value, or the first and the last of several. */
 export type OneOrRange = number | readonly [first: number, last: number];
 
+/** How long an application posts, and how long it then pauses. */
+export interface Burst {
+  readonly burstNs: number;
+  readonly pauseNs: number;
+}
+
 /** One application, or `count` equal ones. The kind determines the defaults. */
 export interface AppSpec {
   kind: Kind;
@@ -28,6 +34,14 @@ export interface AppSpec {
   replyBytes?: number;
   /** Queue pairs per copy. Default 1. */
   qps?: number;
+  /** Contexts of its tenant from which its queue pairs are created in turn. Default 1. */
+  contexts?: number;
+  /**
+   * Time after which a queue pair, or a context with its queue pairs, is destroyed and created anew: it posts nothing more,
+   * and once nothing is outstanding, its successor takes over. Default: the whole run. Only one of the two, not with SENDs.
+   */
+  qpLifeNs?: number;
+  contextLifeNs?: number;
   /** Number of copies. Default: one, without a number in its name. */
   count?: number;
   /** The most requests outstanding on a queue pair. Default 4 for B, 128 for M, 1 for D. */
@@ -36,6 +50,8 @@ export interface AppSpec {
   batch?: number;
   /** Mean of the exponentially distributed pause between a completion and the next post. Default 0: none. */
   thinkNs?: number;
+  /** It posts for the first time, then posts nothing for the second, and so on from its start. Default: always. */
+  burst?: Burst;
   /**
    * Its host, and the host of its peers. Copies take the hosts of a range in turn. Default 0, and the first other host.
    */

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { run } from '../../src/cli/program.ts';
 import { LiveApp } from '../../src/mix/live/app.ts';
 import { Clock } from '../../src/mix/live/clock.ts';
-import { type LiveSpec, messageBuffersOf } from '../../src/mix/live/spec.ts';
+import { type LiveSpec, messageBuffersOf, requireLiveKeys } from '../../src/mix/live/spec.ts';
 import { parseApp } from '../../src/mix/parse.ts';
 import { appsOf } from '../../src/mix/resolve.ts';
 import { createPolicy } from '../../src/policies/index.ts';
@@ -162,6 +162,16 @@ describe('impossible requests', () => {
     const args = ['--provider', 'rdma-core', '--device', 'mlx5_77', '--app', 'D'];
     expect(await errorOf(1, ...args)).toMatch(/no real device 'mlx5_77'; (none is available|available: )/);
   });
+
+  test.each(['cores=1', 'contexts=1', 'qpLife=1ms', 'contextLife=1ms', 'burst=1ms/1ms'])(
+    'an application with %s is rejected',
+    (key) => {
+      const [name] = key.split('=');
+      expect(() => requireLiveKeys([parseApp('B'), parseApp(`M:${key}`)])).toThrow(
+        new RegExp(`${name}.* for simulated devices`),
+      );
+    },
+  );
 
   test('an application that needs more than 1 GiB of memory is rejected', () => {
     expect(() => messageBuffersOf(resolved(spec('B:size=1GiB')))).toThrow(

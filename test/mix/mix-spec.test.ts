@@ -12,7 +12,8 @@ const resolve = (apps: AppSpec[], more: Partial<MixSpec> = {}) => {
 test('parseApp() reads every key', () => {
   const text =
     'B:name=x,op=read,size=64-4KiB,qps=2,count=3,depth=8,batch=4,think=5us,host=1,to=0,tenant=t,group=g,groupWeight=3,weight=2,' +
-    'qpWeight=0.5,kind=bandwidth,class=low,rate=1.5Gbps,start=1ms,stop=0.01s,cores=1,transport=rc,inline=no';
+    'qpWeight=0.5,kind=bandwidth,class=low,rate=1.5Gbps,start=1ms,stop=0.01s,cores=1,transport=rc,inline=no,' +
+    'contexts=2,qpLife=1ms,contextLife=2ms,burst=3us/0.1ms';
   expect(parseApp(text)).toEqual({
     kind: 'B',
     name: 'x',
@@ -38,6 +39,10 @@ test('parseApp() reads every key', () => {
     cores: 1,
     transport: 'rc',
     inline: 'no',
+    contexts: 2,
+    qpLifeNs: 1e6,
+    contextLifeNs: 2e6,
+    burst: { burstNs: 3000, pauseNs: 1e5 },
   });
 });
 

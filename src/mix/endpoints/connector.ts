@@ -3,9 +3,9 @@ import * as V from '../../verbs/index.ts';
 import { posts } from '../operations.ts';
 import type { App } from '../resolve.ts';
 import type { Stacks } from '../stacks.ts';
-import { HostMemory, OWN_MEMORY_BYTES } from './host-memory.ts';
+import { HostMemory, type MemoryPart, OWN_MEMORY_BYTES } from './host-memory.ts';
 import { RECEIVE_BATCH, type ReceiverDevice } from './receiver.ts';
-import { type BufferPair, type RingApp, Rings } from './rings.ts';
+import { type BufferPair, type RingApp, Rings, setKeys } from './rings.ts';
 import { limitRate, POLL_BATCH, type SenderDevice } from './sender.ts';
 
 /** The objects that all queue pairs of one tenant on one host share. */
@@ -21,13 +21,21 @@ interface TenantContext {
   users: number;
 }
 
-/** What release() closes of an application. */
-interface AppObjects {
+/** Contexts of an application at its two ends, with their memory regions. */
+interface Ends {
   readonly here: TenantContext;
   readonly there: TenantContext;
-  readonly connections: readonly Connection[];
-  /** The memory regions of the two ends. */
-  readonly mrs: readonly number[];
+  readonly from: V.MrInfo;
+  readonly to: V.MrInfo;
+}
+
+/** What release() closes of an application. */
+interface AppObjects {
+  /** By context; queue pair `i` uses those at `i % ends.length`. */
+  readonly ends: Ends[];
+  readonly connections: Connection[];
+  /** The memory at its two ends. */
+  readonly memory: readonly [MemoryPart, MemoryPart];
 }
 
 /** A queue pair and its peer. */
@@ -56,6 +64,15 @@ export interface ReplyDevices {
   readonly receives: Reposted;
   /** The responses, of which the last is signaled. */
   readonly responses: Reposted;
+}
+
+/** Two connected queue pairs, and the completion queues that are polled for them. */
+interface Pair {
+  readonly qp: number;
+  readonly peer: number;
+  readonly peerNum: number;
+  readonly cq: number;
+  readonly peerCq: number;
 }
 
 const GRH_BYTES = 40;
@@ -102,44 +119,86 @@ export class Connector {
 
   /** Creates and connects the queue pairs of an application. */
   connect(app: App): Connection[] {
-    const [here, there] = [app.host, app.to].map((host) => this.tenantContext(host, app.tenant));
-    const need = memoryLayoutOf(app);
-    const [from, to] = [here, there].map((home) => this.register(home, need.bytes));
-    const rings = new Rings(here.provider, there.provider, app);
-    const back = app.replyBytes > 0 ? new Rings(there.provider, here.provider, responsesOf(app)) : null;
-    const connections = Array.from({ length: app.qps }, (_, i) => {
-      const offset = (i % need.buffers) * need.bufferBytes;
-      const buffers = {
-        ...{ from: from.addr + offset, lkey: from.lkey, rkey: to.rkey },
-        ...{ to: to.addr + offset, toLkey: to.lkey, bufferBytes: need.bufferBytes },
-      };
-      return this.connectOne(app, i, here, there, buffers, { rings, back });
-    });
-    this.objects.set(app, { here, there, connections, mrs: [from.handle, to.handle] });
+    const { bytes } = memoryLayoutOf(app);
+    const memory: [MemoryPart, MemoryPart] = [
+      this.memory.allocate(app.host, bytes),
+      this.memory.allocate(app.to, bytes),
+    ];
+    const ends = Array.from({ length: app.contexts }, (_, i) => this.open(app, i, memory));
+    const rings = new Rings(ends[0].here.provider, ends[0].there.provider, app);
+    const back =
+      app.replyBytes > 0 ? new Rings(ends[0].there.provider, ends[0].here.provider, responsesOf(app)) : null;
+    const connections = Array.from({ length: app.qps }, (_, i) =>
+      this.connectOne(app, i, ends[i % ends.length], { rings, back }),
+    );
+    this.objects.set(app, { ends, connections, memory });
     return connections;
+  }
+
+  /** The contexts with this number of an application's tenant at its two ends, and the memory of the application. */
+  private open(app: App, index: number, memory: readonly [MemoryPart, MemoryPart]): Ends {
+    const [here, there] = [app.host, app.to].map((host) => this.tenantContext(host, app.tenant, index));
+    const { bytes } = memoryLayoutOf(app);
+    return { here, there, from: register(here, memory[0], bytes), to: register(there, memory[1], bytes) };
+  }
+
+  /** Destroys a queue pair and its peer, of which nothing is outstanding, and connects new ones that post the same. */
+  renewQp(app: App, index: number): Connection {
+    const { ends, connections } = this.objectsOf(app);
+    const used = ends[index % ends.length];
+    this.disconnect(used, connections[index]);
+    connections[index] = this.reconnect(app, used, connections[index]);
+    return connections[index];
+  }
+
+  /**
+   * Destroys the queue pairs of a context, of which nothing is outstanding, at both ends, closes the context unless another
+   * application uses it, and does the reverse. Returns the new connections in the order of the queue pairs.
+   */
+  renewContext(app: App, index: number): Connection[] {
+    const { ends, connections, memory } = this.objectsOf(app);
+    const own = connections.filter((_, i) => i % ends.length === index);
+    for (const connection of own) this.disconnect(ends[index], connection);
+    this.close(ends[index]);
+    ends[index] = this.open(app, index, memory);
+    const { from, to } = ends[index];
+    return own.map((old, i) => {
+      const { words, start } = old.sender;
+      for (let at = start; at < start + app.batch; at++) setKeys(words, at, from.lkey, to.rkey);
+      const renewed = this.reconnect(app, ends[index], old);
+      connections[index + i * ends.length] = renewed;
+      return renewed;
+    });
+  }
+
+  private objectsOf(app: App): AppObjects {
+    const objects = this.objects.get(app);
+    if (objects === undefined) throw new Error(`${app.name} is not connected`);
+    return objects;
   }
 
   /** Changes labels of the queue pairs of an application, at both ends; the weight is that of its tenant's contexts. */
   setLabels(app: App, { weight, ...labels }: Partial<V.Labels>): void {
     const objects = this.objects.get(app);
     if (objects === undefined) return;
-    const { here, there, connections } = objects;
+    const { ends, connections } = objects;
     const mask = V.maskOf(labels);
+    const [{ here, there }] = ends;
     for (const { qp, peer } of mask === 0 ? [] : connections) {
       here.provider.modifyQp(qp, labels, mask);
       there.provider.modifyQp(peer, labels, mask);
     }
     if (weight === undefined) return;
-    for (const { provider, context } of [here, there]) provider.setLabels(context, { weight });
+    for (const { provider, context } of contextsOf(ends)) provider.setLabels(context, { weight });
   }
 
   /** Sets the weight of the group that an application is in, for its tenant's contexts at both ends. */
   setGroupWeight(app: App, weight: number): void {
     const objects = this.objects.get(app);
     if (objects === undefined) return;
-    const { here, there, connections } = objects;
-    const { group = '' } = here.provider.queryQp(connections[0].qp).attr;
-    for (const { provider, context } of [here, there]) provider.createGroup(context, group, weight);
+    const { ends, connections } = objects;
+    const { group = '' } = ends[0].here.provider.queryQp(connections[0].qp).attr;
+    for (const { provider, context } of contextsOf(ends)) provider.createGroup(context, group, weight);
   }
 
   /** Closes everything that connect() created for an application, and contexts that no other application uses. */
@@ -147,16 +206,23 @@ export class Connector {
     const objects = this.objects.get(app);
     if (objects === undefined) return;
     this.objects.delete(app);
-    const { here, there, connections, mrs } = objects;
-    for (const { qp, peer, ah, sender, receiver } of connections) {
-      here.provider.destroyQp(qp);
-      there.provider.destroyQp(peer);
-      here.provider.destroyCq(sender.cq);
-      if (receiver !== null) there.provider.destroyCq(receiver.cq);
-      if (ah !== 0) here.provider.destroyAh(ah);
-    }
-    here.provider.deregMr(mrs[0]);
-    there.provider.deregMr(mrs[1]);
+    const { ends, connections } = objects;
+    for (const [i, connection] of connections.entries()) this.disconnect(ends[i % ends.length], connection);
+    for (const one of ends) this.close(one);
+  }
+
+  /** Destroys a queue pair and its peer. */
+  private disconnect({ here, there }: Ends, { qp, peer, ah, sender, receiver }: Connection): void {
+    here.provider.destroyQp(qp);
+    there.provider.destroyQp(peer);
+    here.provider.destroyCq(sender.cq);
+    if (receiver !== null) there.provider.destroyCq(receiver.cq);
+    if (ah !== 0) here.provider.destroyAh(ah);
+  }
+
+  private close({ here, there, from, to }: Ends): void {
+    here.provider.deregMr(from.handle);
+    there.provider.deregMr(to.handle);
     for (const context of [here, there]) this.closeIfUnused(context);
   }
 
@@ -169,44 +235,50 @@ export class Connector {
     provider.closeDevice(context);
   }
 
-  private register({ host, pd, provider }: TenantContext, bytes: number): V.MrInfo {
-    const { memory, offset } = this.memory.allocate(host, bytes);
-    return provider.regMr(pd, memory, offset, bytes, ACCESS);
-  }
-
   private connectOne(
     app: App,
     index: number,
-    here: TenantContext,
-    there: TenantContext,
-    buffers: BufferPair,
+    ends: Ends,
     { rings, back }: { rings: Rings; back: Rings | null },
   ): Connection {
+    const { here, there } = ends;
+    const buffers = buffersOf(app, index, ends);
+    const pair = this.connectPair(app, ends);
+    const { batch, start } = rings.requests(index, buffers);
+    const ah =
+      app.transport === 'ud' ? this.setDestination(app, batch, start, here, there.gid, pair.peerNum) : 0;
+    const posted = { ring: batch.ring, words: batch.words, start };
+    const { qp, peer, cq, peerCq } = pair;
+    const received = { qp: peer, cq: peerCq, ...this.polledInto(there.provider) };
+    return {
+      sender: { qp, cq, ...posted, ...this.polledInto(here.provider) },
+      qp,
+      peer,
+      pieceQps: pieceQpsOf(ends, pair),
+      ah,
+      receiver: posts(app, 'send')
+        ? { ...received, ...rings.receives(index, buffers, peer, receivesOf(app)) }
+        : null,
+      reply: back === null ? null : repliesOf(back, index, buffers, qp, receivesOf(app)),
+    };
+  }
+
+  /** Connects new queue pairs that post what destroyed ones have posted. */
+  private reconnect(app: App, ends: Ends, old: Connection): Connection {
+    const pair = this.connectPair(app, ends);
+    const { qp, peer, cq } = pair;
+    return { ...old, sender: { ...old.sender, qp, cq }, qp, peer, pieceQps: pieceQpsOf(ends, pair) };
+  }
+
+  /** Creates a queue pair and its peer, and takes both to RTS. */
+  private connectPair(app: App, { here, there }: Ends): Pair {
     const [qp, peer] = this.createPair(app, here, there);
     this.toRts(app, here.provider, qp.info, peer.info, there.gid);
     this.toRts(app, there.provider, peer.info, qp.info, here.gid);
     const handles = [qp.info.handle, peer.info.handle];
     exchangePeerDescriptions([here.provider, there.provider], handles);
     if (app.rateGbps > 0) limitRate(here.provider, handles[0], app.rateGbps);
-    const { batch, start } = rings.requests(index, buffers);
-    const ah =
-      app.transport === 'ud' ? this.setDestination(app, batch, start, here, there.gid, peer.info.qpNum) : 0;
-    const posted = { ring: batch.ring, words: batch.words, start };
-    const received = { qp: handles[1], cq: peer.cq, ...this.polledInto(there.provider) };
-    return {
-      sender: { qp: handles[0], cq: qp.cq, ...posted, ...this.polledInto(here.provider) },
-      qp: handles[0],
-      peer: handles[1],
-      pieceQps: {
-        atPeer: there.provider.pieceQps?.(handles[1]) ?? [],
-        atQp: here.provider.pieceQps?.(handles[0]) ?? [],
-      },
-      ah,
-      receiver: posts(app, 'send')
-        ? { ...received, ...rings.receives(index, buffers, handles[1], receivesOf(app)) }
-        : null,
-      reply: back === null ? null : repliesOf(back, index, buffers, handles[0], receivesOf(app)),
-    };
+    return { qp: handles[0], peer: handles[1], peerNum: peer.info.qpNum, cq: qp.cq, peerCq: peer.cq };
   }
 
   /** Creates both queue pairs, each with the completion queue that is polled for it. */
@@ -245,9 +317,9 @@ export class Connector {
     return { wcRing: batch.ring, wcWords: batch.words };
   }
 
-  /** The context of a tenant on a host, opened on first use. */
-  private tenantContext(host: number, tenant: string): TenantContext {
-    const key = `${host} ${tenant}`;
+  /** A context of a tenant on a host, opened on first use. */
+  private tenantContext(host: number, tenant: string, index: number): TenantContext {
+    const key = `${host} ${index} ${tenant}`;
     let home = this.tenantContexts.get(key);
     if (home === undefined) {
       const { provider } = this.stacks.of(host);
@@ -339,6 +411,32 @@ export class Connector {
 function exchangePeerDescriptions(providers: readonly V.Provider[], qps: readonly number[]): void {
   const described = qps.map((handle, end) => providers[end].describePeer?.(handle) ?? null);
   for (const [end, handle] of qps.entries()) providers[end].setPeer?.(handle, described[1 - end]);
+}
+
+function register({ pd, provider }: TenantContext, { memory, offset }: MemoryPart, bytes: number): V.MrInfo {
+  return provider.regMr(pd, memory, offset, bytes, ACCESS);
+}
+
+/** All contexts of an application. */
+function contextsOf(ends: readonly Ends[]): TenantContext[] {
+  return ends.flatMap(({ here, there }) => [here, there]);
+}
+
+/** The buffers of queue pair `index` at its two ends. */
+function buffersOf(app: App, index: number, { from, to }: Ends): BufferPair {
+  const { buffers, bufferBytes } = memoryLayoutOf(app);
+  const offset = (index % buffers) * bufferBytes;
+  return {
+    ...{ from: from.addr + offset, lkey: from.lkey, rkey: to.rkey },
+    ...{ to: to.addr + offset, toLkey: to.lkey, bufferBytes },
+  };
+}
+
+function pieceQpsOf({ here, there }: Ends, { qp, peer }: Pair): Connection['pieceQps'] {
+  return {
+    atPeer: there.provider.pieceQps?.(peer) ?? [],
+    atQp: here.provider.pieceQps?.(qp) ?? [],
+  };
 }
 
 /** Receives that the peer of a queue pair keeps posted. */

@@ -6,6 +6,12 @@ export const OWN_MEMORY_BYTES = 64 << 20;
 const HOST_BYTES = 512 << 20;
 const PAGE_BYTES = 4096;
 
+/** A part of the block of a host. */
+export interface MemoryPart {
+  readonly memory: ArrayBuffer;
+  readonly offset: number;
+}
+
 interface Block {
   /** The bytes that all applications of the host require, and those of the largest one. */
   reserved: number;
@@ -27,7 +33,7 @@ export class HostMemory {
   }
 
   /** Returns the application's part, aligned to a page. */
-  allocate(host: number, bytes: number): { memory: ArrayBuffer; offset: number } {
+  allocate(host: number, bytes: number): MemoryPart {
     const block = this.blocks.get(host);
     if (block === undefined) throw new Error(`no memory was reserved on host ${host}`);
     const size = Math.min(block.reserved, Math.max(HOST_BYTES, block.largest));

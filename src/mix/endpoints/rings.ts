@@ -78,3 +78,11 @@ export class Rings {
     return Math.max(1, Math.min(this.app.qps - index, Math.floor(RING_SLOTS / slots)));
   }
 }
+
+/** Sets the keys of the request in a slot: of its message unless it is inline, and of the peer's memory. */
+export function setKeys(words: Uint32Array, slot: number, lkey: number, rkey: number): void {
+  const at = V.slotAt(slot);
+  const isInline = ((words[at + V.WR_OP] >>> 8) & V.IBV_SEND_INLINE) !== 0;
+  if (!isInline) words[at + V.WR_SGE0 + V.SGE_LKEY] = lkey;
+  words[at + V.WR_RKEY] = rkey;
+}

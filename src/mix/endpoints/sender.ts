@@ -8,6 +8,7 @@ import { END, type Meter, START } from '../meter.ts';
 import { drawOpcode, type OpDraw } from '../operations.ts';
 import type { App } from '../resolve.ts';
 import { drawBytes } from '../sizes.ts';
+import type { Burst } from '../spec.ts';
 
 /** Completions taken per poll. */
 export const POLL_BATCH = 16;
@@ -27,6 +28,12 @@ export interface SenderDevice {
   readonly wcWords: Uint32Array;
 }
 
+/** The meters of an application and of one queue pair; `own` is null unless the result has details. */
+export interface SenderMeters {
+  readonly all: Meter;
+  readonly own: Meter | null;
+}
+
 /** The random numbers of a sender. */
 export interface SenderRandom {
   readonly thinkTimes: RandomStream;
@@ -41,11 +48,11 @@ export class Sender implements Poster {
   readonly id: number;
   private readonly dispatcher: Dispatcher;
   protected readonly app: App;
-  protected readonly device: SenderDevice;
+  protected device: SenderDevice;
   protected readonly provider: Provider;
   private readonly meter: Meter;
   /** The meter of this queue pair alone; null unless the result has details. */
-  private readonly own: Meter | null;
+  readonly own: Meter | null;
   private readonly random: SenderRandom;
   /** The time at which the post call of each outstanding batch started; used cyclically. */
   private readonly postedAt: Float64Array;
@@ -55,6 +62,10 @@ export class Sender implements Poster {
   protected completedRequests = 0;
   protected failed = false;
   protected stopped = false;
+  /** While it is not null, nothing is posted. */
+  private drained: (() => void) | null = null;
+  /** Batches that are due but not posted, because the queue pair is to be replaced. */
+  private heldBatches = 0;
   /** Called after each poll. */
   onPolled: (() => void) | null = null;
 
@@ -64,7 +75,7 @@ export class Sender implements Poster {
     app: App,
     device: SenderDevice,
     core: Core,
-    meters: { all: Meter; own: Meter | null },
+    meters: SenderMeters,
     random: SenderRandom,
   ) {
     this.dispatcher = dispatcher;
@@ -100,6 +111,7 @@ export class Sender implements Poster {
     this.beforePosts();
     for (; batches > 0; batches--) this.postNext();
     this.onPolled?.();
+    this.callIfDrained();
   }
 
   /** Called when completions have been counted and nothing is posted yet. */
@@ -109,7 +121,13 @@ export class Sender implements Poster {
   post(): void {
     const { core, device, meter, dispatcher, app } = this;
     const nowNs = dispatcher.clock[0];
-    if (this.failed || this.stopped || Math.max(core.times[BUSY_UNTIL], nowNs) >= app.stopNs) return;
+    const startNs = Math.max(core.times[BUSY_UNTIL], nowNs);
+    if (this.failed || this.stopped || startNs >= app.stopNs) return;
+    if (this.drained !== null) {
+      this.heldBatches++;
+      return;
+    }
+    if (app.burst !== null && this.pauses(startNs, app.burst)) return;
     if (app.minBytes < app.maxBytes) this.chooseSizes();
     if (app.opDraw !== null) this.chooseOperations(app.opDraw);
     core.post(app.batch, true);
@@ -121,6 +139,49 @@ export class Sender implements Poster {
     this.postedBatches++;
     meter.posted += n;
     meter.outstanding += n;
+  }
+
+  /** Posts later if this time is in a pause. */
+  private pauses(timeNs: number, { burstNs, pauseNs }: Burst): boolean {
+    const { startNs } = this.app;
+    const periodNs = burstNs + pauseNs;
+    const periods = Math.floor((timeNs - startNs) / periodNs);
+    const nextNs = startNs + (periods + 1) * periodNs;
+    // Rounding may put the start of a period before itself.
+    if (timeNs - startNs - periods * periodNs < burstNs || nextNs <= timeNs) return false;
+    this.dispatcher.postAt(nextNs, this.id);
+    return true;
+  }
+
+  /** Posts nothing more, and calls `drained` once isDrained, and after each further poll until resume(). */
+  drain(drained: () => void): void {
+    this.drained = drained;
+    this.callIfDrained();
+  }
+
+  private callIfDrained(): void {
+    if (this.isDrained) this.drained?.();
+  }
+
+  /** Whether it can be replaced: nothing is outstanding, and nothing has failed. */
+  get isDrained(): boolean {
+    return this.drained !== null && this.outstanding === 0 && !this.failed && !this.stopped;
+  }
+
+  /** Uses another queue pair from now on. */
+  moveTo(device: SenderDevice): void {
+    this.device = device;
+    this.postedBatches = 0;
+    this.completedBatches = 0;
+    this.completedRequests = 0;
+  }
+
+  /** Continues after drain() with what was due meanwhile. */
+  resume(): void {
+    this.drained = null;
+    const due = this.heldBatches;
+    this.heldBatches = 0;
+    for (let i = 0; i < due; i++) this.post();
   }
 
   /** Touches its queue pair no more. */

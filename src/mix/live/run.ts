@@ -9,7 +9,7 @@ import { type App, appsOf, type DeviceLimits } from '../resolve.ts';
 import { policyOptionsOf } from '../stacks.ts';
 import type { LiveOutcome } from './app.ts';
 import { GATE_BYTES, type Job, type WorkerMessage } from './protocol.ts';
-import { type LiveResult, type LiveSpec, messageBuffersOf } from './spec.ts';
+import { type LiveResult, type LiveSpec, messageBuffersOf, requireLiveKeys } from './spec.ts';
 
 /** Inline limit to try, as perftest does: no verb reports it before a queue pair exists. */
 const INLINE_BYTES = 220;
@@ -69,12 +69,7 @@ function realDevices(): string[] {
 }
 
 function checkedApps(spec: LiveSpec): App[] {
-  for (const app of spec.apps) {
-    if (app.cores === undefined) continue;
-    throw new ConfigError(
-      'cores is for simulated devices; on a real device each app posts and polls in one thread',
-    );
-  }
+  requireLiveKeys(spec.apps);
   const hosts = Math.max(2, spec.devices.length);
   const limits = commonLimitsOf(createRdmaCoreProvider(), spec.devices);
   const apps = appsOf({ ...spec, profile: '', set: {}, hosts }, limits);

@@ -2,7 +2,7 @@
 import { ConfigError } from '../../verbs/errors.ts';
 import type { App } from '../resolve.ts';
 import type { MixResult } from '../result.ts';
-import type { MixSpec } from '../spec.ts';
+import type { AppSpec, MixSpec } from '../spec.ts';
 
 /** A run of a mix on real devices. */
 export interface LiveSpec
@@ -34,6 +34,21 @@ export interface MessageBuffers {
   readonly toBytes: number;
   /** Bytes before the message at the destination: the GRH of a datagram. */
   readonly headerBytes: number;
+}
+
+/** Rejects keys that only simulated devices have. @throws ConfigError */
+export function requireLiveKeys(apps: readonly AppSpec[]): void {
+  for (const { cores, contexts, qpLifeNs, contextLifeNs, burst } of apps) {
+    if (cores !== undefined) {
+      throw new ConfigError(
+        'cores is for simulated devices; on a real device each app posts and polls in one thread',
+      );
+    }
+    if ([contexts, qpLifeNs, contextLifeNs, burst].every((key) => key === undefined)) continue;
+    throw new ConfigError(
+      'contexts, qpLife, contextLife and burst are for simulated devices: leave them out',
+    );
+  }
 }
 
 /** The buffers that an application needs. @throws ConfigError when they take too much memory */
