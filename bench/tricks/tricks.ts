@@ -1,4 +1,8 @@
-/** Tricks by which a user may try to get more than its share under the daemon: programs, and how many run when. */
+/**
+ * Tricks by which a user may try to get more than its share under the daemon: programs, and how many run when. Those that
+ * `isoverbs compare --evade` simulates, too, have the same names there.
+ */
+import { SHARED_TRICKS } from '#src/compare/tricks.ts';
 
 /** Users. Those from FIRST_SUBORDINATE on belong to CHEAT. */
 export const CHEAT = 60_001;
@@ -27,12 +31,12 @@ export const NONE: Trick = { name: 'none', env: HOLD };
 
 export const TRICKS: readonly Trick[] = [
   { name: 'never runs its event loop', env: { TRICK: 'hold' } },
-  { name: 'opens its context again and again', env: REOPEN },
-  { name: 'opens 8 contexts again and again', env: { ...REOPEN, CONTEXTS: '8' } },
+  { name: SHARED_TRICKS.reopen, env: REOPEN },
+  { name: SHARED_TRICKS.reopen8, env: { ...REOPEN, CONTEXTS: '8' } },
   { name: 'the same, and never runs its event loop', env: { TRICK: 'reopen', CONTEXTS: '8' } },
   { name: 'opens its context under ever new names', env: { TRICK: 'names', TURNS: '1' } },
-  { name: 'has 32 contexts', env: { ...HOLD, CONTEXTS: '32' } },
-  { name: 'is 16 processes', env: HOLD, uids: Array.from({ length: 16 }, () => CHEAT) },
+  { name: SHARED_TRICKS.contexts32, env: { ...HOLD, CONTEXTS: '32' } },
+  { name: SHARED_TRICKS.processes16, env: HOLD, uids: Array.from({ length: 16 }, () => CHEAT) },
   { name: 'is one short process after the other', env: HOLD, lifeSeconds: 0.25 },
   {
     name: `is processes of ${SUBORDINATES} subordinate users`,

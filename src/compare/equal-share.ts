@@ -5,14 +5,14 @@
 import { specOf } from '../mix/jobs.ts';
 import type { Mix } from '../mix/mixture.ts';
 import { OPCODES } from '../mix/operations.ts';
-import { appsOf, paramsOf } from '../mix/resolve.ts';
-import type { MixResult } from '../mix/result.ts';
+import { type App, appsOf, paramsOf } from '../mix/resolve.ts';
+import type { AppResult, MixResult } from '../mix/result.ts';
 import { egressBytes, ingressBytes } from '../policies/kit/index.ts';
+import type { NicParams } from '../sim/profile/params.ts';
 
 /** What one application puts on one direction of the link of one host. */
 interface Load {
   readonly link: string;
-  /** Headers included. */
   readonly wireGbps: number;
 }
 
@@ -23,12 +23,11 @@ interface Load {
 export function ofEqualShares(mix: Mix, result: MixResult, seed: number): (number | undefined)[] {
   const spec = specOf(mix, seed);
   const params = paramsOf(spec);
-  const loads = appsOf(spec, params).map(({ op, host }, i): Load | undefined => {
+  const loads = appsOf(spec, params).map((app, i): Load | undefined => {
+    const { op, host } = app;
     if (op === 'atomic') return undefined;
-    const { throughputGbps, messageBytes } = result.apps[i];
-    const bytesOf = op === 'read' ? ingressBytes : egressBytes;
     const link = op === 'read' ? `into ${host}` : `out of ${host}`;
-    return { link, wireGbps: (throughputGbps * bytesOf(params, OPCODES[op], messageBytes)) / messageBytes };
+    return { link, wireGbps: wireGbpsOf(app, result.apps[i], params) };
   });
   return loads.map((load) => {
     if (load === undefined) return undefined;
@@ -43,9 +42,22 @@ export function ofEqualShares(mix: Mix, result: MixResult, seed: number): (numbe
   });
 }
 
-/** The share of a link for one that always has something to send, next to others that send at these rates. */
-function shareNextTo(rates: readonly number[], linkGbps: number): number {
-  let left = linkGbps;
+/** What an application puts on the link in the direction of its payload, headers included. */
+export function wireGbpsOf(
+  { op }: Pick<App, 'op'>,
+  { throughputGbps, messageBytes }: Pick<AppResult, 'throughputGbps' | 'messageBytes'>,
+  params: Readonly<NicParams>,
+): number {
+  const bytesOf = op === 'read' ? ingressBytes : egressBytes;
+  return (throughputGbps * bytesOf(params, OPCODES[op], messageBytes)) / messageBytes;
+}
+
+/**
+ * The share of what is divided for one that always requests more, next to others that get or request at most these
+ * rates.
+ */
+export function shareNextTo(rates: readonly number[], whole: number): number {
+  let left = whole;
   let sharers = rates.length + 1;
   for (const rate of rates.toSorted((a, b) => a - b)) {
     if (rate >= left / sharers) break;

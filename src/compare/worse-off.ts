@@ -167,7 +167,8 @@ function byMeasure<T>(of: (measure: Measure) => T): Record<Measure, T> {
   };
 }
 
-function trustedResult(mix: Mix, seed: number, outcomes: Outcomes): MixResult | undefined {
+/** The result of a run, unless it failed or broke an invariant. @throws Error for a mixture that did not run */
+export function trustedResult(mix: Mix, seed: number, outcomes: Outcomes): MixResult | undefined {
   const job = jobOf(mix, seed);
   const outcome = outcomes.get(job);
   if (outcome === undefined) throw new Error(`${job.command} did not run`);
@@ -175,7 +176,7 @@ function trustedResult(mix: Mix, seed: number, outcomes: Outcomes): MixResult | 
 }
 
 /** The measure of each kind of application, and what it compares. */
-const OF_KIND: Readonly<Record<Kind, readonly [Measure, (app: AppResult) => number]>> = {
+export const MEASURE_OF_KIND: Readonly<Record<Kind, readonly [Measure, (app: AppResult) => number]>> = {
   D: ['latency', ({ latencyUs }) => latencyUs?.avg ?? Number.POSITIVE_INFINITY],
   M: ['messageRate', ({ messageRateMmps }) => messageRateMmps],
   B: ['bandwidth', ({ throughputGbps }) => throughputGbps],
@@ -188,7 +189,7 @@ function casesOf(
   ofShares: readonly (number | undefined)[],
 ): Omit<Case, 'mixture' | 'command'>[] {
   const apps = bare.apps.flatMap((app, i) => {
-    const [measure, of] = OF_KIND[app.kind];
+    const [measure, of] = MEASURE_OF_KIND[app.kind];
     const ofShare = ofShares[i];
     const which = { app: app.name, ...(ofShare !== undefined && { ofShare }) };
     return caseOf(measure, [app, under.apps[i]].map(of), which);

@@ -46,7 +46,7 @@ export function mixApp(words: string): MixApp {
 }
 
 /** A copy of the application with these keys, which it must not have yet. */
-export function withKeys<Keys extends Pick<AppSpec, 'name' | 'class'>>(
+export function withKeys<Keys extends Pick<AppSpec, 'name' | 'tenant' | 'class'>>(
   app: MixApp,
   keys: Keys,
 ): MixApp & { readonly spec: Keys } {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { schemesOf } from '../../src/compare/schemes.ts';
+import { tricksOf } from '../../src/compare/tricks.ts';
 import { mixApp } from '../../src/mix/mixture.ts';
 import { DEFAULTS } from '../../src/mix/spec.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
@@ -21,4 +22,14 @@ test('docs/compare.svg and docs/compare.md name every scheme (npm run docs:compa
 
 test('the README shows the picture', () => {
   expect(read('README.md')).toContain('](docs/compare.svg)](docs/compare.md)');
+});
+
+test('the table of tricks of docs/compare.md names only tricks that exist (npm run docs:evade updates it)', () => {
+  const [, table] = /<!-- table of tricks -->\n([\s\S]*?)<!-- end of the table of tricks -->/.exec(
+    read('docs/compare.md'),
+  )!;
+  const named = [...table.matchAll(/^\| (?!policy|---)[^|]+ \| ([^|]+) \|/gm)].map(([, name]) => name);
+  expect(named.length).toBeGreaterThan(10);
+  const known = tricksOf(PROFILES[DEFAULTS.profile]).map(({ name }) => name);
+  for (const name of named) expect(known).toContain(name);
 });

@@ -1,10 +1,11 @@
 /**
  * `isoverbs compare`: runs one mixture alone, bare, under every policy and under every hardware scheduler; with
- * `--random`, many mixtures bare and under every policy.
+ * `--random`, many mixtures bare and under every policy; with `--evade`, tricks of a tenant under every policy.
  */
 import { performance } from 'node:perf_hooks';
 import type { Command } from 'commander';
 import { type Comparison, compare, METRICS, type Metric, ofAlone } from '../../compare/compare.ts';
+import { evade } from '../../compare/evade.ts';
 import { allPolicies } from '../../compare/schemes.ts';
 import { type WorseOff, worseOff } from '../../compare/worse-off.ts';
 import { buildHash, RunCache } from '../../mix/run-cache.ts';
@@ -15,6 +16,7 @@ import { parseWhole } from '../../verbs/units.ts';
 import { describe } from '../manual.ts';
 import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.ts';
 import { compareMarkdown, compareText } from '../output/compare-table.ts';
+import { evadeMarkdown, evadeText } from '../output/evade-table.ts';
 import { progressLine } from '../output/progress.ts';
 import { requireWritable, writeSvg } from '../output/svg.ts';
 import { worseOffText } from '../output/worse-off-table.ts';
@@ -25,6 +27,9 @@ interface Options extends MixWords {
   scheduler?: string[];
   seeds?: string;
   random?: string;
+  evade?: boolean;
+  trick?: string[];
+  violations?: boolean;
   seed?: string;
   keep?: string;
   jobs?: string;
@@ -72,6 +77,9 @@ export function addCompare(command: Command): void {
       '--random <n>',
       'run this many random mixtures, bare and under each policy, instead of one mixture',
     )
+    .option('--evade', 'run tricks of one tenant under each policy: what it gains, and what others lose')
+    .option('--trick <name>', 'with --evade: run only this trick; may be repeated (default: all)', collect)
+    .option('--violations', 'with --evade: print only tricks that gain or harm too much')
     .option(
       '--seed <n>',
       `with --random: the seed of the mixtures and of their runs (default: ${DEFAULTS.seed})`,
@@ -87,7 +95,9 @@ export function addCompare(command: Command): void {
       'Runs each application alone, and all applications together: bare, under every policy, and under every ' +
       `scheduler of the NIC. One table and one picture show what each application gets. Default applications: ${COMPARED.apps.join(', ')}. ` +
       'With --random, draws mixtures from a seed, runs each of them bare and under every policy, and reports which ' +
-      'applications are worse off than bare, with the commands that repeat the worst cases.',
+      'applications are worse off than bare, with the commands that repeat the worst cases. With --evade, runs tricks ' +
+      'by which a tenant may try to get more than its share, bare and under every policy, and reports what the tenant ' +
+      'gains and what others lose.',
     examples: [
       ['isoverbs compare --seeds 1 --duration 3ms', 'all schemes, on one seed and in less time'],
       [
@@ -99,6 +109,10 @@ export function addCompare(command: Command): void {
         'isoverbs compare --random 4 --seed 1 --policy perf --duration 2ms',
         'which applications of random mixtures are worse off than bare',
       ],
+      [
+        "isoverbs compare --evade --trick 'has 32 contexts' --policy none --policy fair --duration 4ms",
+        'what a tenant with 32 contexts gains over one with a single context',
+      ],
     ],
     failed: 'a run broke an invariant, or a file cannot be written',
     seeAlso: ['docs/compare.md', 'isoverbs mix', 'isoverbs policies'],
@@ -106,9 +120,19 @@ export function addCompare(command: Command): void {
 }
 
 async function run(options: Options): Promise<void> {
-  const { svg, random } = options;
+  const { svg, random, evade: isEvade = false } = options;
   if (random === undefined && options.seed !== undefined) {
-    throw new ConfigError('--seed is for random mixtures (--random); --seeds lists those of one mixture');
+    throw new ConfigError(
+      '--seed is for random mixtures (--random); --seeds lists those of one mixture and of tricks',
+    );
+  }
+  const tricksOnly = (['trick', 'violations'] as const).find((name) => options[name] !== undefined);
+  if (!isEvade && tricksOnly !== undefined) {
+    throw new ConfigError(`--${tricksOnly} is for tricks: add --evade`);
+  }
+  if (isEvade) {
+    await compareTricks(options);
+    return;
   }
   if (svg !== undefined) requireWritable('svg', svg);
   if (random === undefined) await compareOne(options);
@@ -117,7 +141,7 @@ async function run(options: Options): Promise<void> {
 
 async function compareOne(options: Options): Promise<void> {
   const { json = false, md = false, svg } = options;
-  if (json && md) throw new ConfigError('--json and --md exclude each other: leave out one of them');
+  requireOneFormat(options);
   const startMs = performance.now();
   const result = await compare({
     mix: mixOf(options, COMPARED),
@@ -159,6 +183,33 @@ async function compareRandom(count: number, options: Options): Promise<void> {
     options.json ? `${JSON.stringify(randomJson(result), null, 2)}\n` : worseOffText(result),
   );
   requireIntact(result);
+}
+
+/** Options that tricks have no use for. */
+const NOT_TRICKS = ['app', 'hosts', 'topology', 'scheduler', 'random', 'svg'] as const;
+
+async function compareTricks(options: Options): Promise<void> {
+  const { json = false, md = false, violations = false, policy, trick } = options;
+  const given = NOT_TRICKS.find((name) => options[name] !== undefined);
+  if (given !== undefined)
+    throw new ConfigError(`--${given} and --evade exclude each other: leave out one of them`);
+  requireOneFormat(options);
+  const { profile, set, duration, warmup } = mixOf(options, COMPARED);
+  const result = await evade({
+    fixed: { profile, set, duration, warmup },
+    seeds: parseSeeds(options.seeds ?? SEEDS),
+    policies: policy,
+    tricks: trick,
+    ...poolOf(options),
+  });
+  const { fixed, ...measured } = result;
+  if (json) process.stdout.write(`${JSON.stringify({ ...fixed, ...measured }, null, 2)}\n`);
+  else process.stdout.write(md ? evadeMarkdown(result, violations) : evadeText(result, violations));
+  requireIntact(result);
+}
+
+function requireOneFormat({ json = false, md = false }: Options): void {
+  if (json && md) throw new ConfigError('--json and --md exclude each other: leave out one of them');
 }
 
 function poolOf({ jobs, keep }: Options) {
