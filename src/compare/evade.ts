@@ -24,7 +24,9 @@ export interface Harm {
   /** Its bandwidth, message rate or latency: next to the honest tenant, and next to the trick. */
   readonly honest: number;
   readonly trick: number;
-  /** The part of its rate that it loses, or by which its latency grows; negative if it is better off. */
+  /** What it got next to the honest tenant, or its share of the link if that is less. */
+  readonly due: number;
+  /** The part of this that it loses, or by which its latency grows; negative if it is better off. */
   readonly harm: number;
 }
 
@@ -244,6 +246,17 @@ function messagesOf({ honest, tried, ground }: Pair): Gain {
   };
 }
 
+/** The share of the link of a tenant that always sends, next to one more of these and the others, in Gbit/s of payload. */
+function shareOf({ honest, ground }: Pair, i: number): number {
+  const { seed, params, demands } = ground;
+  const at = i - VICTIMS.length;
+  const app = appsOf(specOf(honest.mix, seed), params).at(at)!;
+  const result = honest.result.apps.at(at)!;
+  const others = demands.filter((_, j) => j !== i).map(({ wireGbps }) => wireGbps);
+  const share = shareNextTo([...others, Number.POSITIVE_INFINITY], params.linkGbps);
+  return (share * result.throughputGbps) / wireGbpsOf(app, result, params);
+}
+
 /** What the others lose, in their order. */
 function harmsOf(pairs: readonly Pair[]): Harm[] {
   return VICTIMS.map((_, i) => {
@@ -252,7 +265,9 @@ function harmsOf(pairs: readonly Pair[]): Harm[] {
     const [measure, of] = MEASURE_OF_KIND[kind];
     const honest = mean(pairs.map((pair) => of(appOf(pair.honest))));
     const trick = mean(pairs.map((pair) => of(appOf(pair.tried))));
-    const harm = MEASURES[measure].better === 'less' ? trick / honest - 1 : 1 - trick / honest;
-    return { tenant: name, honest, trick, harm };
+    const due =
+      measure === 'bandwidth' ? Math.min(honest, mean(pairs.map((pair) => shareOf(pair, i)))) : honest;
+    const harm = MEASURES[measure].better === 'less' ? trick / due - 1 : 1 - trick / due;
+    return { tenant: name, honest, trick, due, harm };
   });
 }
