@@ -238,7 +238,7 @@ export class Direction<Turns extends TurnOrder> {
 
   /**
    * The part of a queue pair's messages that count towards the window. The others wait in its own queue: those beyond
-   * what it processes in a round trip, and, of a row of short ones, each for those before it.
+   * what it processes in a round trip, and, of a row of short ones, which complete together, each for the others.
    */
   private countedPart(qp: number, inflight: number, bytes: number): number {
     if (this.isSlow(qp)) return 0;
@@ -246,7 +246,7 @@ export class Direction<Turns extends TurnOrder> {
     const { roundTripNs } = this;
     const stepNs = gapNs - bytes / (inflight * linkPerNs);
     if (inflight < 2 || stepNs <= 0) return 1;
-    const part = roundTripNs / (roundTripNs + ((inflight - 1) / 2) * stepNs);
+    const part = roundTripNs / (roundTripNs + (Math.min(inflight, this.rowMessages) - 1) * stepNs);
     return Math.min(part, this.countedMessages / inflight);
   }
 
