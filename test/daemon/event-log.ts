@@ -177,7 +177,13 @@ export class InProcess implements Player {
     // Tenants do not rotate across processes, because a tenant slot is shorter than the round trip.
     const elsewhere = { silentNs: SILENT_NS, rotateFrom: Number.POSITIVE_INFINITY };
     coordinator.decide(master, { ...rules, ...elsewhere }, nowNs);
-    const rates = { linkGbps, weights: this.weights, ratesGbps: new Map(), silentNs: SILENT_NS };
+    const rates = {
+      linkGbps,
+      weights: this.weights,
+      ratesGbps: new Map(),
+      silentNs: SILENT_NS,
+      shared: true,
+    };
     coordinator.decide(shares, rates, nowNs);
   }
 

@@ -358,6 +358,7 @@ test('one event log produces the same grants in a process and in the daemon', ()
         linkGbps: LINK_GBPS,
         weights: new Map([[tenantId('a'), 1]]),
         ratesGbps: new Map(),
+        shared: true,
       };
       for (const { member, column, value } of log) {
         for (const page of [remote[member], local[member]]) report(page, { [column]: value });

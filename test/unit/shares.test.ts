@@ -21,6 +21,7 @@ const rules = (weights: Record<string, number> = {}, ratesGbps: Record<string, n
   linkGbps: 100,
   weights: numbers(weights),
   ratesGbps: numbers(ratesGbps),
+  shared: true,
 });
 
 function join(coordinator: Coordinator, tenant: string, qps = 1): MemberPage {

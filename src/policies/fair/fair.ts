@@ -7,7 +7,7 @@ import type { Actions, ContextView, Policy } from '../../shim/policy.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
 import { DevicePolicy } from '../link/device-policy.ts';
 import { mergeOptions } from '../parse-options.ts';
-import { type FairOptions, fairOptions } from './options.ts';
+import { type FairOptions, FIXED, fairOptions } from './options.ts';
 import { Scheduler, TRIAL } from './scheduler.ts';
 
 /** The policy fair. */
@@ -39,7 +39,7 @@ export class Fair extends DevicePolicy<Scheduler> implements Policy {
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
-    this.options = mergeOptions('fair', fairOptions, this.options, changes, []);
+    this.options = mergeOptions('fair', fairOptions, this.options, changes, FIXED);
     this.reconfigureAll(out);
   }
 }

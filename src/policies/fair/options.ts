@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { type WindowRules, windowsRuler } from '../link/windows.ts';
+import { tenantRates } from '../token-bucket/options.ts';
 
 /** The options of fair. None is needed. */
 export const fairOptions = z.strictObject({
@@ -30,7 +31,11 @@ export const fairOptions = z.strictObject({
     .describe(
       'bytes on the wire of short messages that a tenant may send without waiting, after a time in which it sent less than its share',
     ),
+  ratesGbps: tenantRates.ratesGbps.describe('the most that tenants may send in Gbit/s, as a:10/b:2.5'),
 });
+
+/** Options that cannot change while the policy runs: they concern other layers. */
+export const FIXED = ['ratesGbps'] as const;
 
 /** The options of fair after parsing, with defaults filled in. */
 export type FairOptions = z.infer<typeof fairOptions>;

@@ -29,6 +29,12 @@ export const tenantRates = {
 /** The options of token-bucket. */
 export const tokenBucketOptions = z.strictObject({
   ...tenantRates,
+  others: z
+    .enum(['share', 'unlimited'])
+    .default('share')
+    .describe(
+      'what tenants without a fixed rate have: a share of the link (`share`), or no limit (`unlimited`)',
+    ),
   linkGbps: above0
     .optional()
     .describe('rate of the link that tenants share; default: the rate that the device reports'),
@@ -53,6 +59,7 @@ export type TokenBucketOptions = z.infer<typeof tokenBucketOptions>;
 
 /** @throws ConfigError if neither the rate of the context's link nor a rate of its tenant is known */
 export function requireRate(context: ContextView, options: TokenBucketOptions): void {
+  if (options.others === 'unlimited') return;
   const linkGbps = options.linkGbps ?? context.nic?.linkGbps ?? 0;
   if (linkGbps > 0 || Object.hasOwn(options.ratesGbps, context.tenant)) return;
   throw new ConfigError(

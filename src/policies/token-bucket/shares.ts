@@ -75,6 +75,8 @@ export interface ShareRules {
   readonly weights: ReadonlyMap<number, number>;
   /** By tenant: a fixed rate instead of a share; default: the rate that is declared of the tenant, if there is one. */
   readonly ratesGbps: ReadonlyMap<number, number>;
+  /** Whether tenants without a fixed rate have a share of what is left of the link. */
+  readonly shared: boolean;
   /** A member that has not written for this long counts as absent. Absent: silence has no effect. */
   readonly silentNs?: number;
 }
@@ -84,6 +86,9 @@ const MIN_SHARE = 0.01;
 
 /** Assumed for a link of unknown rate, so high that a share of it limits no tenant. */
 const UNKNOWN_LINK_GBPS = 1e5;
+
+/** The rate of a tenant without a limit. */
+const UNLIMITED_GBPS = 1e5;
 
 /** The tenants' entitlements. Those by name are cached, because looking them up takes longer than everything else here. */
 class Entitlements {
@@ -135,7 +140,12 @@ class PresentTenants {
   readonly members: Int32Array;
   readonly gbps: Float64Array;
 
-  constructor(tenants: Tenants, entitled: Float64Array, linkGbps: number, isThere: Uint8Array) {
+  constructor(
+    tenants: Tenants,
+    entitled: Float64Array,
+    { linkGbps, shared }: { linkGbps: number; shared: boolean },
+    isThere: Uint8Array,
+  ) {
     this.members = new Int32Array(tenants.length);
     this.gbps = new Float64Array(tenants.length);
     let ownedGbps = 0;
@@ -149,11 +159,11 @@ class PresentTenants {
       if (entitled[tenant] < 0) ownedGbps -= entitled[tenant];
       else total += entitled[tenant];
     }
-    const leftGbps = Math.max(linkGbps - ownedGbps, linkGbps * MIN_SHARE);
+    const leftGbps = shared ? Math.max(linkGbps - ownedGbps, linkGbps * MIN_SHARE) : UNLIMITED_GBPS;
     for (let tenant = 0; tenant < tenants.length; tenant++) {
       const weight = entitled[tenant];
       const all = this.members[tenant] > 0 ? total : total + weight;
-      this.gbps[tenant] = weight < 0 ? -weight : (leftGbps * weight) / all;
+      this.gbps[tenant] = weight < 0 ? -weight : shared ? (leftGbps * weight) / all : leftGbps;
     }
   }
 }
@@ -181,14 +191,14 @@ class Shares implements Decider<ShareRules> {
   decide(rules: ShareRules, nowNs: number, changed: (member: number) => void): void {
     const { members, entitlements, ratedQps, rateGbps, tenantGbps } = this;
     const { tenants } = members;
-    const { linkGbps = members.linkGbps || UNKNOWN_LINK_GBPS, silentNs } = rules;
+    const { linkGbps = members.linkGbps || UNKNOWN_LINK_GBPS, silentNs, shared } = rules;
     tenants.group();
     entitlements.update(tenants, rules);
     const isThere = new Uint8Array(tenants.memberLimit);
     for (let member = 0; member < isThere.length; member++) {
       isThere[member] = ratedQps.of(member) >= 1 && !members.isSilent(member, nowNs, silentNs) ? 1 : 0;
     }
-    const present = new PresentTenants(tenants, entitlements.values, linkGbps, isThere);
+    const present = new PresentTenants(tenants, entitlements.values, { linkGbps, shared }, isThere);
     for (let tenant = 0; tenant < tenants.length; tenant++) {
       const [first, end] = [tenants.firstOf(tenant), tenants.firstOf(tenant + 1)];
       for (let k = first; k < end; k++) {
@@ -224,8 +234,9 @@ export function shareRulesOf({
   weights,
   ratesGbps,
   linkGbps,
-}: Pick<TokenBucketOptions, 'weights' | 'ratesGbps' | 'linkGbps'>): ShareRules {
-  return { linkGbps, weights: byNumber(weights), ratesGbps: byNumber(ratesGbps) };
+  others,
+}: Pick<TokenBucketOptions, 'weights' | 'ratesGbps' | 'linkGbps' | 'others'>): ShareRules {
+  return { linkGbps, weights: byNumber(weights), ratesGbps: byNumber(ratesGbps), shared: others === 'share' };
 }
 
 /** The ruler of token-bucket: grants each member its rate. */
@@ -234,8 +245,8 @@ export const shares: Ruler<ShareRules> = {
   reports: SHARE_REPORTS,
   grants: SHARE_GRANTS,
   // A daemon has rules and settings of its own for each tenant, which take the place of weights and rates by name.
-  rules: tokenBucketOptions.transform(({ linkGbps }) =>
-    shareRulesOf({ linkGbps, weights: {}, ratesGbps: {} }),
+  rules: tokenBucketOptions.transform(({ linkGbps, others }) =>
+    shareRulesOf({ linkGbps, others, weights: {}, ratesGbps: {} }),
   ),
   begin: (members) => new Shares(members),
 };
