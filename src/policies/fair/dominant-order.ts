@@ -38,6 +38,9 @@ const NOW = 1;
 const LATEST = 2;
 const SERVED = 3;
 
+/** The most turns of a tenant's queue pairs that are skipped in a row. A smaller weight is rounded up. */
+const MOST_SKIPS = 64;
+
 /** The order of tenants by what they have had. */
 export class DominantOrder implements TurnOrder {
   readonly wakeNs = Number.POSITIVE_INFINITY;
@@ -55,7 +58,8 @@ export class DominantOrder implements TurnOrder {
   private turns = 0;
   private sequence = 0;
   private tenants: Float64Array = new Float64Array(16 << BITS);
-  /** By queue pair: the bytes left of its turn. */
+  /** By queue pair: its weight among those of its tenant, and the bytes left of its turn. */
+  private qpWeights: Float64Array = new Float64Array(64);
   private credits: Float64Array = new Float64Array(64);
   /** By queue pair: bytes on the wire, for takeSentBytes, and 1 if it has something to send that it cannot send now. */
   private sent: Float64Array = new Float64Array(64);
@@ -110,6 +114,12 @@ export class DominantOrder implements TurnOrder {
   /** The weight of a tenant. */
   setWeight(tenant: number, weight: number): void {
     this.tenants[(tenant << BITS) + WEIGHT] = weight;
+  }
+
+  /** The weight of a queue pair among those of its tenant. */
+  setQpWeight(qp: number, weight: number): void {
+    this.qpWeights = fitColumn(this.qpWeights, qp);
+    this.qpWeights[qp] = weight;
   }
 
   reset(qp: number): void {
@@ -204,10 +214,21 @@ export class DominantOrder implements TurnOrder {
   next(): number {
     if (this.heap.size === 0) return NONE;
     const tenant = this.heap.headToken;
-    const qp = this.ready.first(tenant);
     this.totals[NOW] = Math.max(this.totals[NOW], this.tenants[(tenant << BITS) + KEY]);
-    if (this.credits[qp] <= 0) this.credits[qp] = Math.max(this.credits[qp] + this.costs.turnBytes, 1);
-    return qp;
+    return this.turnOf(tenant);
+  }
+
+  /** The queue pair of a tenant whose turn it is: the first one that is not in debt (deficit round robin). */
+  private turnOf(tenant: number): number {
+    const { ready, credits, costs, qpWeights } = this;
+    for (let i = 0; ; i++) {
+      const qp = ready.first(tenant);
+      if (credits[qp] > 0) return qp;
+      credits[qp] += costs.turnBytes * qpWeights[qp];
+      if (i === MOST_SKIPS) credits[qp] = Math.max(credits[qp], 1);
+      if (credits[qp] > 0) return qp;
+      ready.moveToEnd(qp);
+    }
   }
 
   spend(qp: number, bytes: number): void {

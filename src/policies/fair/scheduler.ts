@@ -109,7 +109,10 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
 
   relabel(qp: QpView): void {
     const tenant = this.tenants.of(qp);
-    for (const { order } of [this.outbound, this.inbound]) order.setWeight(tenant, qp.labels.weight);
+    for (const { order } of [this.outbound, this.inbound]) {
+      order.setWeight(tenant, qp.labels.weight);
+      order.setQpWeight(qp.index, qp.labels.qpWeight);
+    }
   }
 
   protected get rules(): WindowRules {

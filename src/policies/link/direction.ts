@@ -270,7 +270,8 @@ export class Direction<Turns extends TurnOrder> {
       return BLOCKED;
     }
     const opcode = out.nextOpcode(qp);
-    const pieces = isSlow || order.creditOf(index) < 2 * pieceBytes ? 1 : this.piecesOf(qp, out, pieceBytes);
+    const several = !isSlow && !this.window.fitsPieces && order.creditOf(index) >= 2 * pieceBytes;
+    const pieces = several ? this.piecesOf(qp, out, pieceBytes) : 1;
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : this.fitPiece(index, pieceBytes));
     if (bytes === BLOCKED) {
       order.hold(index);

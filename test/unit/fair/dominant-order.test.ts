@@ -12,7 +12,10 @@ function ground(tenants: readonly number[], weights: readonly number[] = []) {
     order.begin(tenant);
     order.setWeight(tenant, weights[tenant] ?? 1);
   }
-  for (const qp of tenants.keys()) order.reset(qp);
+  for (const qp of tenants.keys()) {
+    order.reset(qp);
+    order.setQpWeight(qp, 1);
+  }
   const sent = tenants.map(() => 0);
   /** The next queue pair sends a message of this many bytes. Returns the queue pair. */
   const send = (bytesOf: (qp: number) => number) => {
@@ -89,6 +92,17 @@ describe('a short message may pass', () => {
     expect(order.next()).toBe(NONE);
   });
 });
+
+test.each([1, 0.1])(
+  'queue pairs share what their tenant has in proportion to their weights, x %d',
+  (unit) => {
+    const { order, sent, sendMany } = ground([0, 0, 0, 1]);
+    for (const [qp, weight] of [1, 2, 4].entries()) order.setQpWeight(qp, weight * unit);
+    for (let qp = 0; qp < 4; qp++) order.join(qp);
+    sendMany(14_000);
+    expect(sent.map((bytes) => bytes / sent[0])).toEqual([1, 2, 4, 7].map((one) => expect.closeTo(one, 1)));
+  },
+);
 
 test('queue pairs of a tenant have turns, and yield what is left of them', () => {
   const { order, sendMany } = ground([0, 0, 0]);
