@@ -21,6 +21,8 @@ const QUEUED_MESSAGES = 32;
 
 /** The kind of timer for trials. */
 export const TRIAL = FIRST_KIND;
+/** The longest messages that bypass the policy while the device is left alone. */
+const PLAIN_BELOW_BYTES = 2 ** 21;
 /** What may be in flight while scheduling is left out for a trial: what the link carries in this time. */
 const TRIAL_NS = 5e6;
 
@@ -46,6 +48,9 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     mayForget: (tenant) => !this.outbound.order.isAhead(tenant) && !this.inbound.order.isAhead(tenant),
   });
   private readonly worth: Worth;
+  /** While the device is left alone: queue pairs whose requests bypass this policy, and how many there have been. */
+  private plain: QpView[] = [];
+  private passes = 0;
   private options: FairOptions;
 
   constructor(number: number, context: ContextView, options: FairOptions, registry: CoordinatorRegistry) {
@@ -128,10 +133,13 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
 
   /** Where scheduling the device does not help, it is left out. */
   private try(context: ContextView, out: Actions): void {
-    const { worth, outbound, inbound } = this;
+    const { worth, outbound, inbound, plain } = this;
     const wasOn = worth.isOn;
+    // What they send is seen again, and shows whether anything is sent at all.
+    this.passes += plain.length;
+    for (const qp of plain.splice(0)) out.passPlain(qp, 0);
     const isContended = outbound.order.isShared || inbound.order.isShared;
-    const sentBytes = outbound.order.servedBytes + inbound.order.servedBytes;
+    const sentBytes = outbound.order.servedBytes + inbound.order.servedBytes + this.passes;
     out.timer(
       context,
       worth.onTimer(this.clock.nowNs(context, out), sentBytes, isContended),
@@ -164,12 +172,17 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
   }
 
   protected override forget(qp: QpView): void {
+    this.plain = this.plain.filter((one) => one !== qp);
     super.forget(qp);
     this.tenants.leave(qp);
   }
 
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number {
     const { wire, tenants, worth } = this;
+    if (worth.isAside) {
+      out.passPlain(qp, PLAIN_BELOW_BYTES);
+      this.plain.push(qp);
+    }
     if (!worth.isPlanned) out.timer(qp.context, worth.plan(out.nowNs(qp.context)), this.tokenOf(TRIAL), true);
     const isIdle = worth.wantsTime && out.inflight(qp) === 0;
     const tenant = tenants.of(qp);

@@ -59,6 +59,11 @@ export class Worth {
     return this.phase !== IDLE;
   }
 
+  /** Whether the device is left alone, and nothing is measured. */
+  get isAside(): boolean {
+    return !this.isOn && this.phase === REST;
+  }
+
   /** Whether a short message on an idle queue pair is to be timed. */
   get wantsTime(): boolean {
     return this.timed < 0 && (this.phase === CONTROL || this.phase === TRIAL);

@@ -1,18 +1,25 @@
 /**
- * Measures PeRF across processes: a bandwidth application (file-transfer.mjs) and a delay application (kv-store.mjs),
- * each a separate process: alone, together, and together under `isoverbs run` with perf and one daemon. Conditions
+ * Measures a policy across processes: a bandwidth application (file-transfer.mjs) and a delay application (kv-store.mjs),
+ * each a separate process: alone, together, and together under `isoverbs run` with the policy and one daemon. Conditions
  * alternate, because a machine's speed changes from minute to minute.
- *   node bench/processes/perf.js [--json]
+ *   node bench/processes/pair.js [--policy fair] [--json]
  * RXE_DEV, RXE_DEV2: the devices. ISOVERBS_ROUNDS: rounds (3). ISOVERBS_SECONDS: of each measurement (8).
  */
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 import Table from 'cli-table3';
 import type { TenantRow } from '#src/daemon/protocol.ts';
 import { p50 } from '../timing.ts';
 import { pollUntil, type RunOptions } from './programs.ts';
 import { gbpsOf, TestBed } from './test-bed.ts';
 
+/** The policy; perf also reports the classes of both, and when it released the transfer. */
+const { values } = parseArgs({
+  options: { policy: { type: 'string', default: 'perf' }, json: { type: 'boolean' } },
+});
+const { policy: POLICY, json: AS_JSON = false } = values;
+const CLASSIFIES = POLICY === 'perf';
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 3);
 const SECONDS = Number(process.env.ISOVERBS_SECONDS ?? 8);
 /** Longer than any run, because the transfer is killed when the store has finished. */
@@ -74,11 +81,11 @@ async function together(ground: TestBed, policy: string | null): Promise<Measure
   const transfer = ground.transfer(as('bulk'), LONG_SECONDS);
   await transfer.line(/^\d+ WRITEs$/, STARTED_MS);
   const store = ground.store(as('store'), SECONDS);
-  const rows = policy === null ? null : await statesOfBoth(ground);
+  const rows = policy === null || !CLASSIFIES ? null : await statesOfBoth(ground);
   const fromMs = performance.now();
   await store.done();
   const toMs = performance.now();
-  const releasedMs = policy === null ? undefined : await releaseTimeMs(ground, toMs);
+  const releasedMs = policy === null || !CLASSIFIES ? undefined : await releaseTimeMs(ground, toMs);
   transfer.kill('SIGKILL');
   await transfer.ended;
   const condition = policy ?? 'bare';
@@ -131,7 +138,7 @@ const COLUMNS: readonly (readonly [head: string, key: keyof Measured, digits: nu
   ['released ms', 'releasedMs', 0],
 ];
 
-const CONDITIONS = ['store alone', 'transfer alone', 'bare', 'perf'];
+const CONDITIONS = ['store alone', 'transfer alone', 'bare', POLICY];
 
 /** Medians over the rounds. */
 function summaryOf(all: readonly Measured[]) {
@@ -164,13 +171,13 @@ async function main(): Promise<void> {
   const ground = new TestBed({ near, far });
   const all: Measured[] = [];
   try {
-    await Promise.all([ground.serve(), ground.programs.daemon('--policy', 'perf', '--device', near)]);
+    await Promise.all([ground.serve(), ground.programs.daemon('--policy', POLICY, '--device', near)]);
     for (let round = 1; round <= ROUNDS; round++) {
       for (const measure of [
         () => storeAlone(ground),
         () => transferAlone(ground),
         () => together(ground, null),
-        () => together(ground, 'perf'),
+        () => together(ground, POLICY),
       ]) {
         const measured = await measure();
         all.push(measured);
@@ -181,8 +188,7 @@ async function main(): Promise<void> {
     await ground.close();
   }
   const summary = summaryOf(all);
-  if (process.argv.includes('--json'))
-    console.log(JSON.stringify({ rounds: all, medians: summary }, null, 2));
+  if (AS_JSON) console.log(JSON.stringify({ rounds: all, medians: summary }, null, 2));
   else console.log(`${tableOf(summary)}\nmedians of ${ROUNDS} rounds of ${SECONDS} s`);
 }
 
