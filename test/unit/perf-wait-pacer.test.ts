@@ -79,7 +79,7 @@ describe('0_WAITs behind a piece', () => {
       waits.select(qp, ALONE, out);
       let sum = 0;
       for (let i = 0; i < 800; i++) sum += waits.waitsAfterWhole(3000);
-      const each = options.waits === 'fixed' ? 3000 / 1024 : ((3082 * 8) / 99 - 80.6) / 80.6;
+      const each = options.waits === 'fixed' ? 3000 / 1024 : ((3098 * 8) / 99 - 80.6) / 80.6;
       expect(sum / 800).toBeCloseTo(each, 2);
     }
   });

@@ -9,9 +9,10 @@ import type { MemberColumns } from '../../coordinator/ruler.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { ISO_TRAFFIC_UNDECLARED } from '../../verbs/constants.ts';
-import { Hysteresis, LARGE_BYTES, TrafficWindows } from '../kit/classifier.ts';
+import { Hysteresis, LARGE_BYTES, SMALL, TrafficWindows } from '../kit/classifier.ts';
 import { RETH_BYTES, ROCE } from '../kit/wire.ts';
 import * as M from './columns.ts';
+import { LinkRate } from './link-rate.ts';
 import { master } from './master.ts';
 import type { Reader, Readers } from './read-agent.ts';
 import { slots } from './slot-rotation.ts';
@@ -20,11 +21,16 @@ import { type ActiveTenants, GrantedTenants } from './wait-pacer.ts';
 /** Delay from the first request to the first sample. It doubles with each sample, up to the sample period. */
 export const FIRST_SAMPLE_NS = 10_000;
 
+/** Samples of what a tenant sends that decide its class, except with `paper`. */
+const DEMAND_SAMPLES = 8;
+
 /** The options of perf that the classifier reads. */
 export interface ClassifierOptions {
   readonly thMApp: number;
   readonly samplePeriodNs: number;
   readonly windowNs: number;
+  readonly demandNs: number;
+  readonly paper: boolean;
 }
 
 // The opcodes that a queue pair posts, in two bits per inspection; a byte holds the last four inspections.
@@ -60,6 +66,8 @@ export class EgressDevice {
   readonly hysteresis = new Hysteresis();
   /** The rate is not sampled yet. */
   isProvisional = true;
+  /** What it takes of the link. */
+  readonly rate: LinkRate;
   // State of the current sample.
   activeQps = 0;
   largeQps = 0;
@@ -68,14 +76,19 @@ export class EgressDevice {
   awaitsAnswers = 0;
   /** Wire bytes since the last sample. */
   wireBytes = 0.5;
+  /** Requests outstanding now, and 1 if a queue pair of small messages rests. */
+  outstanding = 0;
+  rests = 0;
   /** The highest class of its queue pairs, and the highest that one declares (classes have the numbers of ISO_TRAFFIC_*). */
   verdict = M.IDLE;
   declared = M.IDLE;
   /** A declaration has changed, so the next sample sets the class at once. */
   isRelabelled = false;
 
-  constructor(device: string, page: MemberPage, reader: Reader | null = null) {
+  /** @param linkGbps 0: unknown */
+  constructor(device: string, page: MemberPage, linkGbps: number, reader: Reader | null = null) {
     this.device = device;
+    this.rate = new LinkRate(linkGbps);
     this.reader = reader;
     this.page = page;
     this.master = page.columns(master);
@@ -102,6 +115,8 @@ export class EgressDevice {
     this.queueLength = 0;
     this.awaitsAnswers = 0;
     this.wireBytes = 0;
+    this.outstanding = 0;
+    this.rests = 0;
     this.verdict = M.IDLE;
     this.declared = M.IDLE;
   }
@@ -134,11 +149,13 @@ export class Member {
   lastSampleNs = 0;
   /** The time at which the next sample is due. */
   nextSampleNs = 0.5;
+  /** Whether all that it sends stays in its device. If it also sends by the link, only that counts. */
+  loops = false;
 
   constructor(context: ContextView, page: MemberPage, readers: Readers) {
     this.context = context;
     this.readers = readers;
-    this.main = new EgressDevice(context.device, page);
+    this.main = new EgressDevice(context.device, page, context.nic?.linkGbps ?? 0);
     this.egressDevices = [this.main];
     this.headerBytes = (context.nic?.headerBytes ?? ROCE.headerBytes) + RETH_BYTES;
   }
@@ -172,7 +189,9 @@ export class Member {
 export class Classifier {
   /** What each queue pair sends. */
   readonly windows: TrafficWindows;
-  private readonly options: ClassifierOptions;
+  private options: ClassifierOptions;
+  /** When each queue pair was last known to send. */
+  private lastSentNs: Float64Array = new Float64Array(64);
   /** 1 if the opcode of its requests was not inspected since the last sample. */
   uninspected: Uint8Array = new Uint8Array(64);
   /** SENDS or READS by inspection. */
@@ -189,6 +208,7 @@ export class Classifier {
 
   /** Applies new options. All windows restart, as their length may have changed. */
   configure(options: ClassifierOptions): void {
+    this.options = options;
     this.windows.configure(windowsOptions(options));
   }
 
@@ -206,6 +226,8 @@ export class Classifier {
     this.inspections[qp.index] = 0;
     this.traffic = fitColumn(this.traffic, qp.index);
     this.traffic[qp.index] = qp.labels.traffic;
+    this.lastSentNs = fitColumn(this.lastSentNs, qp.index);
+    this.lastSentNs[qp.index] = Number.NEGATIVE_INFINITY;
     this.readEgress[qp.index] = undefined;
     member.qps.push(qp);
   }
@@ -248,14 +270,26 @@ export class Classifier {
 
   /** Whether its messages leave by this device. Requests of READs are small messages of its own device. */
   private leavesBy(member: Member, qp: QpView, place: EgressDevice, isLarge: boolean): boolean {
+    if (this.loops(qp) !== member.loops) return false;
     const reads = (this.inspections[qp.index] & ALL_READS) !== 0;
     if (reads && place === (this.readEgress[qp.index] ?? member.home)) return true;
     return place === member.home && (!isLarge || !this.onlyReads(qp));
   }
 
+  /** Whether the messages of a queue pair stay in its device. With `paper`, all count as leaving by the link. */
+  loops({ dgid, sgid }: QpView): boolean {
+    return !this.options.paper && dgid !== '' && dgid === sgid;
+  }
+
+  /** Whether a queue pair's messages stay in the device while others of its context take part in the link. */
+  isAside(member: Member, qp: QpView): boolean {
+    return !member.loops && this.loops(qp);
+  }
+
   /** Classifies a queue pair by its first `count` requests, the largest of which has `bytes`. */
   recordFirst(member: Member, qp: QpView, bytes: number, count: number): void {
     const isLarge = bytes >= LARGE_BYTES;
+    this.chooseWay(member, this.loops(qp));
     const verdict = this.declaredOr(qp.index, this.windows.first(qp, bytes, count));
     for (const place of member.egressDevices) {
       if (!this.leavesBy(member, qp, place, isLarge)) continue;
@@ -264,11 +298,25 @@ export class Classifier {
       reports[M.MEAN_BYTES] = Math.max(reports[M.MEAN_BYTES], bytes);
       reports[M.QUEUE_LENGTH] = Math.max(reports[M.QUEUE_LENGTH], count);
       if (isLarge) reports[M.LARGE_QPS]++;
-      if (reports[M.CLASS] === M.IDLE) place.isProvisional = true;
+      if (reports[M.CLASS] === M.IDLE) {
+        place.isProvisional = true;
+        place.rate.reset();
+      }
+      // It may need all of the link until something else is known.
+      if (verdict === M.BANDWIDTH) reports[M.DEMAND_GBPS] = place.rate.linkGbps;
       place.declared = Math.max(place.declared, this.traffic[qp.index]);
       reports[M.CLASS] = Math.max(reports[M.CLASS], verdict);
     }
     chooseMain(member);
+  }
+
+  /** The first request that leaves by the link ends what a context reports of its device. */
+  private chooseWay(member: Member, loops: boolean): void {
+    const { reports } = member.home.master;
+    if (member.loops === loops || (loops && reports[M.CLASS] !== M.IDLE)) return;
+    reports.fill(0);
+    member.loops = loops;
+    reports[M.LOOPS] = loops ? 1 : 0;
   }
 
   /** The class that a queue pair declares, otherwise the one that its messages and its queue show. */
@@ -278,9 +326,9 @@ export class Classifier {
 
   /** Plans the next sample and returns when it is due. */
   planSample(member: Member, nowNs: number): number {
-    const { samplePeriodNs } = this.options;
+    const { samplePeriodNs, demandNs, paper } = this.options;
     const next = member.periodNs === 0 ? FIRST_SAMPLE_NS : 2 * member.periodNs;
-    member.periodNs = Math.min(next, samplePeriodNs);
+    member.periodNs = Math.min(next, samplePeriodNs, paper ? Number.POSITIVE_INFINITY : demandNs);
     member.nextSampleNs = nowNs + member.periodNs;
     return member.nextSampleNs;
   }
@@ -290,27 +338,48 @@ export class Classifier {
     const part = this.windows.partAt(nowNs);
     let active = 0;
     for (const place of member.egressDevices) place.clear();
-    for (const qp of member.qps) if (this.sampleQp(member, qp, part, out)) active++;
+    let inLoops = 0;
+    for (const qp of member.qps) {
+      if (!this.sampleQp(member, qp, part, nowNs, out)) continue;
+      active++;
+      if (this.loops(qp)) inLoops++;
+    }
     const spanNs = nowNs - member.lastSampleNs;
     member.lastSampleNs = nowNs;
     for (const place of member.egressDevices) {
-      report(place, nowNs, spanNs);
+      if (place.verdict === M.IDLE && place.rests === 1) place.add(M.DELAY, 0, 0, 0);
+      report(place, nowNs, spanNs, this.options);
       applyVerdict(place, part);
     }
     chooseMain(member);
+    if (inLoops === active && inLoops > 0) this.chooseWay(member, true);
     if (active === 0) member.periodNs = 0;
     return active > 0;
   }
 
+  /**
+   * Whether a queue pair that sends nothing at present still counts for those that it may wait behind: it sent small
+   * messages within `windowNs`.
+   */
+  private rests(member: Member, qp: QpView, nowNs: number): boolean {
+    const { windowNs, paper } = this.options;
+    if (paper || qp.broken || nowNs - this.lastSentNs[qp.index] >= windowNs) return false;
+    if (this.windows.kindOf(qp) !== SMALL) return false;
+    for (const place of member.egressDevices) if (this.leavesBy(member, qp, place, false)) place.rests = 1;
+    return true;
+  }
+
   /** Adds a queue pair to its egress devices. Returns false if there is nothing to add. */
-  private sampleQp(member: Member, qp: QpView, part: number, out: Actions): boolean {
+  private sampleQp(member: Member, qp: QpView, part: number, nowNs: number, out: Actions): boolean {
     const { windows } = this;
     const { index } = qp;
     this.uninspected[index] = 1;
     const bytes = windows.newBytesOf(qp);
     const headers = windows.newMessagesOf(qp) * member.headerBytes;
-    const shown = windows.sample(qp, part, out.outstanding(qp));
-    if (shown === M.IDLE) return false;
+    const outstanding = out.outstanding(qp);
+    if (headers > 0 || outstanding > 0) this.lastSentNs[index] = nowNs;
+    const shown = windows.sample(qp, part, outstanding);
+    if (shown === M.IDLE) return this.rests(member, qp, nowNs);
     const mean = windows.meanOf(qp);
     const queue = windows.longestQueueOf(qp);
     const isLarge = mean >= LARGE_BYTES;
@@ -318,6 +387,7 @@ export class Classifier {
     for (const place of member.egressDevices) {
       if (!this.leavesBy(member, qp, place, isLarge)) continue;
       place.declared = Math.max(place.declared, this.traffic[qp.index]);
+      place.outstanding += outstanding;
       // A READ sends only its request; the peer sends the data.
       const isRequest = place === member.home && this.readEgress[index] !== place && this.onlyReads(qp);
       place.add(of, mean, queue, isRequest ? headers : bytes + headers);
@@ -328,14 +398,17 @@ export class Classifier {
 }
 
 /** What the windows need of the options. */
-function windowsOptions({ windowNs, thMApp }: ClassifierOptions) {
-  return { windowNs, longQueue: thMApp };
+function windowsOptions({ windowNs, thMApp, demandNs, paper }: ClassifierOptions) {
+  return { windowNs: paper ? windowNs : Math.min(windowNs, DEMAND_SAMPLES * demandNs), longQueue: thMApp };
 }
 
-function report(place: EgressDevice, nowNs: number, spanNs: number): void {
-  const { page, activeQps, largeQps, meanBytes, queueLength, wireBytes } = place;
+function report(place: EgressDevice, nowNs: number, spanNs: number, options: ClassifierOptions): void {
+  const { page, activeQps, largeQps, meanBytes, queueLength, wireBytes, rate } = place;
   const { reports } = place.master;
-  reports[M.WIRE_GBPS] = spanNs > 0 ? Math.max(0, (8 * wireBytes) / spanNs) : 0;
+  if (options.paper) rate.gbps = spanNs > 0 ? Math.max(0, (8 * wireBytes) / spanNs) : 0;
+  else rate.add(wireBytes, spanNs, place.outstanding > 0, options.demandNs);
+  reports[M.WIRE_GBPS] = rate.gbps;
+  reports[M.DEMAND_GBPS] = place.verdict === M.BANDWIDTH ? rate.demandGbps : rate.gbps;
   reports[M.ACTIVE_QPS] = activeQps;
   reports[M.LARGE_QPS] = largeQps;
   reports[M.MEAN_BYTES] = meanBytes;

@@ -29,6 +29,10 @@ export const MASTER_REPORTS: readonly Column[] = [
   column('wireGbps', 'Gbit/s', MAX_GBPS),
   // 1: its small messages wait for answers of a peer (READs, atomics), whose number is limited by rd_atomic.
   column('awaitsAnswers', '0 or 1', 1),
+  // What it would send if no other tenant did, as far as known: its rate, or the link's if it always waits for the link.
+  column('demandGbps', 'Gbit/s', MAX_GBPS),
+  // 1: it sends to its own device only, so its messages do not leave by the link.
+  column('loops', '0 or 1', 1),
 ];
 
 /** The columns that the master writes. */
@@ -37,7 +41,8 @@ export const MASTER_GRANTS: readonly Column[] = [
   column('split', '0 or 1', 1),
   // Queue pairs of a tenant that may send at the same time; 0: all.
   column('qNumAllow', 'queue pairs', MAX_QPS),
-  // Large queue pairs on this device that may send at the same time.
+  // Large queue pairs on this device that may send at the same time. Tenants that take less than their share count for
+  // what they take, so it may be a fraction.
   column('busyLargeQps', 'queue pairs', MAX_QPS),
   // Rate on the wire of the device's small tenants.
   column('smallGbps', 'Gbit/s', MAX_GBPS),
@@ -59,6 +64,8 @@ export const ACTIVE_QPS = columnIndex(MASTER_REPORTS, 'activeQps');
 export const LARGE_QPS = columnIndex(MASTER_REPORTS, 'largeQps');
 export const WIRE_GBPS = columnIndex(MASTER_REPORTS, 'wireGbps');
 export const AWAITS_ANSWERS = columnIndex(MASTER_REPORTS, 'awaitsAnswers');
+export const DEMAND_GBPS = columnIndex(MASTER_REPORTS, 'demandGbps');
+export const LOOPS = columnIndex(MASTER_REPORTS, 'loops');
 export const SPLIT = columnIndex(MASTER_GRANTS, 'split');
 export const QNUM_ALLOW = columnIndex(MASTER_GRANTS, 'qNumAllow');
 export const BUSY_LARGE_QPS = columnIndex(MASTER_GRANTS, 'busyLargeQps');

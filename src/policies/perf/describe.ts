@@ -24,6 +24,7 @@ export function describe(
   const queue = `${reports[M.QUEUE_LENGTH]} outstanding`;
   const does = [
     splits(place) && of === M.BANDWIDTH ? 'its messages are split' : '',
+    place.isSplit && of !== M.BANDWIDTH ? 'its messages are paced' : '',
     allowance > 0 ? `${allowance} of ${reports[M.ACTIVE_QPS]} queue pairs at a time` : '',
   ].filter((text) => text !== '');
   // Next to split large messages, "nothing to isolate" would be wrong.

@@ -117,6 +117,11 @@ export class Lmse {
     return this.pacer.handoverBytes;
   }
 
+  /** Whether small messages can have a fraction of a 0_WAIT each. */
+  pacesShort(context: ContextView, out: Actions): boolean {
+    return this.pacer.timedNic(context, out) !== null;
+  }
+
   /** See wait-pacer.ts. */
   handoverDelayNs(context: ContextView, tenants: ActiveTenants, bytes: number, out: Actions): number {
     return this.pacer.handoverDelayNs(context, tenants, bytes, out);
@@ -138,7 +143,7 @@ export class Lmse {
     const isLast = bytes === out.nextBytes(qp) && out.outstanding(qp) === 1;
     if (bytes < out.nextBytes(qp)) out.piece(qp, bytes);
     else out.pass(qp);
-    if (bytes < LARGE_BYTES) return;
+    if (bytes < LARGE_BYTES && !this.pacer.isExact) return;
     this.addWaits(qp, this.pacer.waitsAfterWhole(bytes, isLast), out);
   }
 

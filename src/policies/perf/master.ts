@@ -2,24 +2,15 @@
  * PeRF's master decides which isolation is active for which mixture of tenants (section 3.3 of the paper, with its gaps
  * and errors resolved here). It turns counters into grants whenever a class changes and at each sample.
  */
-import { TENANT } from '../../coordinator/member-table.ts';
 import type { Decider, Description, MembersView, Ruler } from '../../coordinator/ruler.ts';
 import type { Tenants } from '../../coordinator/tenants.ts';
 import type { Actions, ContextView } from '../../shim/policy.ts';
-import {
-  BANDWIDTH,
-  CLASS_NAMES,
-  DELAY,
-  IDLE,
-  MASTER_GRANTS,
-  MASTER_REPORTS,
-  MESSAGES,
-  NO_ROTATION,
-  OTHERS_SLOT,
-} from './columns.ts';
+import { MASTER_GRANTS, MASTER_REPORTS, MESSAGES, NO_ROTATION, OTHERS_SLOT } from './columns.ts';
+import { ABSENT, Demand, FILLING, GROWTH, HEAVY, LIGHT, MOST_SMALL } from './demand.ts';
 import { nicOf } from './nic.ts';
 import { isLimited, type PerfOptions, perfOptions } from './options.ts';
 import { slots } from './slot-rotation.ts';
+import { TenantReports } from './tenant-reports.ts';
 
 /** Parameters of the master. */
 export interface MasterRules {
@@ -42,108 +33,20 @@ export const REASONS = [
   'bandwidth tenants of different message sizes, one at queue length 1',
   'several queue pairs beside single ones',
   'several tenants of several queue pairs',
+  'small messages that fill the link beside others',
 ] as const;
 const NOTHING_TO_ISOLATE = 0;
 const LARGE_BESIDE_SMALL = 1;
 const UNEQUAL_SIZES = 2;
 const MULTI_BESIDE_SINGLE = 3;
 const SEVERAL_MULTI = 4;
+const FILLING_SMALL = 5;
+
+/** From this part of a queue pair's message rate on, a tenant of small messages occupies a queue pair. */
+const OCCUPIED = 0.5;
 
 /** Message sizes whose means differ by less than this factor share evenly. */
 const SAME_SIZE = 1.1;
-
-/** The reports of the device's tenants, summed over their members. */
-class TenantReports {
-  private readonly members: MembersView;
-  private readonly columns: ReturnType<typeof reportsOf>;
-  private size = 0;
-  // By tenant.
-  classes = new Uint8Array(0);
-  qps = new Float64Array(0);
-  largeQps = new Float64Array(0);
-  meanBytes = new Float64Array(0);
-  queueLength = new Float64Array(0);
-  wireGbps = new Float64Array(0);
-  awaitsAnswers = new Uint8Array(0);
-
-  constructor(members: MembersView) {
-    this.members = members;
-    this.columns = reportsOf(members);
-  }
-
-  /** The number of tenants. */
-  get length(): number {
-    return this.members.tenants.length;
-  }
-
-  isMulti(tenant: number): boolean {
-    return this.qps[tenant] > 1;
-  }
-
-  /** Reads the reports of all members and sums them by tenant. */
-  read(nowNs: number, silentNs: number): void {
-    const { members, columns } = this;
-    const { tenants } = members;
-    tenants.group();
-    if (this.size < tenants.length) this.grow(2 * tenants.length);
-    for (const column of [this.classes, this.qps, this.largeQps, this.wireGbps]) column.fill(0);
-    this.meanBytes.fill(0);
-    this.queueLength.fill(0);
-    this.awaitsAnswers.fill(0);
-    for (let member = 0; member < tenants.memberLimit; member++) {
-      const tenant = tenants.tenantOf(member);
-      if (tenant < 0 || members.isSilent(member, nowNs, silentNs)) continue;
-      const qps = columns.activeQps.of(member);
-      this.classes[tenant] = Math.max(this.classes[tenant], this.classOf(member));
-      this.qps[tenant] += qps;
-      this.largeQps[tenant] += Math.min(columns.largeQps.of(member), qps);
-      this.meanBytes[tenant] = Math.max(this.meanBytes[tenant], columns.meanBytes.of(member));
-      this.queueLength[tenant] = Math.max(this.queueLength[tenant], columns.queueLength.of(member));
-      this.wireGbps[tenant] += columns.wireGbps.of(member);
-      this.awaitsAnswers[tenant] |= columns.awaitsAnswers.of(member);
-    }
-  }
-
-  /** A declared kind of traffic takes the place of the class that follows from what a member sends. */
-  private classOf(member: number): number {
-    const own = this.columns.of.of(member);
-    return own === IDLE ? IDLE : this.columns.traffic.of(member) || own;
-  }
-
-  /** The class of a tenant and its rate on the wire, silent members included. */
-  of(tenant: number): { readonly class: string; readonly wireGbps: number } {
-    const { tenants } = this.members;
-    let [highest, wireGbps] = [IDLE, 0];
-    for (let k = tenants.firstOf(tenant); k < tenants.firstOf(tenant + 1); k++) {
-      const member = tenants.memberAt(k);
-      highest = Math.max(highest, this.classOf(member));
-      wireGbps += this.columns.wireGbps.of(member);
-    }
-    return { class: CLASS_NAMES[highest] ?? CLASS_NAMES[IDLE], wireGbps };
-  }
-
-  private grow(size: number): void {
-    this.size = size;
-    this.classes = new Uint8Array(size);
-    this.qps = new Float64Array(size);
-    this.largeQps = new Float64Array(size);
-    this.meanBytes = new Float64Array(size);
-    this.queueLength = new Float64Array(size);
-    this.wireGbps = new Float64Array(size);
-    this.awaitsAnswers = new Uint8Array(size);
-  }
-}
-
-const reportsOf = (members: MembersView) => ({
-  of: members.report('class'),
-  traffic: members.report('traffic', TENANT),
-  meanBytes: members.report('meanBytes'),
-  queueLength: members.report('queueLength'),
-  activeQps: members.report('activeQps'),
-  largeQps: members.report('largeQps'),
-  wireGbps: members.report('wireGbps'),
-  awaitsAnswers: members.report('awaitsAnswers'),
-});
 
 const grantsOf = (members: MembersView) => ({
   split: members.grant('split'),
@@ -165,58 +68,86 @@ interface Mix {
   /** Small tenants that suffer from queueing in the FIFO. */
   queueSensitive: number;
   bandwidth: number;
+  /** Tenants of large messages that take less than their share. */
+  light: number;
+  /** Of small messages that fill the link. */
+  filling: number;
   singles: number;
   /** Tenants with several queue pairs that send large messages, or many. */
   multiB: number;
   multiM: number;
-  /** Small tenants that have one queue pair, or wait for each answer. */
+  /** Tenants of few small messages at a time on each of so many queue pairs that they send as many as others do. */
+  crowds: number;
+  /** Small tenants that have one queue pair, or wait for each answer, by the part of a queue pair that they need. */
   smallSingles: number;
   smallGbps: number;
+  /** Rate of `light`. */
+  lightGbps: number;
   /** Of bandwidth tenants: the extremes of the mean message size, and the shortest queue. */
   leastBytes: number;
   mostBytes: number;
   leastQueue: number;
 }
 
-function countMix(tenants: TenantReports): Mix {
-  const mix: Mix = {
-    delay: 0,
-    messages: 0,
-    queueSensitive: 0,
-    bandwidth: 0,
-    singles: 0,
-    multiB: 0,
-    multiM: 0,
-    smallSingles: 0,
-    smallGbps: 0,
-    leastBytes: Number.POSITIVE_INFINITY,
-    mostBytes: 0,
-    leastQueue: Number.POSITIVE_INFINITY,
-  };
-  for (let tenant = 0; tenant < tenants.length; tenant++) countTenant(mix, tenants, tenant);
+const NO_TENANTS: Mix = {
+  delay: 0,
+  messages: 0,
+  queueSensitive: 0,
+  bandwidth: 0,
+  light: 0,
+  filling: 0,
+  singles: 0,
+  multiB: 0,
+  multiM: 0,
+  crowds: 0,
+  smallSingles: 0,
+  smallGbps: 0,
+  lightGbps: 0,
+  leastBytes: Number.POSITIVE_INFINITY,
+  mostBytes: 0,
+  leastQueue: Number.POSITIVE_INFINITY,
+};
+
+/** Counts the tenants whose messages leave by the link (path 0), or stay in the device (path 1). */
+function countMix(tenants: TenantReports, demand: Demand, path: number): Mix {
+  const mix = { ...NO_TENANTS };
+  for (let tenant = 0; tenant < tenants.length; tenant++) {
+    const role = demand.roles[tenant];
+    if (tenants.loops[tenant] !== path || role === ABSENT) continue;
+    if (role === LIGHT) {
+      mix.light++;
+      mix.lightGbps += tenants.wireGbps[tenant];
+    } else if (role === HEAVY) countHeavy(mix, tenants, tenant);
+    else countSmall(mix, tenants, tenant, demand);
+  }
   return mix;
 }
 
-function countTenant(mix: Mix, tenants: TenantReports, tenant: number): void {
-  const of = tenants.classes[tenant];
-  if (of === IDLE) return;
+function countHeavy(mix: Mix, tenants: TenantReports, tenant: number): void {
+  mix.bandwidth++;
+  if (tenants.isMulti(tenant)) mix.multiB++;
+  else mix.singles++;
+  mix.leastBytes = Math.min(mix.leastBytes, tenants.meanBytes[tenant]);
+  mix.mostBytes = Math.max(mix.mostBytes, tenants.meanBytes[tenant]);
+  mix.leastQueue = Math.min(mix.leastQueue, tenants.queueLength[tenant]);
+}
+
+function countSmall(mix: Mix, tenants: TenantReports, tenant: number, demand: Demand): void {
+  const isM = tenants.classes[tenant] === MESSAGES;
   const isMulti = tenants.isMulti(tenant);
-  // Several queue pairs that each wait for answers compete with no other tenant.
-  if (!isMulti || of === DELAY) mix.singles++;
-  if (of === BANDWIDTH) {
-    mix.bandwidth++;
-    if (isMulti) mix.multiB++;
-    mix.leastBytes = Math.min(mix.leastBytes, tenants.meanBytes[tenant]);
-    mix.mostBytes = Math.max(mix.mostBytes, tenants.meanBytes[tenant]);
-    mix.leastQueue = Math.min(mix.leastQueue, tenants.queueLength[tenant]);
-    return;
+  const busyQps = demand.busyQpsOf(tenant);
+  if (isM) mix.messages++;
+  else mix.delay++;
+  if (!isM || tenants.awaitsAnswers[tenant] === 1) mix.queueSensitive++;
+  if (isM && isMulti && busyQps >= OCCUPIED) mix.multiM++;
+  else {
+    mix.singles++;
+    mix.smallSingles += isM && busyQps >= OCCUPIED ? 1 : Math.min(1, busyQps);
+    // Its queue pairs take no turns, because each of them waits for answers.
+    if (!isM && isMulti && busyQps > 1) mix.crowds++;
   }
-  if (of === DELAY) mix.delay++;
-  else mix.messages++;
-  if (of === DELAY || tenants.awaitsAnswers[tenant] === 1) mix.queueSensitive++;
-  if (of === MESSAGES && isMulti) mix.multiM++;
-  else mix.smallSingles++;
-  mix.smallGbps += tenants.wireGbps[tenant];
+  if (demand.roles[tenant] === FILLING) mix.filling++;
+  else mix.smallGbps += tenants.wireGbps[tenant];
 }
 
 /** Queue pairs that a tenant with several may use at the same time; 0: all. */
@@ -224,22 +155,25 @@ function allowance(mix: Mix, rules: MasterRules): number {
   const multi = mix.multiB + mix.multiM;
   if (multi === 0 || mix.singles + multi < 2) return 0;
   if (mix.bandwidth > 0) return rules.qNumAllow;
+  // The few queue pairs of a turn would get next to nothing beside them.
+  if (mix.crowds > 0) return 0;
   return Math.max(1, Math.floor((rules.qNumCapa - mix.smallSingles) / mix.multiM));
 }
 
 function splitReason(mix: Mix, rules: MasterRules): number {
-  if (mix.bandwidth === 0) return NOTHING_TO_ISOLATE;
+  if (mix.bandwidth + mix.light === 0) return NOTHING_TO_ISOLATE;
   if (mix.delay + mix.messages > 0) return LARGE_BESIDE_SMALL;
   // Round robin shares evenly among queues that never run empty, whatever the sizes.
   const unequal = mix.bandwidth > 1 && mix.mostBytes > mix.leastBytes * SAME_SIZE && mix.leastQueue <= 1;
   return unequal && !rules.selective ? UNEQUAL_SIZES : NOTHING_TO_ISOLATE;
 }
 
-/** A tenant's queue pairs of large messages that may send at the same time. */
-function busyQpsOf(tenants: TenantReports, tenant: number, allow: number): number {
-  if (tenants.classes[tenant] !== BANDWIDTH) return 0;
+/** A tenant's queue pairs that share the link and may send at the same time. */
+function busyQpsOf(tenants: TenantReports, demand: Demand, tenant: number, allow: number): number {
+  if (demand.roles[tenant] < HEAVY) return 0;
   const limit = allow > 0 && tenants.isMulti(tenant) ? allow : Number.POSITIVE_INFINITY;
-  return Math.min(Math.max(1, tenants.largeQps[tenant]), limit);
+  const qps = demand.roles[tenant] === FILLING ? tenants.qps[tenant] : tenants.largeQps[tenant];
+  return Math.min(Math.max(1, qps), limit);
 }
 
 /** Whether tenants of large messages take tenant slots. */
@@ -259,43 +193,83 @@ interface Verdict {
   readonly why: number;
 }
 
+/**
+ * The queue pairs that share what small tenants leave of the link, so that each gets as much as all of them together
+ * after those that take less than their share. A light tenant is one more.
+ */
+function sharersOf({ mix, busyLarge }: Verdict, linkGbps: number, lightGbps: number): number {
+  if (mix.light === 0) return busyLarge;
+  const largeGbps = linkGbps - Math.min(mix.smallGbps, linkGbps * MOST_SMALL);
+  const takenGbps = Math.min(GROWTH * Math.max(0, mix.lightGbps - lightGbps), largeGbps / 2);
+  return ((lightGbps > 0 ? busyLarge + 1 : busyLarge) * largeGbps) / (largeGbps - takenGbps);
+}
+
 class Master implements Decider<MasterRules> {
+  private readonly members: MembersView;
   private readonly tenants: Tenants;
   private readonly reports: TenantReports;
+  private readonly demand: Demand;
   private readonly grants: ReturnType<typeof grantsOf>;
 
   constructor(members: MembersView) {
+    this.members = members;
     this.tenants = members.tenants;
     this.reports = new TenantReports(members);
+    this.demand = new Demand(this.reports);
     this.grants = grantsOf(members);
   }
 
   decide(rules: MasterRules, nowNs: number, changed: (member: number) => void): void {
-    const { reports } = this;
+    const { reports, demand, members } = this;
     reports.read(nowNs, rules.silentNs);
-    const mix = countMix(reports);
+    demand.weigh(rules.selective ? 0 : members.linkGbps, this.tenants.version);
+    for (let path = 0; path <= 1; path++) this.decidePath(path, rules, changed);
+  }
+
+  private decidePath(path: number, rules: MasterRules, changed: (member: number) => void): void {
+    const { reports, demand } = this;
+    const mix = countMix(reports, demand, path);
     const split = splitReason(mix, rules);
     const allow = allowance(mix, rules);
     let busyLarge = 0;
-    for (let tenant = 0; tenant < reports.length; tenant++) busyLarge += busyQpsOf(reports, tenant, allow);
-    const rotates = isRotation(mix, split, busyLarge, rules);
+    for (let tenant = 0; tenant < reports.length; tenant++) {
+      if (reports.loops[tenant] === path) busyLarge += busyQpsOf(reports, demand, tenant, allow);
+    }
+    const rotates = path === 0 && isRotation(mix, split, busyLarge, rules);
     const why = mix.singles > 0 ? MULTI_BESIDE_SINGLE : SEVERAL_MULTI;
     const verdict = { mix, split, allow, busyLarge, rotates, why };
-    for (let tenant = 0; tenant < reports.length; tenant++) this.grantTenant(tenant, verdict, changed);
+    for (let tenant = 0; tenant < reports.length; tenant++) {
+      if (reports.loops[tenant] === path) this.grantTenant(tenant, verdict, changed);
+    }
+  }
+
+  /** Why a tenant's messages are split, or paced. */
+  private splitReasonOf(role: number, split: number): number {
+    if (role === FILLING) return FILLING_SMALL;
+    return role === LIGHT || role === HEAVY ? split : NOTHING_TO_ISOLATE;
+  }
+
+  private isPaused(tenant: number, allow: number): boolean {
+    const { reports, demand } = this;
+    if (allow === 0 || !reports.isMulti(tenant) || reports.qps[tenant] <= allow) return false;
+    return demand.roles[tenant] === HEAVY || reports.classes[tenant] === MESSAGES;
   }
 
   private grantTenant(tenant: number, verdict: Verdict, changed: (member: number) => void): void {
-    const { reports, tenants, grants } = this;
-    const { mix, split, allow, busyLarge, rotates, why } = verdict;
-    const of = reports.classes[tenant];
-    const isB = of === BANDWIDTH;
-    const paused = allow > 0 && reports.isMulti(tenant) && of >= MESSAGES && reports.qps[tenant] > allow;
-    const splitNow = isB && split !== NOTHING_TO_ISOLATE ? 1 : 0;
+    const { reports, tenants, grants, demand, members } = this;
+    const { mix, split, allow, rotates, why } = verdict;
+    const role = demand.roles[tenant];
+    const paused = this.isPaused(tenant, allow);
+    const splitBy = this.splitReasonOf(role, split);
+    const splitNow = splitBy === NOTHING_TO_ISOLATE ? 0 : 1;
     const allowNow = paused ? allow : 0;
-    const whyNow = splitNow === 1 ? split : paused ? why : NOTHING_TO_ISOLATE;
-    const takesSlots = isB && rotates;
+    const whyNow = splitNow === 1 ? splitBy : paused ? why : NOTHING_TO_ISOLATE;
+    const takesSlots = role === HEAVY && rotates;
+    const lightGbps = role === LIGHT ? Math.max(reports.wireGbps[tenant], Number.MIN_VALUE) : 0;
     // A tenant is alone in its slot.
-    const busyNow = takesSlots ? busyQpsOf(reports, tenant, allow) : busyLarge;
+    const busyNow = takesSlots
+      ? busyQpsOf(reports, demand, tenant, allow)
+      : sharersOf(verdict, members.linkGbps, lightGbps);
     const end = tenants.firstOf(tenant + 1);
     for (let k = tenants.firstOf(tenant); k < end; k++) {
       const member = tenants.memberAt(k);
@@ -307,7 +281,7 @@ class Master implements Decider<MasterRules> {
       grants.smallGbps.set(member, mix.smallGbps);
       grants.dTenants.set(member, mix.delay);
       grants.mTenants.set(member, mix.messages);
-      grants.bTenants.set(member, mix.bandwidth);
+      grants.bTenants.set(member, mix.bandwidth + mix.light);
       grants.queueTenants.set(member, mix.queueSensitive);
       grants.reason.set(member, whyNow);
       if (hasSlotChanged || hasSplitChanged || hasAllowanceChanged) changed(member);

@@ -68,6 +68,11 @@ export const perfOptions = z
       .min(8000)
       .default(1e9)
       .describe('nanoseconds of past traffic that decide the class of an application'),
+    demandNs: z.coerce
+      .number()
+      .min(1000)
+      .default(1e6)
+      .describe('nanoseconds between two samples of what tenants send (not with paper)'),
     qNumAllow: z.coerce
       .number()
       .int()

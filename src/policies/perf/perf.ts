@@ -7,23 +7,25 @@ import { WRITTEN_NS } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import { plainRun } from '../../shim/plain-requests.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
-import { messageBytes } from '../../shim/qp-ledger.ts';
 import type { Resources } from '../../shim/resources.ts';
-import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
-import {
-  IBV_QPT_RC,
-  IBV_QPT_UD,
-  IBV_WR_ATOMIC_CMP_AND_SWP,
-  IBV_WR_ATOMIC_FETCH_AND_ADD,
-  IBV_WR_RDMA_READ,
-} from '../../verbs/constants.ts';
+import { IBV_QPT_RC, IBV_QPT_UD } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { PolicyGauge, PolicyState } from '../../verbs/provider.ts';
-import { LARGE_BYTES, SMALL, UNKNOWN } from '../kit/classifier.ts';
+import { LARGE, LARGE_BYTES, SMALL, UNKNOWN } from '../kit/classifier.ts';
 import { passAll } from '../kit/step.ts';
 import { mergeOptions } from '../parse-options.ts';
 import { Classifier, EgressDevice, FIRST_SAMPLE_NS, Member } from './classifier.ts';
-import { BUSY_LARGE_QPS, CLASS, HELD_DEMAND, IDLE, NO_ROTATION, SLOT_DEMAND, SLOT_STATE } from './columns.ts';
+import {
+  BANDWIDTH,
+  BUSY_LARGE_QPS,
+  CLASS,
+  HELD_DEMAND,
+  IDLE,
+  NO_ROTATION,
+  SLOT_DEMAND,
+  SLOT_STATE,
+  SPLIT,
+} from './columns.ts';
 import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
@@ -31,6 +33,7 @@ import { master, masterRulesOf } from './master.ts';
 import { type FirstTurns, MQSE_KINDS, Mqse, type MqseOptions, type Quota, TOKEN_BITS } from './mqse.ts';
 import { FIXED, type PerfOptions, perfOptions } from './options.ts';
 import { Readers, readAgents } from './read-agent.ts';
+import { firstLarge, isAnswered, knownBytes } from './requests.ts';
 import { slotRules, slots } from './slot-rotation.ts';
 import { SoftwareTurns } from './software-turns.ts';
 import { SLOT_TIMER, TenantSlots } from './tenant-slots.ts';
@@ -176,8 +179,9 @@ export class Perf implements Policy {
    * Small messages bypass the policy while no large one precedes them. With nothing to isolate, every message does.
    */
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number {
-    const small = plainRun(words, start, count, LARGE_BYTES);
-    const large = small === count ? count : firstLarge(words, start, small, count);
+    const below = out === undefined ? LARGE_BYTES : this.pacedFrom(qp, out);
+    const small = plainRun(words, start, count, below);
+    const large = small === count ? count : firstLarge(words, start, small, count, below);
     if (large < 0) return 0;
     if (out !== undefined) {
       const member = this.members[qp.context.index];
@@ -186,12 +190,24 @@ export class Perf implements Policy {
         this.inspectOpcode(member, qp, words[at + L.WR_OP] & 0xff);
         this.recordFirst(member, qp, large < count ? knownBytes(words, at) : 0, count, out);
       }
+      if (this.classifier.isAside(member, qp)) return count;
       if (this.mqse.shapes(qp) || this.softwareTurns.shapes(qp)) return 0;
-      out.passPlain(qp, LARGE_BYTES);
+      if (below === LARGE_BYTES) out.passPlain(qp, LARGE_BYTES);
       const egress = this.classifier.egressOf(member, qp);
       if (!this.splits(egress) && egress.slots.grants[SLOT_STATE] === NO_ROTATION) return count;
     }
     return qp.type === IBV_QPT_RC || qp.type === IBV_QPT_UD ? large : count;
+  }
+
+  /** The size of the smallest messages that are not passed to the device at once. */
+  private pacedFrom(qp: QpView, out: Actions): number {
+    const member = this.members[qp.context.index];
+    const { master } = this.classifier.egressOf(member, qp);
+    if (master.grants[SPLIT] === 0 || !this.lmse.pacesShort(qp.context, out)) return LARGE_BYTES;
+    // Small messages that fill the link are held, and so are those that are small among slightly larger ones.
+    if (master.reports[CLASS] !== BANDWIDTH) return 0;
+    const { windows } = this.classifier;
+    return windows.kindOf(qp) === LARGE && windows.meanOf(qp) < 2 * LARGE_BYTES ? 0 : LARGE_BYTES;
   }
 
   /** Whether a request of this queue pair is news: the queue pair is not yet inspected, or its context was idle. */
@@ -215,7 +231,7 @@ export class Perf implements Policy {
     if (reader === null) return home;
     const known = egressDevices.find((one) => one.reader === reader);
     if (known !== undefined) return known;
-    const place = new EgressDevice(dgid, reader.page, reader);
+    const place = new EgressDevice(dgid, reader.page, home.rate.linkGbps, reader);
     egressDevices.push(place);
     return place;
   }
@@ -235,6 +251,7 @@ export class Perf implements Policy {
       if (this.registry.hasChanges(context)) this.sampleSoon(member, out);
     }
     if (member.periodNs === 0) {
+      if (!this.options.paper) member.lastSampleNs = nowNs;
       this.planSample(member, nowNs, out);
     }
   }
@@ -249,6 +266,10 @@ export class Perf implements Policy {
   feed(qp: QpView, out: Actions): void {
     const member = this.members[qp.context.index];
     if (this.needsInspection(member, qp)) this.inspectHeld(member, qp, out);
+    if (this.classifier.isAside(member, qp)) {
+      passAll(qp, out);
+      return;
+    }
     if (this.mqse.shapes(qp)) this.mqse.feed(qp, out);
     else this.feedStraight(qp, out);
     this.tenantSlots.onFed(member, qp, out);
@@ -434,34 +455,6 @@ export class Perf implements Policy {
       true,
     );
   }
-}
-
-/** Whether the peer answers a request of this opcode with data. */
-function isAnswered(opcode: number): boolean {
-  return (
-    opcode === IBV_WR_RDMA_READ ||
-    opcode === IBV_WR_ATOMIC_CMP_AND_SWP ||
-    opcode === IBV_WR_ATOMIC_FETCH_AND_ADD
-  );
-}
-
-/** The first large request from `from` on; `count` if there is none, -1 if a WAIT or ENABLE is among them. */
-function firstLarge(words: Uint32Array, start: number, from: number, count: number): number {
-  let large = count;
-  for (let i = from; i < count; i++) {
-    const at = L.slotAt(start + i);
-    // The requests before it must report their completion, because its own comes after theirs.
-    if (isCrossChannel(words, at)) return -1;
-    if (large === count && knownBytes(words, at) >= LARGE_BYTES) large = i;
-  }
-  return large;
-}
-
-/**
- * Bytes of a request. A list of more than the two SGEs in the slot counts as large; the shim's copy knows its size.
- */
-function knownBytes(words: Uint32Array, at: number): number {
-  return words[at + L.WR_OP] >>> 16 > 2 ? LARGE_BYTES : messageBytes(words, at, 0);
 }
 
 /** The options of perf that MQSE uses. */

@@ -7,8 +7,9 @@ import type { MemberColumns } from '../../coordinator/ruler.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD } from '../../verbs/constants.ts';
-import { packetBytes } from '../kit/wire.ts';
+import { packetBytes, RETH_BYTES } from '../kit/wire.ts';
 import { BUSY_LARGE_QPS, NO_ROTATION, QUEUE_TENANTS, SLOT_STATE, SMALL_GBPS } from './columns.ts';
+import { MOST_SMALL } from './demand.ts';
 import { type Nic, type NicOptions, nicOf, pieceBytes } from './nic.ts';
 
 /** The other tenants of the device, on which the number of 0_WAITs depends (from a member's grants). */
@@ -72,8 +73,6 @@ export interface WaitPacerOptions {
   readonly limited?: boolean;
 }
 
-/** The maximum part of the link that 0_WAITs leave to small tenants. */
-const MAX_SMALL_PART = 0.5;
 /** Time for a CPU to write the first requests of a slot. */
 const POST_NS = 500;
 /**
@@ -182,7 +181,7 @@ export class WaitPacer {
     const { options } = this;
     this.grow(qp.index);
     this.index = qp.index;
-    const known = options.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(qp.context);
+    const known = this.timedNic(qp.context, out);
     this.stepNs = (qp.type === IBV_QPT_UD ? known?.wqeGapNs : known?.waitStepNs) ?? 0;
     // A step of zero length cannot measure time.
     this.nic = this.stepNs > 0 ? known : null;
@@ -194,7 +193,9 @@ export class WaitPacer {
       return;
     }
     const sharers = options.limited === true ? 1 : Math.max(1, tenants.busyLargeQps);
-    this.pieceBytes = pieceBytes(nic, options.subMsgSizeBytes, takesTurns ? 1 : sharers);
+    // Tenants that take less than their share are a fraction of a queue pair.
+    const rivals = Math.round(sharers);
+    this.pieceBytes = pieceBytes(nic, options.subMsgSizeBytes, takesTurns ? 1 : rivals);
     // 0_WAITs act at this end, while everything requested fills the peer's FIFO as soon as the requests arrive there.
     const times = this.readFactor[qp.index];
     // The usual number of outstanding READs (rd_atomic, mostly 16) is twice what READs of one packet need.
@@ -202,7 +203,7 @@ export class WaitPacer {
     const fifoBytes = nic.egressFifoBytes * options.readFifoPart;
     this.leftoverNsPerByte = this.leftoverNsPerByteOf(nic, tenants, sharers);
     // Next to one queue pair of large messages, queueing in the FIFO costs message-rate tenants little.
-    const minds = tenants.queueTenants > 0 || sharers > 1;
+    const minds = tenants.queueTenants > 0 || rivals > 1;
     this.nsPerByte = minds
       ? this.leftoverNsPerByte
       : (8 * sharers) / (nic.linkGbps * this.usablePart(tenants));
@@ -210,14 +211,14 @@ export class WaitPacer {
     this.isDry = false;
     if (takesTurns) {
       this.pause(qp);
-      const fills = sharers === 1 && tenants.rotate !== true && tenants.queueTenants > 0;
+      const fills = rivals === 1 && tenants.rotate !== true && tenants.queueTenants > 0;
       if (fills) this.nsPerByte /= TURN_TAKER_PART;
       this.isHeldBack[qp.index] = 0;
       this.maxDryNs = 0;
     } else {
       this.maxDryNs = tenants.queueTenants > 0 ? MAX_DRY_WITH_D_NS : MAX_DRY_NS;
       // Without competitors there is nothing to catch up with.
-      if (sharers === 1) this.maxDryNs = 0;
+      if (rivals === 1) this.maxDryNs = 0;
       this.measureRate(qp, out, reads);
       this.catchUp(qp, out);
     }
@@ -245,8 +246,13 @@ export class WaitPacer {
 
   /** Nanoseconds per byte of one of `sharers` queue pairs that share the link, less the rate of small tenants. */
   private leftoverNsPerByteOf(nic: Nic, tenants: ActiveTenants, sharers: number): number {
-    const smallGbps = Math.min(tenants.smallGbps, MAX_SMALL_PART * nic.linkGbps);
+    const smallGbps = Math.min(tenants.smallGbps, MOST_SMALL * nic.linkGbps);
     return (8 * sharers) / ((nic.linkGbps - smallGbps) * this.usablePart(tenants));
+  }
+
+  /** Whether the number of 0_WAITs need not be an integer, so that even small messages have some. */
+  get isExact(): boolean {
+    return this.nic !== null;
   }
 
   /** Bytes that, with their 0_WAITs, take as long as the handover of a turn; 0 if unknown. */
@@ -259,7 +265,7 @@ export class WaitPacer {
    * in flight. A delay of 0 or less means now; NaN means unknown.
    */
   handoverDelayNs(context: ContextView, tenants: ActiveTenants, bytes: number, out: Actions): number {
-    const nic = this.options.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(context);
+    const nic = this.timedNic(context, out);
     if (nic === null) return Number.NaN;
     // On average, half of the current piece has been sent. Completions are noticed late, and posted requests are sent
     // late.
@@ -312,7 +318,10 @@ export class WaitPacer {
     if (this.isHeldBack[index] === 1) {
       debt[index] = 0;
     } else {
-      const total = debt[index] + count * (packetBytes(nic, bytes) * this.nsPerByte - nic.wqeGapNs);
+      // The one header that only the first packet has counts in short messages.
+      const headerBytes = bytes < nic.mtuBytes ? RETH_BYTES : 0;
+      const wireNs = (packetBytes(nic, bytes) + headerBytes) * this.nsPerByte;
+      const total = debt[index] + count * (wireNs - nic.wqeGapNs);
       if (!later) waits = Math.max(least, Math.floor(total / stepsNs));
       debt[index] = Math.max(-this.maxDryNs, total - waits * stepsNs);
     }
@@ -369,6 +378,11 @@ export class WaitPacer {
       readFactor[index] *= READS_STEP;
       rateBefore[index] = part;
     }
+  }
+
+  /** The NIC, if the number of 0_WAITs follows from their time; otherwise null. */
+  timedNic(context: ContextView, { wait }: Pick<Actions, 'wait'>): Nic | null {
+    return this.options.waits === 'fixed' || wait === 'emulated' ? null : this.nicOf(context);
   }
 
   private nicOf(context: ContextView): Nic | null {
