@@ -9,7 +9,7 @@ import { NEVER_NS } from '../coordinator/members.ts';
 import { LivenessMonitor, type ProcessState } from './liveness.ts';
 import type { Row } from './pages.ts';
 
-/** Reports that every member has, and that affect grants only where limits exist. */
+/** Reports that every member has, whose changes require a decision only where limits exist. */
 const STATISTICS = [M.SENT_REQUESTS, M.SENT_BYTES, M.HELD_REQUESTS, M.LATENCY_NS, M.QPS];
 /** Those of the rulers lie behind them, and behind what only the daemon writes. */
 const FIRST_DECIDING = M.MEMBER.reports.length + M.TENANT.reports.length;
@@ -27,8 +27,8 @@ export class SeatTable {
   private readonly grantCount: number;
   /** By column of reports. */
   private readonly defaults: Float64Array;
-  /** Reports that are copied unchanged, with and without statistics. */
-  private readonly deciding: Uint8Array;
+  /** The number of reports that require a decision, and all that are copied unchanged: those first, then statistics. */
+  private readonly decidingCount: number;
   private readonly all: Uint8Array;
   /** Reports to rulers of busy mode. */
   private readonly busy: Uint8Array;
@@ -63,9 +63,10 @@ export class SeatTable {
       Uint8Array.from(
         places.flatMap(({ reports, reportsAt }) => reports.map((_, i) => reportsAt + i)),
       ).filter((column) => column >= FIRST_DECIDING);
-    this.deciding = columnsOf(this.places.filter(({ isForBusy }) => !isForBusy));
+    const deciding = columnsOf(this.places.filter(({ isForBusy }) => !isForBusy));
+    this.decidingCount = deciding.length;
     this.busy = columnsOf(this.places.filter(({ isForBusy }) => isForBusy));
-    this.all = Uint8Array.of(...this.deciding, ...STATISTICS);
+    this.all = Uint8Array.of(...deciding, ...STATISTICS);
     this.liveness = new LivenessMonitor(capacity, inspectProcess);
     this.pids = new Int32Array(capacity);
     this.lastSignNs = new Float64Array(capacity);
@@ -176,11 +177,11 @@ export class SeatTable {
 
   private copy(row: number, isLimited: boolean): boolean {
     const { defaults } = this;
-    const columns = isLimited ? this.all : this.deciding;
+    const columns = this.all;
     const from = this.counters[row];
     const { counters } = this.members;
     const at = row * this.reportCount;
-    const decidingCount = this.deciding.length;
+    const { decidingCount } = this;
     let hasChanged = false;
     let isActive = 0;
     for (let i = 0; i < columns.length; i++) {
@@ -189,7 +190,7 @@ export class SeatTable {
       if (i < decidingCount && value !== defaults[column]) isActive = 1;
       if (counters[at + column] === value) continue;
       counters[at + column] = value;
-      hasChanged = true;
+      if (i < decidingCount || isLimited) hasChanged = true;
     }
     if (isActive === this.active[row]) return hasChanged;
     this.activeCount += isActive - this.active[row];

@@ -71,6 +71,10 @@ class Recorded implements DeviceCoordinator {
     return page;
   }
 
+  setLink(linkGbps: number): void {
+    this.own.setLink(linkGbps);
+  }
+
   leave(page: M.MemberPage): void {
     for (const [member, known] of this.pages) {
       if (known.page.row !== page.row) continue;
@@ -158,6 +162,7 @@ export class InProcess implements Player {
     const { device, nowNs } = event;
     const coordinator = this.devices.get(device) ?? new Coordinator();
     this.devices.set(device, coordinator);
+    coordinator.setLink(this.rules.linkGbps);
     if (event.type === 'join') this.pages.set(event.member, coordinator.join(event.tenant)!);
     if (event.type === 'leave') {
       coordinator.leave(this.pages.get(event.member)!);

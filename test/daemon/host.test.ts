@@ -351,6 +351,7 @@ test('one event log produces the same grants in a process and in the daemon', ()
     fc.property(fc.array(event, { maxLength: 60 }), (log) => {
       const host = hostOf();
       const inside = new Coordinator();
+      inside.setLink(LINK_GBPS);
       const tenants = ['a', 'a', 'b', 'c', 'd', 'd'];
       const remote = tenants.map((tenant) => new Process(host, tenant).join());
       const local = tenants.map((tenant) => inside.join(tenant) as M.MemberPage);

@@ -332,13 +332,14 @@ test('for clients that differ, the largest weight and the strictest limits apply
 test('the master uses the kind of traffic of a rule for all clients of the tenant', () => {
   const rowsWith = (declared: 'bandwidth' | null) => {
     const host = hostOf();
-    const small = { class: DELAY, activeQps: 1, largeQps: 1, meanBytes: 16 };
+    const store = { class: DELAY, activeQps: 1, largeQps: 1, meanBytes: 16 };
+    const bulk = { ...store, meanBytes: 1 << 16, wireGbps: 20, demandGbps: 20 };
     const pages = [
       ...[0, 1].map(() => new Process(host, 'bulk', { labels: { ...NO_LABELS, traffic: declared } }).join()),
       new Process(host, 'store').join(),
     ];
-    for (const page of pages) {
-      report(page, small);
+    for (const [i, page] of pages.entries()) {
+      report(page, i < 2 ? bulk : store);
       page.counters[M.HEARTBEAT]++;
     }
     host.fullPass(0);

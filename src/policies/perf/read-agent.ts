@@ -6,10 +6,10 @@
  */
 import type { Agent, AgentActions, AgentKind, AgentLine, AgentLineEvents } from '../../coordinator/agent.ts';
 import type { Columned } from '../../coordinator/layout.ts';
-import { MEMBER, type MemberPage, WRITTEN_NS } from '../../coordinator/member-table.ts';
+import { MEMBER, type MemberPage, SENT_BYTES, WRITTEN_NS } from '../../coordinator/member-table.ts';
 import type { MemberColumns } from '../../coordinator/ruler.ts';
 import { gidFromWords, gidToWords } from '../../verbs/gid.ts';
-import { QNUM_ALLOW, SLOT_END_NS, SLOT_NUMBER, SLOT_STATE, SPLIT } from './columns.ts';
+import { QNUM_ALLOW, SLOT_END_NS, SLOT_NUMBER, SLOT_STATE, SPLIT, WIRE_GBPS } from './columns.ts';
 import { master } from './master.ts';
 import { slots } from './slot-rotation.ts';
 
@@ -45,6 +45,8 @@ const MAX_OF_TENANT = 256;
 const MAX_READERS = 1024;
 const MAX_OF_PEER = 512;
 const MAX_GUESTS = 1024;
+/** Of one report. */
+const MAX_REPORTED_BYTES = 2 ** 40;
 /** The time after which a silent guest is removed. */
 const SILENT_NS = 1e9;
 const SWEEP_NS = 1e8;
@@ -387,6 +389,9 @@ export class ReadAgent implements Agent {
     const isNews = guest.lastReport === 0 || (words[4] & IS_NEWS) !== 0;
     const { page } = guest;
     guest.lastReport = words[2];
+    // Nothing counts the bytes that are READ from this host, so the report has to be believed (claims.ts).
+    const bytes = (words[REPORT_HEADER + WIRE_GBPS] / 8) * (out.nowNs - guest.heardNs);
+    page.counters[SENT_BYTES] += 1 + (bytes < MAX_REPORTED_BYTES ? bytes : 0);
     guest.heardNs = out.nowNs;
     page.columns(master).reports.set(words.subarray(REPORT_HEADER, SLOTS_REPORTED));
     page.columns(slots).reports.set(words.subarray(SLOTS_REPORTED));

@@ -1,7 +1,11 @@
 /** The reports of the tenants of a device, as the ruler of perf reads them. */
 import { TENANT } from '../../coordinator/member-table.ts';
 import type { MembersView } from '../../coordinator/ruler.ts';
+import { Claims } from './claims.ts';
 import { CLASS_NAMES, IDLE } from './columns.ts';
+
+/** A tenant that waits for the link gets more than this part of an equal share. */
+const LEAST_PART = 0.1;
 
 /** The reports of the device's tenants, summed over their members. */
 export class TenantReports {
@@ -17,12 +21,19 @@ export class TenantReports {
   wireGbps = new Float64Array(0);
   /** What it would take of the link, as far as known: all of it if it always waits for the link. */
   demandGbps = new Float64Array(0);
+  /** The most that it may have sent. */
+  private boundGbps = new Float64Array(0);
   awaitsAnswers = new Uint8Array(0);
   /** 1: all that it sends stays in the device, so it does not take part in the link. */
   loops = new Uint8Array(0);
+  /** By member: the most that it may have sent; negative: it does not count. */
+  private bounds = new Float64Array(0);
+  /** Null: members of this process are believed. */
+  private readonly claims: Claims | null;
 
   constructor(members: MembersView) {
     this.members = members;
+    this.claims = members.isRemote ? new Claims(members) : null;
     this.columns = reportsOf(members);
   }
 
@@ -37,35 +48,62 @@ export class TenantReports {
 
   /** Reads the reports of all members and sums them by tenant. */
   read(nowNs: number, silentNs: number): void {
-    const { members, columns } = this;
+    const { members } = this;
     const { tenants } = members;
     tenants.group();
     if (this.size < tenants.length) this.grow(2 * tenants.length);
+    if (this.bounds.length < tenants.memberLimit) this.bounds = new Float64Array(2 * tenants.memberLimit);
     for (const column of [this.classes, this.qps, this.largeQps, this.wireGbps]) column.fill(0);
     this.meanBytes.fill(0);
     this.queueLength.fill(0);
     this.demandGbps.fill(0);
+    this.boundGbps.fill(0);
     this.awaitsAnswers.fill(0);
     this.loops.fill(1);
-    const mostGbps = members.linkGbps || Number.POSITIVE_INFINITY;
     for (let member = 0; member < tenants.memberLimit; member++) {
       const tenant = tenants.tenantOf(member);
-      if (tenant < 0 || columns.of.of(member) === IDLE || columns.loops.of(member) === 1) continue;
-      if (!members.isSilent(member, nowNs, silentNs)) this.loops[tenant] = 0;
+      this.bounds[member] = this.boundOf(member, tenant, nowNs, silentNs);
+      if (this.bounds[member] < 0 || this.columns.loops.of(member) === 1) continue;
+      if (this.columns.of.of(member) !== IDLE) this.loops[tenant] = 0;
     }
     for (let member = 0; member < tenants.memberLimit; member++) {
       const tenant = tenants.tenantOf(member);
-      if (tenant < 0 || members.isSilent(member, nowNs, silentNs)) continue;
-      if (columns.loops.of(member) !== this.loops[tenant]) continue;
-      const qps = columns.activeQps.of(member);
-      this.classes[tenant] = Math.max(this.classes[tenant], this.classOf(member));
-      this.qps[tenant] += qps;
-      this.largeQps[tenant] += Math.min(columns.largeQps.of(member), qps);
-      this.meanBytes[tenant] = Math.max(this.meanBytes[tenant], columns.meanBytes.of(member));
-      this.queueLength[tenant] = Math.max(this.queueLength[tenant], columns.queueLength.of(member));
-      this.wireGbps[tenant] = Math.min(mostGbps, this.wireGbps[tenant] + columns.wireGbps.of(member));
-      this.demandGbps[tenant] = Math.min(mostGbps, this.demandGbps[tenant] + columns.demandGbps.of(member));
-      this.awaitsAnswers[tenant] |= columns.awaitsAnswers.of(member);
+      if (this.bounds[member] < 0 || this.columns.loops.of(member) !== this.loops[tenant]) continue;
+      this.add(member, tenant);
+    }
+    this.limitDemands();
+  }
+
+  /** The most that a member may have sent, in Gbit/s; negative: it does not count. */
+  private boundOf(member: number, tenant: number, nowNs: number, silentNs: number): number {
+    if (tenant < 0) this.claims?.forget(member);
+    if (tenant < 0 || this.members.isSilent(member, nowNs, silentNs)) return -1;
+    return this.claims?.boundOf(member, nowNs) ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Adds the reports of a member to those of its tenant. */
+  private add(member: number, tenant: number): void {
+    const { columns } = this;
+    const mostGbps = this.members.linkGbps || Number.POSITIVE_INFINITY;
+    const qps = columns.activeQps.of(member);
+    const gbps = Math.min(this.bounds[member], columns.wireGbps.of(member));
+    this.classes[tenant] = Math.max(this.classes[tenant], this.classOf(member));
+    this.qps[tenant] += qps;
+    this.largeQps[tenant] += Math.min(columns.largeQps.of(member), qps);
+    this.meanBytes[tenant] = Math.max(this.meanBytes[tenant], columns.meanBytes.of(member));
+    this.queueLength[tenant] = Math.max(this.queueLength[tenant], columns.queueLength.of(member));
+    this.wireGbps[tenant] = Math.min(mostGbps, this.wireGbps[tenant] + gbps);
+    this.demandGbps[tenant] = Math.min(mostGbps, this.demandGbps[tenant] + columns.demandGbps.of(member));
+    this.boundGbps[tenant] += this.bounds[member];
+    this.awaitsAnswers[tenant] |= columns.awaitsAnswers.of(member);
+  }
+
+  /** A tenant that sends next to nothing of what it could send at least needs no more. */
+  private limitDemands(): void {
+    const { length, demandGbps, boundGbps } = this;
+    const leastGbps = (LEAST_PART * this.members.linkGbps) / Math.max(1, length);
+    for (let tenant = 0; tenant < length; tenant++) {
+      if (boundGbps[tenant] < leastGbps) demandGbps[tenant] = Math.min(demandGbps[tenant], boundGbps[tenant]);
     }
   }
 
@@ -96,6 +134,7 @@ export class TenantReports {
     this.queueLength = new Float64Array(size);
     this.wireGbps = new Float64Array(size);
     this.demandGbps = new Float64Array(size);
+    this.boundGbps = new Float64Array(size);
     this.awaitsAnswers = new Uint8Array(size);
     this.loops = new Uint8Array(size);
   }
