@@ -350,6 +350,25 @@ test('the master uses the kind of traffic of a rule for all clients of the tenan
   expect(rowsWith('bandwidth')).toEqual({ classes: ['bandwidth', 'delay'], isSplit: [1, 1, 0] });
 });
 
+test('a client that sends nothing takes nothing from others, whatever it reports', () => {
+  const host = hostOf();
+  const [b, idle] = ['b', 'idle'].map((tenant) => new Process(host, tenant).join());
+  const large = { class: 3, activeQps: 1, largeQps: 1, meanBytes: 1 << 20, queueLength: 4 };
+  report(b, { ...large, wireGbps: 97, demandGbps: 100 });
+  report(idle, { ...large, wireGbps: 1e5, demandGbps: 1e5 });
+  const sharersAfter = (ms: number) => {
+    b.counters[M.SENT_BYTES] += 12e6 * 20;
+    for (const page of [b, idle]) page.counters[M.HEARTBEAT]++;
+    // A pass for another reason, such as a change of a report.
+    report(b, { wireGbps: 97 + ms / 1e6 });
+    host.fullPass(ms * 1e6);
+    return granted(b, 'busyLargeQps');
+  };
+  expect(sharersAfter(1)).toBe(2);
+  for (const ms of [20, 40]) sharersAfter(ms);
+  expect(sharersAfter(60)).toBeCloseTo(1, 6);
+});
+
 test('a limit that was removed for a moment applies again', () => {
   const bucket = new RequestBucket(100, 0);
   for (const nowNs of [1, 1, 2]) {
