@@ -67,6 +67,8 @@ export class DominantOrder implements TurnOrder {
   /** By queue pair: 1 if its last message was tiny, so that the next one is presumably tiny, too. */
   private tiny: Uint8Array = new Uint8Array(64);
   private readonly totals = new Float64Array(4);
+  /** Whether the heap has one tenant, whose key there is out of date. */
+  private isUnsorted = false;
   /** Requests since the last charge. */
   private requests = 0;
 
@@ -87,6 +89,11 @@ export class DominantOrder implements TurnOrder {
 
   get totalBytes(): number {
     return this.totals[BYTES];
+  }
+
+  /** Whether the queue pairs that wait all belong to one tenant, so that several pieces in a row delay no other one. */
+  get isOneTenant(): boolean {
+    return this.heap.size === 1;
   }
 
   /** Bytes on the wire that all queue pairs have sent, waiting or not. */
@@ -156,13 +163,24 @@ export class DominantOrder implements TurnOrder {
   }
 
   /**
-   * Whether the tenant may send a short message without waiting: because it has had less than those being served, or
-   * because it may send a tiny message in any case.
+   * How many of several equal short messages the tenant may send without waiting: because it has had less than those being
+   * served, or because it may send tiny messages in any case.
+   * @param wireBytes the length of each on the wire
    */
-  mayPass(tenant: number, wireBytes: number): boolean {
+  passable(tenant: number, wireBytes: number, count: number): number {
     this.limitLag(tenant);
-    if (this.tenants[tenant << BITS] < this.totals[NOW]) return true;
-    return wireBytes <= this.costs.tinyBytes && this.allowance.leftNs(tenant) > 0;
+    const { tenants, totals, costs, allowance } = this;
+    const at = tenant << BITS;
+    const costNs = this.costOf(wireBytes);
+    const leadNs = totals[NOW] - tenants[at];
+    const behind = leadNs > 0 ? Math.ceil((leadNs * tenants[at + WEIGHT]) / costNs) : 0;
+    if (behind >= count || wireBytes > costs.tinyBytes) return Math.min(behind, count);
+    return Math.min(count, behind + Math.max(0, Math.ceil(allowance.leftNs(tenant) / costNs)));
+  }
+
+  /** What a request costs, in ns of its dominant resource. */
+  private costOf(wireBytes: number): number {
+    return Math.max(wireBytes * this.costs.nsPerByte, this.costs.nsPerRequest);
   }
 
   /** Whether the queue pair's next message is presumably tiny. Its turn may be due only for this reason. */
@@ -182,11 +200,11 @@ export class DominantOrder implements TurnOrder {
     tenants[at] = Math.max(tenants[at], totals[NOW] - costs.lagNs);
   }
 
-  /** A request of the queue pair passes without waiting. */
-  pass(qp: number, wireBytes: number): void {
-    const tenant = this.tenantOf(qp);
-    this.requests = 1;
-    this.chargeTenant(qp, wireBytes, this.tenants[tenant << BITS] >= this.totals[NOW]);
+  /** Several equal requests of the queue pair pass without waiting. @param wireBytes the length of each */
+  pass(qp: number, wireBytes: number, count = 1): void {
+    const at = this.tenantOf(qp) << BITS;
+    this.requests = count;
+    this.chargeTenant(qp, wireBytes * count, this.tenants[at] >= this.totals[NOW]);
   }
 
   join(qp: number): void {
@@ -197,6 +215,7 @@ export class DominantOrder implements TurnOrder {
     this.ready.push(qp, tenant);
     if (!isFirst) return;
     this.limitLag(tenant);
+    if (this.isUnsorted) this.sort(this.heap.headToken);
     this.place(tenant);
   }
 
@@ -206,6 +225,7 @@ export class DominantOrder implements TurnOrder {
     this.count--;
     if (this.ready.first(tenant) !== NONE) return;
     this.heap.remove(tenant);
+    this.isUnsorted &&= this.heap.size > 0;
     this.wanting.remove(tenant);
     // From now on, no tenant is behind those that were served last.
     if (this.heap.size === 0) this.totals[NOW] = this.totals[LATEST];
@@ -280,7 +300,14 @@ export class DominantOrder implements TurnOrder {
       if (this.allowance.leftNs(tenant) > 0) tenants[at + KEY] = totals[NOW] - costs.lagNs;
       else wanting.push(tenant);
     }
-    heap.due[0] = tenants[at + KEY];
+    // A tenant that waits alone is the head anyway.
+    this.isUnsorted = heap.size === 1 && heap.headToken === tenant;
+    if (!this.isUnsorted) this.sort(tenant);
+  }
+
+  private sort(tenant: number): void {
+    const { heap } = this;
+    heap.due[0] = this.tenants[(tenant << BITS) + KEY];
     heap.due[1] = this.sequence++;
     heap.put(tenant);
   }

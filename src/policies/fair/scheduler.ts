@@ -5,7 +5,7 @@ import { BYTES } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
-import { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
+import { IBV_SEND_SIGNALED, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { byTenant, Entities } from '../kit/entities.ts';
 import { egressBytes, ingressBytes } from '../kit/wire.ts';
@@ -19,6 +19,11 @@ import { Worth } from './worth.ts';
 /** Short messages that may wait in the queue of their queue pair, so that it always has another one to process. */
 const QUEUED_MESSAGES = 32;
 
+const LENGTH = L.WR_SGE0 + L.SGE_LENGTH;
+/** IBV_SEND_SIGNALED in WR_OP. */
+const SIGNALED = IBV_SEND_SIGNALED << 8;
+/** Pieces of a turn among the queue pairs of one tenant. Tenants take turns of one piece. */
+const TURN_PIECES = 4;
 /** The kind of timer for trials. */
 export const TRIAL = FIRST_KIND;
 /** The longest messages that bypass the policy while the device is left alone. */
@@ -70,7 +75,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     return {
       nsPerByte: 1 / linkPerNs,
       nsPerRequest: gapNs / units,
-      turnBytes: this.window(this.choice).pieceBytes,
+      turnBytes: TURN_PIECES * this.window(this.choice).pieceBytes,
       lagNs: this.options.passBytes / linkPerNs,
       tinyBytes: 2 * egressBytes(this.wire, IBV_WR_RDMA_WRITE, 0),
     };
@@ -186,9 +191,9 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     if (!worth.isPlanned) out.timer(qp.context, worth.plan(out.nowNs(qp.context)), this.tokenOf(TRIAL), true);
     const isIdle = worth.wantsTime && out.inflight(qp) === 0;
     const tenant = tenants.of(qp);
-    let [i, passedBytes] = [0, 0];
-    for (; i < count; i++) {
-      const at = L.slotAt(start + i);
+    let [passed, passedBytes] = [0, 0];
+    while (passed < count) {
+      const at = L.slotAt(start + passed);
       // A slot has two SGEs. For a longer list, the shim's copy knows the size.
       if (words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) break;
       const bytes = messageBytes(words, at, 0);
@@ -196,15 +201,31 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
       const opcode = words[at + L.WR_OP] & 0xff;
       const isRead = opcode === IBV_WR_RDMA_READ;
       const direction = isRead ? this.inbound : this.outbound;
-      const { order } = direction;
       const load = isRead ? ingressBytes(wire, opcode, bytes) : egressBytes(wire, opcode, bytes);
-      if (worth.isOn && !order.mayPass(tenant, load)) break;
-      order.pass(qp.index, load);
-      direction.passed(load);
-      passedBytes += bytes;
+      const run = runLength(words, at, count - passed);
+      const n = worth.isOn ? direction.order.passable(tenant, load, run) : run;
+      if (n === 0) break;
+      direction.order.pass(qp.index, load, n);
+      direction.passed(load * n);
+      passed += n;
+      passedBytes += bytes * n;
+      if (n < run) break;
     }
-    if (isIdle && i > 0 && passedBytes <= wire.mtuBytes) worth.time(qp.index, out.nowNs(qp.context));
+    if (isIdle && passed > 0 && passedBytes <= wire.mtuBytes) worth.time(qp.index, out.nowNs(qp.context));
     qp.counts[BYTES] += passedBytes;
-    return i;
+    return passed;
   }
+}
+
+/** How many requests from this one on are like it: of the same opcode and flags, with one SGE of the same length. */
+function runLength(words: Uint32Array, at: number, most: number): number {
+  const op = words[at + L.WR_OP];
+  if (op >>> 16 !== 1) return 1;
+  const length = words[at + LENGTH];
+  let n = 1;
+  for (let next = at + L.SLOT_WORDS; n < most; n++, next += L.SLOT_WORDS) {
+    // The last one of a batch is signaled.
+    if ((words[next + L.WR_OP] ^ op) & ~SIGNALED || words[next + LENGTH] !== length) break;
+  }
+  return n;
 }

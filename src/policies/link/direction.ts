@@ -66,6 +66,8 @@ export type LoadOf = typeof egressBytes;
 export interface TurnOrder extends Order {
   /** Whether several queue pairs wait to be served. */
   readonly isShared: boolean;
+  /** Whether those that wait belong to one tenant; absent: that makes no difference. */
+  readonly isOneTenant?: boolean;
   /** The number of the round, in which each queue pair has a turn. */
   readonly round: number;
   /** Bytes on the wire that all queue pairs have sent. */
@@ -214,6 +216,11 @@ export class Direction<Turns extends TurnOrder> {
     this.puller.enlist(qp, out);
   }
 
+  /** Whether requests of a queue pair have belonged here. */
+  uses(qp: number): boolean {
+    return this.isUsed[qp] === 1;
+  }
+
   onCompleted(qp: QpView, out: Actions): void {
     if (this.isUsed[qp.index] === 0) return;
     const { pace, order, clock } = this;
@@ -270,7 +277,7 @@ export class Direction<Turns extends TurnOrder> {
       return BLOCKED;
     }
     const opcode = out.nextOpcode(qp);
-    const several = !isSlow && !this.window.fitsPieces && order.creditOf(index) >= 2 * pieceBytes;
+    const several = !isSlow && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
     const pieces = several ? this.piecesOf(qp, out, pieceBytes) : 1;
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : this.fitPiece(index, pieceBytes));
     if (bytes === BLOCKED) {

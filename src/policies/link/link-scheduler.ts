@@ -206,6 +206,7 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
   }
 
   onCompleted(qp: QpView, out: Actions): void {
+    if (!this.inbound.uses(qp.index) && !this.outbound.uses(qp.index)) return;
     this.clock.begin();
     this.inbound.onCompleted(qp, out);
     this.outbound.onCompleted(qp, out);
