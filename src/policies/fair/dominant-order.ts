@@ -41,6 +41,9 @@ const SERVED = 3;
 /** The most turns of a tenant's queue pairs that are skipped in a row. A smaller weight is rounded up. */
 const MOST_SKIPS = 64;
 
+/** The least that a request counts where messages are counted. */
+const LEAST_NS = 1e-3;
+
 /** The order of tenants by what they have had. */
 export class DominantOrder implements TurnOrder {
   readonly wakeNs = Number.POSITIVE_INFINITY;
@@ -171,7 +174,8 @@ export class DominantOrder implements TurnOrder {
     this.limitLag(tenant);
     const { tenants, totals, costs, allowance } = this;
     const at = tenant << BITS;
-    const costNs = this.costOf(wireBytes);
+    // Requests that never leave the device may cost nothing.
+    const costNs = Math.max(this.costOf(wireBytes), LEAST_NS);
     const leadNs = totals[NOW] - tenants[at];
     const behind = leadNs > 0 ? Math.ceil((leadNs * tenants[at + WEIGHT]) / costNs) : 0;
     if (behind >= count || wireBytes > costs.tinyBytes) return Math.min(behind, count);
