@@ -10,7 +10,7 @@ import { type Order, Puller, STALL_NS } from '../kit/puller.ts';
 import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
-import { Pace } from './pace.ts';
+import { Pace, SLOW_PIECE_BYTES } from './pace.ts';
 import { PieceLength } from './piece-length.ts';
 import { RoundTrip } from './round-trip.ts';
 
@@ -23,14 +23,6 @@ const SPARE_MESSAGES = 4;
 const ROW_PER_SPARE = 2;
 /** A queue pair without a completion for this many times the time of a full window is left out of the window. */
 const STALL_WINDOWS = 8;
-/** Length of the pieces of a slow queue pair (pace.ts). They need not be short, because they do not queue at the link. */
-const SLOW_PIECE_BYTES = 65_536;
-/**
- * The most that a slow queue pair has in flight: one piece is sent while another one waits. More would fill the queues of
- * switches: the rate limiters of NICs recover while a queue pair waits for its policy, and then let too much go.
- */
-const SLOW_FLIGHT_BYTES = 2 * SLOW_PIECE_BYTES;
-
 /** What the window and the length of pieces depend on. */
 export interface WindowOptions {
   /** The round trip until it has been measured. */
@@ -224,6 +216,7 @@ export class Direction<Turns extends TurnOrder> {
   onCompleted(qp: QpView, out: Actions): void {
     if (this.isUsed[qp.index] === 0) return;
     const { pace, order, clock } = this;
+    if (this.isSlow(qp.index)) pace.happened(qp.index, clock.nowNs(qp.context, out), out.inflight(qp));
     if (pace.isDone(qp.index, out.inflight(qp)))
       pace.completed(qp.index, clock.nowNs(qp.context, out), order.totalBytes);
     this.puller.onCompleted(qp, out);
@@ -272,7 +265,7 @@ export class Direction<Turns extends TurnOrder> {
     const { index } = qp;
     if (!this.takes(qp, out)) return BLOCKED;
     const isSlow = this.isSlow(index);
-    if (isSlow ? out.inflightBytes(qp) >= SLOW_FLIGHT_BYTES : this.isFull(qp, out)) {
+    if (isSlow ? out.inflightBytes(qp) >= pace.flightBytes(index) : this.isFull(qp, out)) {
       order.hold(index);
       return BLOCKED;
     }
