@@ -55,7 +55,7 @@ function small(chain: readonly Interceptor[], batch: number): Work {
   const provider = compose(createRdmaCoreProvider(), chain);
   const waiting = openNull(provider, { tenant: 'waiting' });
   const bytes = 2 ** 30;
-  // Nobody polls for it, so that the window stays full.
+  // Its completions are never polled, so that the window stays full.
   for (let i = 0; chain.length > 0 && i < 2; i++) {
     waiting.send.clear().write(waiting.qp, 0, 0x10000000, bytes, 7, 0x20000000, 9);
     provider.postSend(waiting.qp, waiting.send.ring, 0, 1);
