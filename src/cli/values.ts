@@ -24,6 +24,7 @@ export const SOURCES: Readonly<Record<string, Source>> = {
   parameter,
   scheduler: async () => plain((await import('../sim/profile/params.ts')).WORDS.scheduler),
   topology: async () => plain((await import('../sim/network/topology.ts')).TOPOLOGIES),
+  trick: tricks,
   system: async () => plain((await import('../papers/engine/papers.ts')).SYSTEMS),
   claim: claims,
   figure: figures,
@@ -39,6 +40,15 @@ const plain = (values: readonly string[]): Candidate[] => values.map((value) => 
 async function devices(): Promise<Candidate[]> {
   const { getDeviceList } = await import('../open.ts');
   return getDeviceList().map(({ name, provider }) => [name, provider]);
+}
+
+async function tricks(): Promise<Candidate[]> {
+  const [{ tricksOf }, { PROFILES }] = await Promise.all([
+    import('../compare/tricks.ts'),
+    import('../sim/profile/profiles.ts'),
+  ]);
+  const { ideal } = PROFILES;
+  return plain(tricksOf(ideal).map(({ name }) => name));
 }
 
 async function claims(): Promise<Candidate[]> {

@@ -78,7 +78,7 @@ export function addCompare(command: Command): void {
       'run this many random mixtures, bare and under each policy, instead of one mixture',
     )
     .option('--evade', 'run tricks of one tenant under each policy: what it gains, and what others lose')
-    .option('--trick <name>', 'with --evade: run only this trick; may be repeated (default: all)', collect)
+    .option('--trick <trick>', 'with --evade: run only this trick; may be repeated (default: all)', collect)
     .option('--violations', 'with --evade: print only tricks that gain or harm too much')
     .option(
       '--seed <n>',
