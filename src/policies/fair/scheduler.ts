@@ -54,7 +54,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
   });
   private readonly worth: Worth;
   /** While the device is left alone: queue pairs whose requests bypass this policy, and how many there have been. */
-  private plain: QpView[] = [];
+  private readonly plain = new Set<QpView>();
   private passes = 0;
   private options: FairOptions;
 
@@ -141,8 +141,9 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     const { worth, outbound, inbound, plain } = this;
     const wasOn = worth.isOn;
     // What they send is seen again, and shows whether anything is sent at all.
-    this.passes += plain.length;
-    for (const qp of plain.splice(0)) out.passPlain(qp, 0);
+    this.passes += plain.size;
+    for (const qp of plain) out.passPlain(qp, 0);
+    plain.clear();
     const isContended = outbound.order.isShared || inbound.order.isShared;
     const sentBytes = outbound.order.servedBytes + inbound.order.servedBytes + this.passes;
     out.timer(
@@ -177,7 +178,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
   }
 
   protected override forget(qp: QpView): void {
-    this.plain = this.plain.filter((one) => one !== qp);
+    this.plain.delete(qp);
     super.forget(qp);
     this.tenants.leave(qp);
   }
@@ -186,7 +187,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     const { wire, tenants, worth } = this;
     if (worth.isAside) {
       out.passPlain(qp, PLAIN_BELOW_BYTES);
-      this.plain.push(qp);
+      this.plain.add(qp);
     }
     if (!worth.isPlanned) out.timer(qp.context, worth.plan(out.nowNs(qp.context)), this.tokenOf(TRIAL), true);
     const isIdle = worth.wantsTime && out.inflight(qp) === 0;
