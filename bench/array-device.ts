@@ -86,6 +86,17 @@ export class Device {
   }
 }
 
+/** What completes pieces on a scheduler. A unit is a piece and its completion. */
+export function completing(device: Device, completed: (qp: QpView) => void): Work {
+  return (units) => {
+    const before = device.pieces;
+    for (let i = 0; i < units; i++) completed(device.complete());
+    // Pieces need not fill the window exactly, so that it has room for one more from time to time.
+    const issued = device.pieces - before;
+    if (Math.abs(issued - units) > 0.3 * units) throw new Error(`${issued} pieces for ${units} completions`);
+  };
+}
+
 /** The device alone, with its queue pairs in turn. A unit is a piece and its completion. */
 export function bareDevice(queuePairs: number): Work {
   const context = contextOf('t');

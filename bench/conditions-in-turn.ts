@@ -42,7 +42,7 @@ export function allocatedBytes(work: Work, units: number): number {
 type Request = 'ns' | 'bytes';
 
 /** Measures one condition, a slice of so many units for each message. */
-export function serve(work: Work, units: number): void {
+function serve(work: Work, units: number): void {
   process.on('message', (request: Request) => {
     // The pause between two slices has emptied the caches.
     work(units / 4);
@@ -65,8 +65,30 @@ export interface Compared {
   readonly bytes: number;
 }
 
+/**
+ * Compares the conditions of all groups. In a process that was started for one condition, it measures that one instead,
+ * and returns null.
+ * @param script the path of the benchmark
+ * @param units of a slice
+ */
+export async function compareGroups(
+  script: string,
+  groups: Groups,
+  units: number,
+): Promise<Record<string, Record<string, Compared>> | null> {
+  const [group, condition] = process.argv.slice(2);
+  if (condition !== undefined) {
+    serve(groups[group][condition](), units);
+    return null;
+  }
+  const costs: Record<string, Record<string, Compared>> = {};
+  for (const [name, conditions] of Object.entries(groups))
+    costs[name] = await compareAll(script, name, Object.keys(conditions));
+  return costs;
+}
+
 /** Compares each condition of a group with the first one. @param script the path of the benchmark */
-export async function compareAll(
+async function compareAll(
   script: string,
   group: string,
   names: readonly string[],

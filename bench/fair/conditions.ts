@@ -12,6 +12,7 @@ import * as V from '#src/verbs/index.ts';
 import { openNull } from '../against-cpp/null-device.ts';
 import {
   bareDevice,
+  completing,
   contextOf,
   Device,
   FLYING,
@@ -42,12 +43,7 @@ function scheduled(queuePairs: number, tenants: number): Work {
   for (const context of contexts) scheduler.open(context, out);
   for (const qp of qps) scheduler.add(qp, out);
   for (const qp of qps) scheduler.feed(qp, out);
-  return (units) => {
-    const before = device.pieces;
-    for (let i = 0; i < units; i++) scheduler.onCompleted(device.complete(), out);
-    const issued = device.pieces - before;
-    if (Math.abs(issued - units) > 0.3 * units) throw new Error(`${issued} pieces for ${units} completions`);
-  };
+  return completing(device, (qp) => scheduler.onCompleted(qp, out));
 }
 
 /** Posts batches of small messages, and polls until each is complete. A unit is a message. */

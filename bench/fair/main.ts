@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { LIBRARY } from '../against-cpp/null-device.ts';
-import { type Compared, compareAll, SLICES, serve } from '../conditions-in-turn.ts';
+import { compareGroups, SLICES } from '../conditions-in-turn.ts';
 import { rounded } from '../timing.ts';
 import { GROUPS } from './conditions.ts';
 
@@ -14,15 +14,8 @@ const GOALS = { pieceMoreNs: 60, smallMoreNs: { batch1: 20, batch32: 3 }, bytes:
 
 async function main(): Promise<void> {
   process.env.ISOVERBS_LIBIBVERBS = LIBRARY;
-  const [group, condition] = process.argv.slice(2);
-  if (condition !== undefined) {
-    serve(GROUPS[group][condition](), UNITS);
-    return;
-  }
-  const script = fileURLToPath(import.meta.url);
-  const costs: Record<string, Record<string, Compared>> = {};
-  for (const [name, conditions] of Object.entries(GROUPS))
-    costs[name] = await compareAll(script, name, Object.keys(conditions));
+  const costs = await compareGroups(fileURLToPath(import.meta.url), GROUPS, UNITS);
+  if (costs === null) return;
   const more = (name: string) => costs.scheduler[name].moreNs!;
   const manyRatio = rounded(
     more('10,000 queue pairs of 1,000 tenants') / more('16 queue pairs of 2 tenants'),

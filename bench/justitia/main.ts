@@ -8,12 +8,10 @@ import { fileURLToPath } from 'node:url';
 import { LIBRARY } from '../against-cpp/null-device.ts';
 import {
   allocatedBytes,
-  type Compared,
-  compareAll,
   compared,
+  compareGroups,
   cpuNs,
   SLICES,
-  serve,
   WARMUP_SLICES,
 } from '../conditions-in-turn.ts';
 import { GROUPS } from './conditions.ts';
@@ -45,16 +43,9 @@ function tokenCosts() {
 
 async function main(): Promise<void> {
   process.env.ISOVERBS_LIBIBVERBS = LIBRARY;
-  const [group, condition] = process.argv.slice(2);
-  if (condition !== undefined) {
-    serve(GROUPS[group][condition](), UNITS);
-    return;
-  }
+  const groups = await compareGroups(fileURLToPath(import.meta.url), GROUPS, UNITS);
+  if (groups === null) return;
   const token = tokenCosts();
-  const groups: Record<string, Record<string, Compared>> = {};
-  const script = fileURLToPath(import.meta.url);
-  for (const [name, conditions] of Object.entries(GROUPS))
-    groups[name] = await compareAll(script, name, Object.keys(conditions));
   const result = {
     benchmark: 'justitia',
     node: process.version,

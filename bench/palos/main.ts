@@ -5,7 +5,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { LIBRARY } from '../against-cpp/null-device.ts';
-import { type Compared, compareAll, SLICES, serve } from '../conditions-in-turn.ts';
+import { type Compared, compareGroups, SLICES } from '../conditions-in-turn.ts';
 import { rounded } from '../timing.ts';
 import { GROUPS } from './conditions.ts';
 import { QUEUE_PAIRS, updateCosts, GROUPS as WEIGHT_GROUPS } from './weights.ts';
@@ -25,15 +25,8 @@ function manyRatio(costs: Record<string, Compared>, more: string): number {
 
 async function main(): Promise<void> {
   process.env.ISOVERBS_LIBIBVERBS = LIBRARY;
-  const [group, condition] = process.argv.slice(2);
-  if (condition !== undefined) {
-    serve(GROUPS[group][condition](), UNITS);
-    return;
-  }
-  const script = fileURLToPath(import.meta.url);
-  const costs: Record<string, Record<string, Compared>> = {};
-  for (const [name, conditions] of Object.entries(GROUPS))
-    costs[name] = await compareAll(script, name, Object.keys(conditions));
+  const costs = await compareGroups(fileURLToPath(import.meta.url), GROUPS, UNITS);
+  if (costs === null) return;
   const result = {
     benchmark: 'palos',
     node: process.version,

@@ -2,7 +2,7 @@
 import { CoordinatorRegistry } from '#src/coordinator/registry.ts';
 import { palosOptions } from '#src/policies/palos/options.ts';
 import { Scheduler } from '#src/policies/palos/scheduler.ts';
-import { contextOf, Device, FLYING, PIECE_BYTES, qpsOf } from '../array-device.ts';
+import { completing, contextOf, Device, FLYING, PIECE_BYTES, qpsOf } from '../array-device.ts';
 import type { Work } from '../conditions-in-turn.ts';
 
 const WEIGHTS = 3;
@@ -31,11 +31,5 @@ export function scheduled({ queuePairs, groups, ...options }: Load): Work {
     scheduler.weights.setGroupWeight('=t', groupName(group, groups), 10 + group);
   for (const qp of qps) scheduler.add(qp, out);
   for (const qp of qps) scheduler.feed(qp, out);
-  return (units) => {
-    const before = device.pieces;
-    for (let i = 0; i < units; i++) scheduler.onCompleted(device.complete(), out);
-    // Chunks are no whole number of pieces, so that the window has room for one more from time to time.
-    const issued = device.pieces - before;
-    if (Math.abs(issued - units) > 0.3 * units) throw new Error(`${issued} pieces for ${units} completions`);
-  };
+  return completing(device, (qp) => scheduler.onCompleted(qp, out));
 }

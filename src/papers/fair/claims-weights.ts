@@ -1,11 +1,11 @@
 /** Tenants with weights under fair. */
 
-import { avgUs, p99Us, share } from '../../mix/metrics.ts';
+import { share } from '../../mix/metrics.ts';
 import type { Check, Claim } from '../engine/claim.ts';
 import { compared } from '../engine/compared.ts';
-import { atMost, closedForm } from '../engine/expect.ts';
+import { closedForm } from '../engine/expect.ts';
 import { mix } from '../engine/mix.ts';
-import { checksOf, D, GOAL, POLICIES, PROFILE, WITH_D } from './lines.ts';
+import { boundLines, checksOf, D, GOAL, POLICIES, PROFILE, WITH_D } from './lines.ts';
 
 const WEIGHTS = [1, 2, 4];
 /** Where a weight changes: of the tenant of weight 1, 1 ms before the end of the warm-up. */
@@ -28,19 +28,6 @@ function sharesOf(name: string, weights: readonly number[]): Check[] {
   );
 }
 
-function latenciesOf(name: string): Check[] {
-  const latency = (what: string, most: number, measure: typeof avgUs) =>
-    checksOf({
-      name,
-      what: `${name}: ${what} latency of D`,
-      unit: 'us',
-      expect: atMost(most),
-      alone: 'D',
-      measure: (run) => measure(run, 'D'),
-    });
-  return [...latency('average', WITH_D.avgUs, avgUs), ...latency('p99', WITH_D.p99Us, p99Us)];
-}
-
 const FIXED = 'weights 1, 2 and 4';
 const LATER = 'weights 4, 2 and 4 after a change';
 
@@ -53,7 +40,7 @@ const weights: Claim = {
   shows: [],
   note: 'Rates that are guaranteed to tenants are not checked: mixtures can limit rates, but not guarantee them.',
   mixes: { ...compared(POLICIES, FIXED, APPS), [`${FIXED} alone D`]: mix(PROFILE, D) },
-  checks: [...sharesOf(FIXED, WEIGHTS), ...latenciesOf(FIXED)],
+  checks: [...sharesOf(FIXED, WEIGHTS), ...boundLines(FIXED, { ...WITH_D, gbps: undefined })],
 };
 
 const weightOfTenant: Claim = {

@@ -69,7 +69,7 @@ export function checksOf({ name, what, unit, expect, alone, measure }: Line): Ch
 
 /** Bounds on B, M and D: at least these rates, at most these latencies. */
 export interface Bounds {
-  readonly gbps?: number;
+  readonly gbps?: number | undefined;
   readonly mmps?: number;
   readonly avgUs: number;
   readonly p99Us: number;

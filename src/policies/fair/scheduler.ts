@@ -22,6 +22,8 @@ const QUEUED_MESSAGES = 32;
 const LENGTH = L.WR_SGE0 + L.SGE_LENGTH;
 /** IBV_SEND_SIGNALED in WR_OP. */
 const SIGNALED = IBV_SEND_SIGNALED << 8;
+/** Pieces in flight in addition to what the link carries in a round trip: one is being sent, and times vary. */
+const SPARE_PIECES = 1.15;
 /** Pieces of a turn among the queue pairs of one tenant. Tenants take turns of one piece. */
 const TURN_PIECES = 4;
 /** The kind of timer for trials. */
@@ -87,7 +89,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     return {
       pieceBytes,
       windowBytes,
-      sparePieces: 1.15,
+      sparePieces: SPARE_PIECES,
       fetchedPieces: 0,
       queuedMessages: QUEUED_MESSAGES,
       fitsPieces: true,
@@ -137,7 +139,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
   }
 
   /** Where scheduling the device does not help, it is left out. */
-  private try(context: ContextView, out: Actions): void {
+  private judge(context: ContextView, out: Actions): void {
     const { worth, outbound, inbound, plain } = this;
     const wasOn = worth.isOn;
     // What they send is seen again, and shows whether anything is sent at all.
@@ -157,7 +159,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
 
   override onTimer(kind: number, context: ContextView, out: Actions): void {
     this.clock.begin();
-    if (kind === TRIAL) this.try(context, out);
+    if (kind === TRIAL) this.judge(context, out);
     else super.onTimer(kind, context, out);
   }
 

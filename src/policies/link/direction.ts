@@ -23,6 +23,7 @@ const SPARE_MESSAGES = 4;
 const ROW_PER_SPARE = 2;
 /** A queue pair without a completion for this many times the time of a full window is left out of the window. */
 const STALL_WINDOWS = 8;
+
 /** What the window and the length of pieces depend on. */
 export interface WindowOptions {
   /** The round trip until it has been measured. */
@@ -278,11 +279,14 @@ export class Direction<Turns extends TurnOrder> {
       return BLOCKED;
     }
     this.issued(qp, bytes, out);
-    this.pieceLength.issued(this.loadOf(this.wire, opcode, bytes), bytes === pieceBytes);
     if (pace.isDue(index)) pace.time(index, this.clock.nowNs(qp.context, out), order.totalBytes);
     if (isSlow) return bytes;
     this.time(qp, opcode, bytes, out);
-    return pieces < 2 || bytes !== pieceBytes ? bytes : bytes + this.issueMore(qp, out, pieces - 1);
+    const isPiece = bytes === pieceBytes;
+    const moreBytes = pieces < 2 || !isPiece ? 0 : this.issueMore(qp, out, pieces - 1);
+    if (this.window.fitsPieces)
+      this.pieceLength.issued(this.loadOf(this.wire, opcode, bytes) * this.puller.pieces, isPiece);
+    return bytes + moreBytes;
   };
 
   /** The pieces of the oldest held message that the window has room for, but for its last one, which may be shorter. */

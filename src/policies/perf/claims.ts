@@ -2,8 +2,11 @@
  * What members of other processes report, checked against the bytes and requests that their shims count: who reports
  * much and sends little must not take from others.
  */
+
 import { MEMBER } from '../../coordinator/member-table.ts';
 import type { MembersView } from '../../coordinator/ruler.ts';
+import { IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
+import { egressBytes, ROCE } from '../kit/wire.ts';
 
 /** Counters are written at least this often while a program sends, so an older value says that it does not. */
 const COUNTED_NS = 50e6;
@@ -12,7 +15,7 @@ const FORGOTTEN_NS = 1e9;
 /** A report may be of a shorter time than the counters. */
 const MARGIN = 2;
 /** Bytes on the wire of a request, in addition to its message. */
-const HEADER_BYTES = 98;
+const HEADER_BYTES = egressBytes(ROCE, IBV_WR_RDMA_WRITE, 0);
 
 /** Bounds for the reports of members, from their counters. */
 export class Claims {

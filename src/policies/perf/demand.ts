@@ -2,6 +2,8 @@
  * What the tenants of a device take of its link. A tenant of large messages that takes less than its share leaves the
  * rest to others: it is none of the sharers. Conversely, tenants of small messages that fill the link share it, too.
  */
+import { IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
+import { egressBytes, ROCE } from '../kit/wire.ts';
 import { BANDWIDTH, DELAY, IDLE, MESSAGES } from './columns.ts';
 import type { TenantReports } from './tenant-reports.ts';
 
@@ -18,7 +20,7 @@ export const MOST_SMALL = 0.5;
 const SHORT_BYTES = 4096;
 /** Messages per microsecond that occupy a queue pair (ConnectX-6: 12.4), and bytes of headers of each. */
 const QP_MESSAGES_PER_US = 10;
-const HEADER_BYTES = 98;
+const HEADER_BYTES = egressBytes(ROCE, IBV_WR_RDMA_WRITE, 0);
 
 /** The role of a tenant at the link. */
 export const ABSENT = 0;
