@@ -1,10 +1,11 @@
-/** What fair grants tenants: rates as upper bounds, and tiny messages next to many others. */
+/** What fair grants tenants: rates as upper bounds, tiny messages next to many others, and the link where polls are late. */
 import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
-import { DEFAULTS } from '../../src/mix/spec.ts';
+import { parseStep } from '../../src/mix/script/script.ts';
+import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
 
-async function run(apps: string[], policyOptions: Record<string, unknown> = {}) {
+async function run(apps: string[], policyOptions: Record<string, unknown> = {}, more: Partial<MixSpec> = {}) {
   const result = await runMix({
     ...DEFAULTS,
     profile: 'cx6-100g',
@@ -14,6 +15,7 @@ async function run(apps: string[], policyOptions: Record<string, unknown> = {}) 
     apps: apps.map(parseApp),
     warmupNs: 1e6,
     durationNs: 4e6,
+    ...more,
   });
   expect(result.invariants).toEqual([]);
   return (name: string) => result.apps.find((app) => app.name === name)!;
@@ -42,4 +44,34 @@ test('next to 100 tenants with large messages, tiny messages go as fast as next 
   const of = await run(['B:count=100', 'M', 'D']);
   expect(of('M').messageRateMmps).toBeGreaterThan(12);
   expect(of('D').latencyUs!.avg).toBeLessThan(1.5);
+});
+
+/** Cores keep still for so long in each poll that finds nothing. */
+const late = (pollMissNs: number): Partial<MixSpec> => ({
+  set: { pollMissNs, timerLateNs: pollMissNs },
+});
+
+test('the link stays busy although polls are late by up to 15 us', async () => {
+  const of = await run(['B:depth=32', 'D'], {}, late(15_000));
+  expect(of('B').throughputGbps).toBeGreaterThan(0.95 * 100 * PAYLOAD);
+});
+
+test('tenants share by weight although polls are late', async () => {
+  const apps = [1, 2, 4].map((weight) => `B:name=w${weight},weight=${weight},depth=32`);
+  const of = await run(apps, {}, { ...late(15_000), durationNs: 12e6 });
+  const all = [1, 2, 4].map((weight) => of(`w${weight}`).throughputGbps);
+  const sum = all.reduce((total, one) => total + one, 0);
+  expect(sum).toBeGreaterThan(0.9 * 100 * PAYLOAD);
+  for (const [i, weight] of [1, 2, 4].entries()) {
+    expect(all[i] / sum / (weight / 7)).toBeGreaterThan(0.97);
+    expect(all[i] / sum / (weight / 7)).toBeLessThan(1.03);
+  }
+});
+
+test('a small message waits for no more than a piece although its host stands still now and then', async () => {
+  const stalls = Array.from({ length: 40 }, (_, i) => `${i * 100 + 50}us:stall 0 15us`);
+  const of = await run(['B:depth=32', 'D'], {}, { script: stalls.map(parseStep) });
+  expect(of('B').throughputGbps).toBeGreaterThan(0.95 * 100 * PAYLOAD);
+  // D stands still for 15 % of the time: 1.1 us on average.
+  expect(of('D').latencyUs!.avg).toBeLessThan(1.1 + 1.4);
 });

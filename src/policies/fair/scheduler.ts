@@ -40,6 +40,7 @@ const WHOLE = {
   fetchedPieces: 0,
   queuedMessages: Number.POSITIVE_INFINITY,
   fitsPieces: false,
+  lengthensPieces: false,
 };
 
 /** Schedules the queue pairs of all contexts of one device. */
@@ -93,6 +94,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
       fetchedPieces: 0,
       queuedMessages: QUEUED_MESSAGES,
       fitsPieces: true,
+      lengthensPieces: true,
     };
   }
 

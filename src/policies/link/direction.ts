@@ -10,9 +10,11 @@ import { type Order, Puller, STALL_NS } from '../kit/puller.ts';
 import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
+import { LatePolls } from './late-polls.ts';
 import { Pace, SLOW_PIECE_BYTES } from './pace.ts';
 import { PieceLength } from './piece-length.ts';
 import { RoundTrip } from './round-trip.ts';
+import { type Pipeline, Spacing } from './spacing.ts';
 
 /** Messages of one queue pair in flight in addition to those that it processes in a round trip. */
 const SPARE_MESSAGES = 4;
@@ -21,16 +23,20 @@ const SPARE_MESSAGES = 4;
  * in the window for longer than the spare pieces allow for: on average, half the time of the row.
  */
 const ROW_PER_SPARE = 2;
+/**
+ * While polls are late, this many pieces fill the window: with their 0_WAITs, nearly as many as a queue pair has slots for
+ * in addition to the application's own.
+ */
+const LATE_PIECES = 30;
+/** Completions wait for up to this many times as long as the one that was measured. */
+const LATE_SPARE = 1.25;
 /** A queue pair without a completion for this many times the time of a full window is left out of the window. */
 const STALL_WINDOWS = 8;
 
 /** What the window and the length of pieces depend on. */
-export interface WindowOptions {
+export interface WindowOptions extends Pipeline {
   /** The round trip until it has been measured. */
   readonly roundTripNs: number;
-  readonly linkPerNs: number;
-  /** Time for which a message occupies its queue pair; 0: unknown. */
-  readonly gapNs: number;
   readonly pieceBytes: number;
   /** What a message counts at least, of the bytes of a chunk. */
   readonly minChargeBytes: number;
@@ -45,6 +51,8 @@ export interface WindowOptions {
   readonly queuedMessages: number;
   /** Whether pieces are shortened so that a whole number of them fills the window, instead of exceeding it. */
   readonly fitsPieces: boolean;
+  /** Whether pieces may become longer than a turn while polls are late, because few of them must fill the link. */
+  readonly lengthensPieces: boolean;
   /** A window to use instead of the one that follows from the others. */
   readonly windowBytes?: number;
 }
@@ -63,8 +71,10 @@ export interface TurnOrder extends Order {
   readonly isOneTenant?: boolean;
   /** The number of the round, in which each queue pair has a turn. */
   readonly round: number;
-  /** Bytes on the wire that all queue pairs have sent. */
+  /** Bytes on the wire that all queue pairs have sent while they waited for the window. */
   readonly totalBytes: number;
+  /** The same with what did not wait; absent: the same. */
+  readonly servedBytes?: number;
   /** Whether a queue pair waits to be served. */
   isReady(qp: number): boolean;
   /** Whether a queue pair waits to be served, or has something to send that it cannot send now. */
@@ -101,6 +111,8 @@ export class Direction<Turns extends TurnOrder> {
   private readonly clock: EventClock;
   private readonly pace: Pace;
   private readonly pieceLength = new PieceLength();
+  private readonly latePolls = new LatePolls();
+  private readonly spacing = new Spacing();
   /** By queue pair: 1 if one of its requests has belonged here. Completions of other queue pairs are ignored. */
   private isUsed: Uint8Array = new Uint8Array(64);
   private readonly roundTrip: RoundTrip;
@@ -112,6 +124,7 @@ export class Direction<Turns extends TurnOrder> {
    */
   private windowBytes = 1;
   private fetchedBytes = 1;
+  private longestBytes = 1;
   /** The last round with a message shorter than a piece. */
   private shortRound = Number.NEGATIVE_INFINITY;
   /** The most messages that a queue pair may have in flight, and in a row before others have their turns. */
@@ -168,23 +181,36 @@ export class Direction<Turns extends TurnOrder> {
     const { roundTripNs } = this;
     const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, pieceBytes);
     const spareBytes = this.window.sparePieces * piece;
-    this.windowBytes = windowBytes ?? roundTripNs * linkPerNs + spareBytes;
+    const coveredNs = roundTripNs + LATE_SPARE * this.latePolls.ns;
+    this.windowBytes = windowBytes ?? coveredNs * linkPerNs + spareBytes;
     this.fetchedBytes = windowBytes ?? this.windowBytes + this.window.fetchedPieces * piece;
     this.leastPart = Math.min(1, piece / this.windowBytes);
-    puller.pieceBytes = pieceBytes;
+    this.longestBytes = this.isLengthened ? Math.max(pieceBytes, this.latePieceBytes) : pieceBytes;
+    puller.pieceBytes = this.longestBytes;
     puller.windowBytes = this.windowBytes;
     this.pace.expectedNs = roundTripNs + this.windowBytes / linkPerNs;
     puller.stallNs = Math.max(STALL_NS, STALL_WINDOWS * this.expectedNs);
-    this.countedMessages = Math.max(1, roundTripNs / Math.max(gapNs, 1));
+    this.countedMessages = Math.max(1, coveredNs / Math.max(gapNs, 1));
     this.mostMessages = Math.ceil(this.countedMessages) + SPARE_MESSAGES + this.window.queuedMessages;
     const rowNs = (ROW_PER_SPARE * spareBytes) / linkPerNs;
     this.rowMessages = Math.max(1, Math.floor(rowNs / Math.max(gapNs, 1)));
+  }
+
+  private get isLengthened(): boolean {
+    return this.window.lengthensPieces && this.latePolls.ns > 0;
+  }
+
+  private get latePieceBytes(): number {
+    const { mtuBytes } = this.wire;
+    return Math.ceil(this.windowBytes / LATE_PIECES / mtuBytes) * mtuBytes;
   }
 
   /** A queue pair was created. */
   add(qp: QpView, out: Actions): void {
     this.order.reset(qp.index);
     this.pace.reset(qp.index);
+    this.latePolls.reset(qp.index);
+    this.spacing.reset(qp.index);
     this.isUsed = fitColumn(this.isUsed, qp.index);
     this.isUsed[qp.index] = 0;
     // All peers of datagrams count as one.
@@ -195,6 +221,7 @@ export class Direction<Turns extends TurnOrder> {
   /** A queue pair was modified, or destroyed. */
   changed(qp: QpView, change: QpChange, out: Actions): void {
     this.roundTrip.cancel();
+    this.latePolls.reset(qp.index);
     if (change === 'state') this.pace.reset(qp.index);
     if (change === 'destroyed') this.roundTrip.disconnect(qp.index);
     else if (change === 'state' && qp.dgid !== '') this.roundTrip.connect(qp.index, qp.dgid);
@@ -216,14 +243,47 @@ export class Direction<Turns extends TurnOrder> {
 
   onCompleted(qp: QpView, out: Actions): void {
     if (this.isUsed[qp.index] === 0) return;
-    const { pace, order, clock } = this;
-    if (this.isSlow(qp.index)) pace.happened(qp.index, clock.nowNs(qp.context, out), out.inflight(qp));
-    if (pace.isDone(qp.index, out.inflight(qp)))
-      pace.completed(qp.index, clock.nowNs(qp.context, out), order.totalBytes);
+    const { pace, order, latePolls } = this;
+    const { index } = qp;
+    const inflight = out.inflight(qp);
+    if (latePolls.awaits(index)) this.followed(qp, out);
+    else if (pace.isDone(index, inflight)) this.timed(qp, inflight, out);
     this.puller.onCompleted(qp, out);
     // What was held here may have gone first, as an urgent message.
     if (out.backlog(qp) === 0) order.release(qp.index);
     if (this.puller.usedBytes === 0) this.drained(qp, out);
+  }
+
+  /** A request that was timed has completed. If it did so late, the next completion shows why. */
+  private timed(qp: QpView, inflight: number, out: Actions): void {
+    const { pace, latePolls, expectedNs } = this;
+    const { index } = qp;
+    const nowNs = this.clock.nowNs(qp.context, out);
+    const isLate = inflight > 0 && latePolls.isLate(pace.lateNs(index, nowNs), expectedNs, nowNs);
+    if (isLate && !latePolls.isAwaiting) {
+      const lateNs = pace.lateNs(index, nowNs);
+      const eachNs = pace.takenNs(index, nowNs) / inflight;
+      const usedPart = pace.usedPart(index, nowNs, this.sentBytes);
+      const pieceBytes = this.isSlow(index) ? SLOW_PIECE_BYTES : this.puller.pieceBytes;
+      const pieceNs = pieceBytes / this.window.linkPerNs;
+      latePolls.suspect(index, { lateNs, usedPart, eachNs, pieceNs }, nowNs);
+    } else pace.completed(index, nowNs, this.sentBytes, isLate && latePolls.ns > 0);
+    if (latePolls.expire(expectedNs, nowNs)) this.fit();
+  }
+
+  /** The first completion after one that may have been polled late. */
+  private followed(qp: QpView, out: Actions): void {
+    const { pace, latePolls } = this;
+    const before = latePolls.ns;
+    const nowNs = this.clock.nowNs(qp.context, out);
+    const isLate = latePolls.next(nowNs);
+    pace.completed(qp.index, nowNs, this.sentBytes, isLate);
+    if (latePolls.ns !== before) this.fit();
+  }
+
+  /** Bytes on the wire that all queue pairs have sent. */
+  private get sentBytes(): number {
+    return this.order.servedBytes ?? this.order.totalBytes;
   }
 
   /** What was in flight has completed. While others wait, this is noticed with the next request. */
@@ -271,7 +331,10 @@ export class Direction<Turns extends TurnOrder> {
       return BLOCKED;
     }
     const opcode = out.nextOpcode(qp);
-    const several = !isSlow && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
+    const isLate = this.latePolls.ns > 0;
+    if (isLate && !isSlow) this.space(qp, out);
+    const several =
+      !isSlow && !isLate && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
     const pieces = several ? this.piecesOf(qp, out, pieceBytes) : 1;
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : this.fitPiece(index, pieceBytes));
     if (bytes === BLOCKED) {
@@ -279,7 +342,7 @@ export class Direction<Turns extends TurnOrder> {
       return BLOCKED;
     }
     this.issued(qp, bytes, out);
-    if (pace.isDue(index)) pace.time(index, this.clock.nowNs(qp.context, out), order.totalBytes);
+    if (pace.isDue(index)) this.beginTiming(qp, out);
     if (isSlow) return bytes;
     this.time(qp, opcode, bytes, out);
     const isPiece = bytes === pieceBytes;
@@ -288,6 +351,26 @@ export class Direction<Turns extends TurnOrder> {
       this.pieceLength.issued(this.loadOf(this.wire, opcode, bytes) * this.puller.pieces, isPiece);
     return bytes + moreBytes;
   };
+
+  /** While polls are late, 0_WAITs keep the pieces of a queue pair apart, as far as the device has them. */
+  private space(qp: QpView, out: Actions): void {
+    const { waitStepNs } = this.window;
+    if (waitStepNs === 0 || qp.type === IBV_QPT_UD || out.room(qp) < 4) return;
+    const nowNs = this.clock.nowNs(qp.context, out);
+    const { pieceBytes } = this.puller;
+    const waits = this.spacing.waits(qp.index, nowNs, this.sentBytes, pieceBytes, this.window);
+    if (waits === 0) return;
+    out.zeroWaits(qp, waits);
+    this.pace.issued(qp.index);
+  }
+
+  /** Times the request that was issued last. */
+  private beginTiming(qp: QpView, out: Actions): void {
+    const { puller, roundTripNs, window, pieceLength } = this;
+    const nowNs = this.clock.nowNs(qp.context, out);
+    const queueNs = puller.usedBytes / (window.linkPerNs * (1 - pieceLength.passedPart));
+    this.pace.time(qp.index, nowNs, nowNs + roundTripNs + queueNs, this.sentBytes);
+  }
 
   /** The pieces of the oldest held message that the window has room for, but for its last one, which may be shorter. */
   private piecesOf(qp: QpView, out: Actions, pieceBytes: number): number {
@@ -340,11 +423,11 @@ export class Direction<Turns extends TurnOrder> {
 
   /** Shortens pieces, and lets the window be exceeded by half a piece on average instead of by one. */
   private fitPieces(): void {
-    const { puller, pieceLength, window, wire } = this;
+    const { puller, pieceLength, wire } = this;
     const bytes = puller.windowBytes;
     if (pieceLength.update()) {
-      const longest = egressBytes(wire, IBV_WR_RDMA_WRITE, window.pieceBytes);
-      puller.pieceBytes = pieceLength.fit(bytes, window.pieceBytes, longest);
+      const longest = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
+      puller.pieceBytes = pieceLength.fit(bytes, this.longestBytes, longest);
     }
     puller.windowBytes = Math.max(1, bytes * (1 - pieceLength.passedPart) - puller.pieceBytes / 2);
   }
@@ -356,6 +439,7 @@ export class Direction<Turns extends TurnOrder> {
 
   /** The length of a piece: what is left of the chunk, in whole packets. */
   private fitPiece(index: number, pieceBytes: number): number {
+    if (this.isLengthened) return pieceBytes;
     const { mtuBytes } = this.wire;
     return Math.min(pieceBytes, Math.ceil(this.order.creditOf(index) / mtuBytes) * mtuBytes);
   }

@@ -38,7 +38,7 @@ export const FIRST_KIND = 3;
 /** What a policy decides about the windows. */
 export type WindowChoice = Pick<
   WindowOptions,
-  'sparePieces' | 'fetchedPieces' | 'queuedMessages' | 'fitsPieces'
+  'sparePieces' | 'fetchedPieces' | 'queuedMessages' | 'fitsPieces' | 'lengthensPieces'
 > & {
   readonly pieceBytes?: number;
   readonly windowBytes?: number;
@@ -55,6 +55,9 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
   protected readonly linkPerNs: number;
   /** Time for which a request occupies its queue pair; 0: unknown. */
   protected readonly gapNs: number;
+  /** Time of a 0_WAIT; 0: unknown, or the device has none. */
+  private readonly waitStepNs: number;
+  private readonly fifoBytes: number;
   protected readonly units: number;
   private readonly latencyNs: number;
   private readonly kinds: number;
@@ -78,6 +81,8 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
     this.linkPerNs = nic?.linkGbps ? nic.linkGbps / 8 : SLOW_LINK_PER_NS;
     this.latencyNs = nic?.latencyNs ?? SLOW_ROUND_TRIP_NS;
     this.gapNs = nic?.wqeGapNs ?? 0;
+    this.waitStepNs = nic?.waitStepNs ?? 0;
+    this.fifoBytes = nic?.egressFifoBytes ?? 0;
     this.units = nic?.processingUnits ?? 1;
     const orders = () => [this.outbound.order, this.inbound.order] as const;
     this.reporter = new Reporter(registry, ruler, {
@@ -127,12 +132,14 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
 
   /** What the windows depend on. */
   protected window({ pieceBytes, minChargeBytes, ...choice }: WindowChoice): WindowOptions {
-    const { wire, linkPerNs, gapNs, latencyNs } = this;
+    const { wire, linkPerNs, gapNs, waitStepNs, fifoBytes, latencyNs } = this;
     return {
       ...choice,
       roundTripNs: latencyNs,
       linkPerNs,
       gapNs,
+      waitStepNs,
+      fifoBytes,
       pieceBytes: pieceBytes ?? this.defaultPieceBytes,
       minChargeBytes: minChargeBytes ?? egressBytes(wire, IBV_WR_RDMA_WRITE, 0),
     };

@@ -83,7 +83,14 @@ export class Scheduler extends LinkScheduler<ChunkOrder> {
   private get choice(): WindowChoice {
     const { pieceBytes, minChargeBytes, windowBytes } = this.options;
     const bytes = { pieceBytes, minChargeBytes, windowBytes };
-    return { ...bytes, sparePieces: SPARE_PIECES, fetchedPieces: 1, queuedMessages: 0, fitsPieces: false };
+    return {
+      ...bytes,
+      sparePieces: SPARE_PIECES,
+      fetchedPieces: 1,
+      queuedMessages: 0,
+      fitsPieces: false,
+      lengthensPieces: false,
+    };
   }
 
   protected override groupWeightOf({ index }: QpView): number {
