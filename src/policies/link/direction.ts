@@ -259,7 +259,9 @@ export class Direction<Turns extends TurnOrder> {
     const { pace, latePolls, expectedNs } = this;
     const { index } = qp;
     const nowNs = this.clock.nowNs(qp.context, out);
-    const isLate = inflight > 0 && latePolls.isLate(pace.lateNs(index, nowNs), expectedNs, nowNs);
+    // Short messages follow each other at once if their peer had no receives for them, too. A 0_WAIT also is in flight.
+    const isBulk = inflight > 0 && 4 * out.inflightBytes(qp) > inflight * this.puller.pieceBytes;
+    const isLate = isBulk && latePolls.isLate(pace.lateNs(index, nowNs), expectedNs, nowNs);
     if (isLate && !latePolls.isAwaiting) {
       const lateNs = pace.lateNs(index, nowNs);
       const eachNs = pace.takenNs(index, nowNs) / inflight;
@@ -368,7 +370,9 @@ export class Direction<Turns extends TurnOrder> {
   private beginTiming(qp: QpView, out: Actions): void {
     const { puller, roundTripNs, window, pieceLength } = this;
     const nowNs = this.clock.nowNs(qp.context, out);
-    const queueNs = puller.usedBytes / (window.linkPerNs * (1 - pieceLength.passedPart));
+    // It waits for what is in flight at the link, or for what is in the queue of its queue pair.
+    const linkNs = puller.usedBytes / (window.linkPerNs * (1 - pieceLength.passedPart));
+    const queueNs = Math.max(linkNs, out.inflight(qp) * window.gapNs);
     this.pace.time(qp.index, nowNs, nowNs + roundTripNs + queueNs, this.sentBytes);
   }
 

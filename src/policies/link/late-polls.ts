@@ -16,7 +16,7 @@ const LATE = 1;
 const AT_ONCE = 0.5;
 const POLLS_NS = 1000;
 /** What is in flight suffices if this part of the link is used. */
-const BUSY = 0.95;
+const BUSY = 0.9;
 /** For how long polls count as late after they were. After that, half as late for as long again, and so on. */
 const HOLD_NS = 10e6;
 /** A completion later than this part of `ns` shows that polls are still late. */

@@ -45,7 +45,7 @@ describe('polls', () => {
   it('count as later only while the link is not busy', () => {
     const polls = new LatePolls();
     completion(polls, LATE_NS, 100);
-    completion(polls, 2 * LATE_NS, 100, { usedPart: 0.96 });
+    completion(polls, 2 * LATE_NS, 100, { usedPart: 0.91 });
     expect(polls.ns).toBe(LATE_NS);
     completion(polls, 2 * LATE_NS, 100);
     expect(polls.ns).toBe(2 * LATE_NS);
