@@ -14,6 +14,8 @@ import { Scheduler, TRIAL } from './scheduler.ts';
 export class Fair extends DevicePolicy<Scheduler> implements Policy {
   readonly name = 'fair';
   readonly splitsAboveBytes: number;
+  /** While polls are late, 30 pieces with their 0_WAITs fill the link. */
+  override readonly slots = 64;
   private options: FairOptions;
 
   constructor(options: FairOptions, coordinators: CoordinatorRegistry) {

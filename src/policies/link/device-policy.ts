@@ -9,7 +9,7 @@ import type { LinkScheduler } from './link-scheduler.ts';
 export abstract class DevicePolicy<S extends LinkScheduler<TurnOrder>> {
   readonly needs = { wait: 'none' } as const;
   /** The most pieces of the oldest message that may be in the device's queue. */
-  readonly slots = 64;
+  readonly slots: number = 16;
   /** The shim executes the application's WAITs, because the device would count the completions of pieces. */
   readonly crossChannel = true;
   readonly statistics = 'itself';
