@@ -66,9 +66,9 @@ export async function daemon(
   return running;
 }
 
-/** A tenant's program, which sends data. */
-export async function tenant(socket: string, name: string): Promise<Running> {
-  const args = ['run', '--socket', socket, '--tenant', name, '--', process.execPath, WRITES];
+/** A tenant's program, which sends data. It must print `going` when it begins. */
+export async function tenant(socket: string, name: string, program = WRITES): Promise<Running> {
+  const args = ['run', '--socket', socket, '--tenant', name, '--', process.execPath, program];
   const running = isoverbs(args);
   await until(() => running.out().includes('going') || running.child.exitCode !== null);
   if (running.child.exitCode !== null) throw new Error(running.err());

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { type WindowRules, windowsRuler } from '../link/windows.ts';
 import { tenantRates } from '../token-bucket/options.ts';
+import { stances } from './stance.ts';
 
 /** The options of fair. None is needed. */
 export const fairOptions = z.strictObject({
@@ -43,8 +44,9 @@ export type FairOptions = z.infer<typeof fairOptions>;
 /** The rules of the ruler: tenants share by what they send now. */
 export const RULES: WindowRules = { sums: 'active' };
 
-/** The ruler of fair: the part of the window of each member. */
+/** The ruler of fair: the part of the window of each member, and what it says of the device. */
 export const fairWindows = windowsRuler(
   'fairWindows',
   fairOptions.transform(() => RULES),
+  stances,
 );

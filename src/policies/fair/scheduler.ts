@@ -14,6 +14,7 @@ import { FIRST_KIND, INBOUND, LinkScheduler, OUTBOUND, type WindowChoice } from 
 import type { WindowRules } from '../link/windows.ts';
 import { type Costs, DominantOrder } from './dominant-order.ts';
 import { type FairOptions, fairWindows, RULES } from './options.ts';
+import { reasonOf, stanceOf } from './stance.ts';
 import { Worth } from './worth.ts';
 
 /** Short messages that may wait in the queue of their queue pair, so that it always has another one to process. */
@@ -177,8 +178,13 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
 
   /** Whether the device is scheduled, and why; null if there is no reason to say so. */
   get stance(): { does: string; why: string } | null {
-    const { isOn, reason } = this.worth;
-    return reason === '' ? null : { does: isOn ? 'scheduled' : 'left alone', why: reason };
+    const at = (number: number) => this.worth.stance[number];
+    const why = reasonOf(at);
+    return why === '' ? null : { does: stanceOf(at), why };
+  }
+
+  protected override get additionalReports(): ArrayLike<number> {
+    return this.worth.stance;
   }
 
   protected override forget(qp: QpView): void {

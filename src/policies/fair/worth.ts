@@ -3,6 +3,19 @@
  * all, if it is done, and the reverse. Scheduling helps if it shortens the latency of short messages by a larger factor
  * than it lowers the throughput.
  */
+import {
+  COMPARED,
+  LEFT_ALONE,
+  NOT_COMPARED,
+  ONE_AT_A_TIME,
+  PLAIN_NS,
+  REASON,
+  SCHEDULED,
+  SCHEDULED_NS,
+  SENT_PART,
+  STANCE,
+  STANCE_NUMBERS,
+} from './stance.ts';
 
 /** Time between two trials; between the first ones, until two in a row have agreed, less. */
 const PERIOD_NS = 500e6;
@@ -32,8 +45,8 @@ interface Measured {
 export class Worth {
   /** Whether to schedule the device now; differs from `isWorth` during a trial. */
   isOn: boolean;
-  /** The last judgement in words; empty if there is none. */
-  reason: string;
+  /** What is done apart from trials, and the last judgement: see stance.ts. */
+  readonly stance = new Float64Array(STANCE_NUMBERS);
   private isWorth: boolean;
   private phase = IDLE;
   /** Trials in a row that disagreed with, and agreed with, what is done. */
@@ -51,7 +64,9 @@ export class Worth {
   constructor(isOn: boolean) {
     this.isOn = isOn;
     this.isWorth = isOn;
-    this.reason = isOn ? '' : 'the device serves one request at a time';
+    this.stance[REASON] = isOn ? NOT_COMPARED : ONE_AT_A_TIME;
+    this.stance[SENT_PART] = 1;
+    this.settle(isOn);
   }
 
   /** Whether the next trial has a date. */
@@ -152,14 +167,20 @@ export class Worth {
     const [on, off] = this.isWorth ? [this.control, trial] : [trial, this.control];
     const shortened = on.meanNs / off.meanNs;
     const helps = shortened < SHORTENED && shortened < on.perNs / off.perNs;
-    this.reason =
-      `short messages take ${(on.meanNs / 1000).toPrecision(3)} us, without scheduling ` +
-      `${(off.meanNs / 1000).toPrecision(3)}; all send ${Math.round((100 * on.perNs) / off.perNs)} % of what they ` +
-      'send without it';
+    const { stance } = this;
+    stance[REASON] = COMPARED;
+    stance[SCHEDULED_NS] = on.meanNs;
+    stance[PLAIN_NS] = off.meanNs;
+    stance[SENT_PART] = on.perNs / off.perNs;
     this.against = helps === this.isWorth ? 0 : this.against + 1;
     this.agreed = helps === this.isWorth ? this.agreed + 1 : 0;
     if (this.against < 2) return;
-    this.isWorth = this.isOn = helps;
+    this.settle(helps);
     this.against = 0;
+  }
+
+  private settle(isWorth: boolean): void {
+    this.isWorth = this.isOn = isWorth;
+    this.stance[STANCE] = isWorth ? SCHEDULED : LEFT_ALONE;
   }
 }

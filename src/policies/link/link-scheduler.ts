@@ -89,12 +89,18 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
       waits: ({ index }) => orders().some((order) => order.waits(index)),
       takeSentBytes: ({ index }) => orders().reduce((sum, order) => sum + order.takeSentBytes(index), 0),
       groupWeightOf: (qp) => this.groupWeightOf(qp),
+      additional: () => this.additionalReports,
     });
   }
 
   /** The weight of the queue pair's group among those of its tenant. */
   protected groupWeightOf(_qp: QpView): number {
     return 1;
+  }
+
+  /** The values of the additional columns of the policy's ruler. */
+  protected get additionalReports(): ArrayLike<number> {
+    return [];
   }
 
   /** The rules of the windows. */

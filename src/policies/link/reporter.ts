@@ -17,6 +17,7 @@ import {
   LEAST_PART,
   PART,
   SAMPLED_NS,
+  WINDOW_REPORTS,
   WIRE_BYTES,
 } from './columns.ts';
 import type { WindowRules } from './windows.ts';
@@ -39,6 +40,8 @@ export interface Reported {
   takeSentBytes(qp: QpView): number;
   /** The weight of the queue pair's group among those of its tenant. */
   groupWeightOf(qp: QpView): number;
+  /** The values of the ruler's additional columns. */
+  readonly additional?: () => ArrayLike<number>;
 }
 
 /** The members of one device in this process. */
@@ -127,6 +130,7 @@ export class Reporter {
         reports[WIRE_BYTES] += sentBytes;
       }
       reports.set(this.groups, FIRST_GROUP);
+      reports.set(this.reported.additional?.() ?? [], WINDOW_REPORTS.length);
       reports[IS_HUNGRY] = isHungry;
       // Last, because it shows that the other columns have been written.
       reports[SAMPLED_NS] = nowNs;

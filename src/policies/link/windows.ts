@@ -5,6 +5,7 @@
  */
 import { TENANT } from '../../coordinator/member-table.ts';
 import type {
+  Column,
   Decider,
   Description,
   GrantColumn,
@@ -39,6 +40,12 @@ const MAX_REST_STEPS = 8192;
 /** The rules of the windows: the queue pairs that divide the weights (ChunkOptions). */
 export interface WindowRules {
   readonly sums: 'configured' | 'active';
+}
+
+/** Columns that members of one policy report in addition, and what the daemon says of a member that reported them. */
+export interface Additional {
+  readonly reports: readonly Column[];
+  begin(members: MembersView): (member: number) => Description;
 }
 
 /** What was known of a member at the last step, and what was computed for it since. */
@@ -94,9 +101,11 @@ class Windows implements Decider<WindowRules> {
   /** The parts of members that were silent. */
   private readonly parts = new Map<number, number>();
   private lastNs = Number.NEGATIVE_INFINITY;
+  private readonly describeMember: (member: number) => Description;
 
-  constructor(members: MembersView) {
+  constructor(members: MembersView, describeMember: (member: number) => Description) {
     this.members = members;
+    this.describeMember = describeMember;
     this.hasPolicy = members.report('hasPolicy');
     this.wireBytes = members.report('wireBytes');
     this.sampledNs = members.report('sampledNs');
@@ -305,14 +314,18 @@ class Windows implements Decider<WindowRules> {
 
   describe(tenant: number): Description {
     const { tenants } = this.members;
-    let [due, part, count] = [0, 0, 0];
+    let [due, part] = [0, 0];
+    let said: Description | null = null;
     for (let k = tenants.firstOf(tenant); k < tenants.firstOf(tenant + 1); k++) {
-      const row = this.rows.get(tenants.memberAt(k));
-      due += row?.due ?? 0;
-      part += row?.part ?? 0;
-      if (row !== undefined) count++;
+      const member = tenants.memberAt(k);
+      const row = this.rows.get(member);
+      if (row === undefined) continue;
+      due += row.due;
+      part += row.part;
+      // Members of one device see the same traffic, so that they hardly differ.
+      said ??= this.describeMember(member);
     }
-    return count === 0 ? {} : { share: due, windowPart: part };
+    return said === null ? {} : { share: due, windowPart: part, ...said };
   }
 }
 
@@ -355,11 +368,16 @@ function activeWeightIn([, , weight, activeWeight]: readonly ReportColumn[], mem
  * A ruler that grants each member of a policy its part of the window.
  * @param name the ruler's
  * @param rules the rules, from the options of the policy
+ * @param additional what its members report apart from windows
  */
-export const windowsRuler = (name: string, rules: Ruler<WindowRules>['rules']): Ruler<WindowRules> => ({
+export const windowsRuler = (
+  name: string,
+  rules: Ruler<WindowRules>['rules'],
+  additional: Additional = { reports: [], begin: () => () => ({}) },
+): Ruler<WindowRules> => ({
   name,
-  reports: WINDOW_REPORTS,
+  reports: [...WINDOW_REPORTS, ...additional.reports],
   grants: WINDOW_GRANTS,
   rules,
-  begin: (members) => new Windows(members),
+  begin: (members) => new Windows(members, additional.begin(members)),
 });

@@ -1,6 +1,9 @@
 // Whether scheduling helps is found out by trials.
 import { describe, expect, test } from 'vitest';
+import { reasonOf } from '../../../src/policies/fair/stance.ts';
 import { Worth } from '../../../src/policies/fair/worth.ts';
+
+const reason = ({ stance }: Worth) => reasonOf((number) => stance[number]);
 
 const MS = 1e6;
 
@@ -54,7 +57,7 @@ describe('scheduling', () => {
     expect(worth.isOn).toBe(true);
     expect(changes.length).toBeGreaterThan(10);
     expect(otherwise(changes, true, 1000, 5000)).toBeLessThan(0.0101);
-    expect(worth.reason).toMatch(/take 99[.0-9]* us, without scheduling [12][.0-9]*;/);
+    expect(reason(worth)).toMatch(/take 99[.0-9]* us, without scheduling [12][.0-9]*;/);
   });
 
   test('that does not help ends after two trials', () => {
@@ -75,7 +78,7 @@ describe('scheduling', () => {
 
   test('begins again where it helps after all', () => {
     const worth = new Worth(false);
-    expect(worth.reason).toContain('one request at a time');
+    expect(reason(worth)).toContain('one request at a time');
     run(worth, { onNs: 0.1 * MS, offNs: 0.5 * MS }, 400 * MS);
     expect(worth.isOn).toBe(true);
   });

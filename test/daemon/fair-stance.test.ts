@@ -1,0 +1,33 @@
+// `isoverbs top` says whether fair schedules a device, and why. Requires a build.
+import { join, resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { daemon, folder, isoverbs, tenant } from './command-rig.ts';
+import { reason, until } from './rig.ts';
+
+const HOG_AND_ECHO = resolve(import.meta.dirname, 'children/hog-and-echo.mjs');
+
+test.skipIf(reason !== '')(
+  'top says that a device is scheduled, and what a comparison with leaving it alone has shown',
+  { timeout: 60_000 },
+  async () => {
+    const socket = join(folder(), 's');
+    await daemon(socket, ['--policy', 'fair']);
+    await tenant(socket, 'mixed', HOG_AND_ECHO);
+    const lines = isoverbs(['top', '--socket', socket, '--json', '--interval', '0.1']);
+    const said = (): { stance?: string; why: string }[] =>
+      lines
+        .out()
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line).tenants[0] ?? { why: '' });
+    // Two samples of the daemon are necessary for the first line.
+    await until(() => said().some(({ why }) => /not compared with leaving it alone yet$/.test(why)));
+    await until(() => said().some(({ why }) => why.includes('without scheduling')), 40_000);
+    const { stance, why } = said().at(-1)!;
+    expect(stance).toBe('scheduled');
+    const [, onUs, offUs] = /^scheduled: short messages take (.+) us, without scheduling (.+);/.exec(why)!;
+    expect(Number(onUs) / Number(offUs)).toBeLessThan(0.5);
+    const { stdout } = await isoverbs(['top', '--socket', socket, '--once', '--interval', '0.1']).ended;
+    expect(stdout.replace(/\s+/g, ' ')).toContain('scheduled: short messages take');
+  },
+);
