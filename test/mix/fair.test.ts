@@ -1,11 +1,14 @@
-/** What fair grants tenants: rates as upper bounds, tiny messages next to many others, and the link where polls are late. */
+/**
+ * What fair grants tenants: rates as upper bounds, latencies up to a target, tiny messages next to many others, and the
+ * link where polls are late.
+ */
 import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
 import { parseStep } from '../../src/mix/script/script.ts';
 import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
 
-async function run(apps: string[], policyOptions: Record<string, unknown> = {}, more: Partial<MixSpec> = {}) {
+async function runAll(apps: string[], policyOptions: Record<string, unknown>, more: Partial<MixSpec> = {}) {
   const result = await runMix({
     ...DEFAULTS,
     profile: 'cx6-100g',
@@ -18,6 +21,11 @@ async function run(apps: string[], policyOptions: Record<string, unknown> = {}, 
     ...more,
   });
   expect(result.invariants).toEqual([]);
+  return result;
+}
+
+async function run(apps: string[], policyOptions: Record<string, unknown> = {}, more: Partial<MixSpec> = {}) {
+  const result = await runAll(apps, policyOptions, more);
   return (name: string) => result.apps.find((app) => app.name === name)!;
 }
 
@@ -74,4 +82,35 @@ test('a small message waits for no more than a piece although its host stands st
   expect(of('B').throughputGbps).toBeGreaterThan(0.95 * 100 * PAYLOAD);
   // D stands still for 15 % of the time: 1.1 us on average.
   expect(of('D').latencyUs!.avg).toBeLessThan(1.1 + 1.4);
+});
+
+/** B's throughput and D's p99 with this target, once the policy has had time for it, and what it says. */
+async function withTarget(targetUs?: number) {
+  const options = targetUs === undefined ? {} : { targetUs };
+  const { apps, policyStates } = await runAll(['B', 'D'], options, { warmupNs: 15e6, durationNs: 23e6 });
+  const [{ throughputGbps }, { latencyUs }] = apps;
+  return {
+    gbps: throughputGbps,
+    p99Us: latencyUs!.p99,
+    why: `${policyStates?.find(({ device }) => device === 'sim0')?.why}`,
+  };
+}
+
+test('a target is met at the cost of the throughput of others, and one that is met anyway costs nothing', async () => {
+  const [none, loose, tight, tighter, impossible] = await Promise.all(
+    [undefined, 1.4, 1.3, 1.2, 1].map((targetUs) => withTarget(targetUs)),
+  );
+  expect(none.p99Us).toBeGreaterThan(1.3);
+  expect(loose.p99Us / none.p99Us).toBeCloseTo(1, 1.7);
+  expect(loose.gbps / none.gbps).toBeCloseTo(1, 2.5);
+  expect(loose.why).toContain('nothing is reduced');
+  expect(tight.p99Us).toBeLessThan(1.3);
+  expect(tight.gbps).toBeGreaterThan(60);
+  expect(tight.why).toContain('pieces of 25 % of their length');
+  // Less than 1 % of the time of the link, so that hardly any message of D finds a piece there.
+  expect(tighter.p99Us).toBeLessThan(1.2);
+  expect(tighter.gbps).toBeGreaterThan(0.2);
+  expect(tighter.why).toContain('of the rate of the link');
+  expect(impossible.gbps / none.gbps).toBeCloseTo(1, 2);
+  expect(impossible.why).toContain('it cannot be met');
 });

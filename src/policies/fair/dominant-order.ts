@@ -46,10 +46,12 @@ const LEAST_NS = 1e-3;
 
 /** The order of tenants by what they have had. */
 export class DominantOrder implements TurnOrder {
-  readonly wakeNs = Number.POSITIVE_INFINITY;
-  readonly ignoresTime = true;
+  wakeNs = Number.POSITIVE_INFINITY;
+  ignoresTime = true;
   round = 1;
   private costs: Costs;
+  /** Those of requests that have waited: more if they may use only a part of the device. */
+  private waitingCosts: Costs;
   private readonly tenantOf: (qp: number) => number;
   /** Tenants with queue pairs that wait, by virtual time; and these queue pairs, a queue for each tenant. */
   private readonly heap = new TimerHeap();
@@ -78,11 +80,13 @@ export class DominantOrder implements TurnOrder {
   constructor(tenantOf: (qp: number) => number, costs: Costs) {
     this.tenantOf = tenantOf;
     this.costs = costs;
+    this.waitingCosts = costs;
     this.allowance = new Allowance(costs.lagNs);
   }
 
-  configure(costs: Costs): void {
+  configure(costs: Costs, waitingCosts = costs): void {
     this.costs = costs;
+    this.waitingCosts = waitingCosts;
     this.allowance.configure(costs.lagNs);
   }
 
@@ -208,7 +212,7 @@ export class DominantOrder implements TurnOrder {
   pass(qp: number, wireBytes: number, count = 1): void {
     const at = this.tenantOf(qp) << BITS;
     this.requests = count;
-    this.chargeTenant(qp, wireBytes * count, this.tenants[at] >= this.totals[NOW]);
+    this.chargeTenant(qp, wireBytes * count, this.tenants[at] >= this.totals[NOW], this.costs);
   }
 
   join(qp: number): void {
@@ -235,7 +239,7 @@ export class DominantOrder implements TurnOrder {
     if (this.heap.size === 0) this.totals[NOW] = this.totals[LATEST];
   }
 
-  next(): number {
+  next(_nowNs = 0): number {
     if (this.heap.size === 0) return NONE;
     const tenant = this.heap.headToken;
     this.totals[NOW] = Math.max(this.totals[NOW], this.tenants[(tenant << BITS) + KEY]);
@@ -272,15 +276,15 @@ export class DominantOrder implements TurnOrder {
     this.totals[BYTES] += wireBytes;
     const tenant = this.tenantOf(qp);
     const at = tenant << BITS;
-    this.chargeTenant(qp, wireBytes, this.tenants[at + KEY] < this.tenants[at]);
+    this.chargeTenant(qp, wireBytes, this.tenants[at + KEY] < this.tenants[at], this.waitingCosts);
     this.place(tenant);
     const first = this.wanting.first();
     if (first !== NONE && 2 * this.allowance.leftNs(first) > this.costs.lagNs) this.place(first);
   }
 
   /** @param isBeyond whether the tenant was not served because of its share, but because of its allowance */
-  private chargeTenant(qp: number, wireBytes: number, isBeyond: boolean): void {
-    const { tenants, totals, costs, allowance } = this;
+  private chargeTenant(qp: number, wireBytes: number, isBeyond: boolean, costs: Costs): void {
+    const { tenants, totals, allowance } = this;
     const tenant = this.tenantOf(qp);
     const at = tenant << BITS;
     this.sent[qp] += wireBytes;

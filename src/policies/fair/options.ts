@@ -32,6 +32,14 @@ export const fairOptions = z.strictObject({
     .describe(
       'bytes on the wire of short messages that a tenant may send without waiting, after a time in which it sent less than its share',
     ),
+  targetUs: z.coerce
+    .number()
+    .positive()
+    .max(1e6)
+    .optional()
+    .describe(
+      'time in us that 99 % of short messages should take at most; for this, pieces become shorter, the window smaller and, at last, all that waits slower; default: no target',
+    ),
   ratesGbps: tenantRates.ratesGbps.describe('the most that tenants may send in Gbit/s, as a:10/b:2.5'),
 });
 

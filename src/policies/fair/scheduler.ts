@@ -12,9 +12,13 @@ import { egressBytes, ingressBytes } from '../kit/wire.ts';
 import type { Direction } from '../link/direction.ts';
 import { FIRST_KIND, INBOUND, LinkScheduler, OUTBOUND, type WindowChoice } from '../link/link-scheduler.ts';
 import type { WindowRules } from '../link/windows.ts';
-import { type Costs, DominantOrder } from './dominant-order.ts';
+import type { Costs } from './dominant-order.ts';
+import type { Judge } from './judge.ts';
 import { type FairOptions, fairWindows, RULES } from './options.ts';
+import { PacedOrder } from './paced-order.ts';
 import { reasonOf, stanceOf } from './stance.ts';
+import { pacePartAt, piecePartAt, windowPartAt } from './strictness.ts';
+import { Target } from './target.ts';
 import { Worth } from './worth.ts';
 
 /** Short messages that may wait in the queue of their queue pair, so that it always has another one to process. */
@@ -29,6 +33,8 @@ const SPARE_PIECES = 1.15;
 const TURN_PIECES = 4;
 /** The kind of timer for trials. */
 export const TRIAL = FIRST_KIND;
+/** The shortest pieces for the sake of a target. */
+const LEAST_PIECE_BYTES = 256;
 /** The longest messages that bypass the policy while the device is left alone. */
 const PLAIN_BELOW_BYTES = 2 ** 21;
 /** What may be in flight while scheduling is left out for a trial: what the link carries in this time. */
@@ -45,9 +51,9 @@ const WHOLE = {
 };
 
 /** Schedules the queue pairs of all contexts of one device. */
-export class Scheduler extends LinkScheduler<DominantOrder> {
-  protected readonly outbound: Direction<DominantOrder>;
-  protected readonly inbound: Direction<DominantOrder>;
+export class Scheduler extends LinkScheduler<PacedOrder> {
+  protected readonly outbound: Direction<PacedOrder>;
+  protected readonly inbound: Direction<PacedOrder>;
   private readonly tenants = new Entities({
     keyOf: byTenant,
     onNew: (tenant) => {
@@ -56,22 +62,31 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     },
     mayForget: (tenant) => !this.outbound.order.isAhead(tenant) && !this.inbound.order.isAhead(tenant),
   });
-  private readonly worth: Worth;
+  private worth: Judge;
   /** While the device is left alone: queue pairs whose requests bypass this policy, and how many there have been. */
   private readonly plain = new Set<QpView>();
   private passes = 0;
+  /** The level of strictness that the directions have. */
+  private fittedLevel = 0;
   private options: FairOptions;
+  private readonly arbitrates: boolean;
 
   constructor(number: number, context: ContextView, options: FairOptions, registry: CoordinatorRegistry) {
     super(number, context, { kinds: TRIAL + 1, registry, ruler: fairWindows });
     this.options = options;
-    this.worth = new Worth(context.nic?.arbitrates !== false);
+    this.arbitrates = context.nic?.arbitrates !== false;
+    this.worth = this.createJudge();
     this.outbound = this.addDirection(OUTBOUND, this.addOrder(), this.choice);
     this.inbound = this.addDirection(INBOUND, this.addOrder(), this.choice);
   }
 
-  private addOrder(): DominantOrder {
-    return new DominantOrder((index) => this.tenants.of({ index }), this.costs);
+  private createJudge(): Judge {
+    const { targetUs } = this.options;
+    return targetUs === undefined ? new Worth(this.arbitrates) : new Target(this.arbitrates, 1e3 * targetUs);
+  }
+
+  private addOrder(): PacedOrder {
+    return new PacedOrder((index) => this.tenants.of({ index }), this.costs);
   }
 
   private get costs(): Costs {
@@ -89,7 +104,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     const { pieceBytes, windowBytes } = this.options;
     if (!this.worth.isOn) return { ...WHOLE, windowBytes: TRIAL_NS * this.linkPerNs };
     return {
-      pieceBytes,
+      pieceBytes: this.shortened(pieceBytes),
       windowBytes,
       sparePieces: SPARE_PIECES,
       fetchedPieces: 0,
@@ -99,20 +114,50 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     };
   }
 
+  /** The length of pieces at the present level of strictness. @param pieceBytes the option */
+  private shortened(pieceBytes: number | undefined): number | undefined {
+    const { level } = this.worth;
+    if (level === 0) return pieceBytes;
+    const usualBytes = pieceBytes ?? this.defaultPieceBytes;
+    return Math.max(Math.min(LEAST_PIECE_BYTES, usualBytes), Math.ceil(usualBytes * piecePartAt(level)));
+  }
+
+  protected override get windowPart(): number {
+    return windowPartAt(this.worth.level);
+  }
+
   /** Changes options. */
   configure(options: FairOptions, out: Actions): void {
     if (options === this.options) return;
     this.clock.begin();
+    const before = this.options.targetUs;
     this.options = options;
+    if (options.targetUs !== before) this.worth = this.createJudge();
     this.refit(out);
   }
 
   /** What is decided about windows and pieces has changed. */
   private refit(out: Actions): void {
+    const { level } = this.worth;
+    const nsPerByte = 1 / (this.linkPerNs * pacePartAt(level));
+    const isNewPiece = piecePartAt(level) !== piecePartAt(this.fittedLevel);
+    this.fittedLevel = level;
+    const { costs } = this;
+    // Otherwise, tenants whose requests wait would fall behind those that send little without waiting.
+    const times = 1 / Math.min(this.windowPart, pacePartAt(level));
+    const waitingCosts = {
+      ...costs,
+      nsPerByte: times * costs.nsPerByte,
+      nsPerRequest: times * costs.nsPerRequest,
+    };
     for (const direction of [this.outbound, this.inbound]) {
-      direction.order.configure(this.costs);
+      direction.order.setPace(nsPerByte);
+      // The round trip of a piece depends on its length.
+      if (isNewPiece) direction.remeasure();
+      direction.order.configure(costs, waitingCosts);
       direction.configure(this.window(this.choice));
     }
+    this.fitParts();
     this.pull(out);
   }
 
@@ -134,7 +179,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
     return RULES;
   }
 
-  protected override isInTurn({ order }: Direction<DominantOrder>, qp: QpView, out: Actions): boolean {
+  protected override isInTurn({ order }: Direction<PacedOrder>, qp: QpView, out: Actions): boolean {
     if (!order.expectsTiny(qp.index) || out.nextBytes(qp) <= egressBytes(this.wire, IBV_WR_RDMA_WRITE, 0))
       return true;
     order.expectOther(qp.index);
@@ -144,7 +189,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
   /** Where scheduling the device does not help, it is left out. */
   private judge(context: ContextView, out: Actions): void {
     const { worth, outbound, inbound, plain } = this;
-    const wasOn = worth.isOn;
+    const { isOn: wasOn, level } = worth;
     // What they send is seen again, and shows whether anything is sent at all.
     this.passes += plain.size;
     for (const qp of plain) out.passPlain(qp, 0);
@@ -157,7 +202,7 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
       this.tokenOf(TRIAL),
       true,
     );
-    if (worth.isOn !== wasOn) this.refit(out);
+    if (worth.isOn !== wasOn || worth.level !== level) this.refit(out);
   }
 
   override onTimer(kind: number, context: ContextView, out: Actions): void {
@@ -167,7 +212,11 @@ export class Scheduler extends LinkScheduler<DominantOrder> {
   }
 
   override onCompleted(qp: QpView, out: Actions): void {
-    if (this.worth.isTimed(qp.index)) this.worth.completed(out.nowNs(qp.context));
+    const { worth } = this;
+    if (worth.isTimed(qp.index) && worth.completed(out.nowNs(qp.context))) {
+      this.clock.begin();
+      this.refit(out);
+    }
     super.onCompleted(qp, out);
   }
 

@@ -1,66 +1,94 @@
 /**
  * Whether fair schedules a device, and why: as numbers, which processes report to a daemon, and in words, for people. A
- * device is scheduled as long as this is worth it (worth.ts).
+ * device is scheduled as long as this is worth it (worth.ts), or, with a target, as strictly as necessary (target.ts).
  */
 import { type Column, columnIndex, type Description, type MembersView } from '../../coordinator/ruler.ts';
 import type { Additional } from '../link/windows.ts';
+import { pacePartAt, piecePartAt, windowPartAt } from './strictness.ts';
+
+/** What is done, and why. The numbers are part of what processes report. */
+export const Stance = {
+  /** The process has not reported. */
+  UNKNOWN: 0,
+  /** The device is scheduled, and has not been left alone yet to compare. */
+  SCHEDULED: 1,
+  /** The device is left alone, because it serves one request at a time. */
+  ONE_AT_A_TIME: 2,
+  /** A comparison has shown that scheduling helps, or that it does not. */
+  HELPS: 3,
+  LEFT_ALONE: 4,
+  /** There is a target: nothing has been measured yet, it is met, it is not met yet, or it cannot be met. */
+  TARGET: 5,
+  TARGET_MET: 6,
+  TARGET_MISSED: 7,
+  TARGET_IMPOSSIBLE: 8,
+} as const;
 
 const TIME = { unit: 'ns', min: 0, max: 1e12, default: 0 } as const;
 
 /** The columns that a process reports of a device, in addition to those of windows. */
 const STANCE_REPORTS: readonly Column[] = [
-  // SCHEDULED or LEFT_ALONE; 0: the process has not reported.
-  { name: 'stance', unit: '0 to 2', min: 0, max: 2, default: 0 },
-  // See the constants below.
-  { name: 'stanceReason', unit: 'number of a reason', min: 0, max: 2, default: 0 },
-  // What short messages took in the last comparison: with scheduling, and without it.
-  { name: 'scheduledNs', ...TIME },
-  { name: 'plainNs', ...TIME },
-  { name: 'sentPart', unit: 'part of what is sent without scheduling', min: 0, max: 1e6, default: 1 },
+  { name: 'stance', unit: 'number of a stance', min: 0, max: 8, default: 0 },
+  // What short messages take: on average, or, with a target, at most 99 % of them.
+  { name: 'shortNs', ...TIME },
+  // What they take without scheduling, or should take.
+  { name: 'referenceNs', ...TIME },
+  // What all send as a part of what they send without scheduling, or, with a target, the level of strictness.
+  { name: 'stancePart', unit: 'part, or level', min: 0, max: 1e6, default: 0 },
 ];
 
 /** Numbers of a stance: the values of its columns. */
 export const STANCE_NUMBERS = STANCE_REPORTS.length;
 export const STANCE = columnIndex(STANCE_REPORTS, 'stance');
-export const REASON = columnIndex(STANCE_REPORTS, 'stanceReason');
-export const SCHEDULED_NS = columnIndex(STANCE_REPORTS, 'scheduledNs');
-export const PLAIN_NS = columnIndex(STANCE_REPORTS, 'plainNs');
-export const SENT_PART = columnIndex(STANCE_REPORTS, 'sentPart');
-
-/** Values of STANCE. */
-export const SCHEDULED = 1;
-export const LEFT_ALONE = 2;
-
-/** Values of REASON. */
-export const NOT_COMPARED = 0;
-export const ONE_AT_A_TIME = 1;
-export const COMPARED = 2;
+export const SHORT_NS = columnIndex(STANCE_REPORTS, 'shortNs');
+export const REFERENCE_NS = columnIndex(STANCE_REPORTS, 'referenceNs');
+export const PART = columnIndex(STANCE_REPORTS, 'stancePart');
 
 const us = (ns: number) => (ns / 1000).toPrecision(3);
+const percent = (part: number) => `${Number((100 * part).toPrecision(2))} %`;
+
+/** What a level of strictness means for other traffic, in words. */
+function costOf(level: number): string {
+  if (level === 0) return 'nothing is reduced';
+  const pacePart = pacePartAt(level);
+  const pace = pacePart <= 1 ? `, at ${percent(pacePart)} of the rate of the link` : '';
+  return `pieces of ${percent(piecePartAt(level))} of their length, ${percent(windowPartAt(level))} of the window${pace}`;
+}
+
+/** What is done, in words. @param at reads a number */
+export function stanceOf(at: (number: number) => number): string {
+  const stance = at(STANCE);
+  return stance === Stance.ONE_AT_A_TIME || stance === Stance.LEFT_ALONE ? 'left alone' : 'scheduled';
+}
 
 /** Why a device is scheduled or left alone, in words; empty if nothing has been decided yet. @param at reads a number */
 export function reasonOf(at: (number: number) => number): string {
-  switch (at(REASON)) {
-    case ONE_AT_A_TIME:
+  const target = `targetUs is ${us(at(REFERENCE_NS))}`;
+  const tail = `${target}, and 99 % of short messages take at most ${us(at(SHORT_NS))} us`;
+  switch (at(STANCE)) {
+    case Stance.ONE_AT_A_TIME:
       return 'the device serves one request at a time';
-    case COMPARED:
+    case Stance.HELPS:
+    case Stance.LEFT_ALONE:
       return (
-        `short messages take ${us(at(SCHEDULED_NS))} us, without scheduling ${us(at(PLAIN_NS))}; ` +
-        `all send ${Math.round(100 * at(SENT_PART))} % of what they send without it`
+        `short messages take ${us(at(SHORT_NS))} us, without scheduling ${us(at(REFERENCE_NS))}; ` +
+        `all send ${Math.round(100 * at(PART))} % of what they send without it`
       );
+    case Stance.TARGET:
+      return `${target}; no short messages have been measured yet`;
+    case Stance.TARGET_MET:
+    case Stance.TARGET_MISSED:
+      return `${tail} with this: ${costOf(at(PART))}`;
+    case Stance.TARGET_IMPOSSIBLE:
+      return `${tail}; it cannot be met even with the least in flight, so nothing is reduced`;
     default:
       return '';
   }
 }
 
-/** What is done, in words. @param at reads a number */
-export function stanceOf(at: (number: number) => number): string {
-  return at(STANCE) === LEFT_ALONE ? 'left alone' : 'scheduled';
-}
-
 /** What the daemon says of a process that has reported its stance. */
 function describe(at: (number: number) => number): Description {
-  if (at(STANCE) === 0) return {};
+  if (at(STANCE) === Stance.UNKNOWN) return {};
   const does = stanceOf(at);
   return { stance: does, why: `${does}: ${reasonOf(at) || 'not compared with leaving it alone yet'}` };
 }

@@ -3,19 +3,8 @@
  * all, if it is done, and the reverse. Scheduling helps if it shortens the latency of short messages by a larger factor
  * than it lowers the throughput.
  */
-import {
-  COMPARED,
-  LEFT_ALONE,
-  NOT_COMPARED,
-  ONE_AT_A_TIME,
-  PLAIN_NS,
-  REASON,
-  SCHEDULED,
-  SCHEDULED_NS,
-  SENT_PART,
-  STANCE,
-  STANCE_NUMBERS,
-} from './stance.ts';
+import { Judge } from './judge.ts';
+import { PART, REFERENCE_NS, SHORT_NS, STANCE, Stance } from './stance.ts';
 
 /** Time between two trials; between the first ones, until two in a row have agreed, less. */
 const PERIOD_NS = 500e6;
@@ -42,11 +31,10 @@ interface Measured {
 }
 
 /** The judgement on one device. */
-export class Worth {
-  /** Whether to schedule the device now; differs from `isWorth` during a trial. */
+export class Worth extends Judge {
+  /** Differs from `isWorth` during a trial. */
   isOn: boolean;
-  /** What is done apart from trials, and the last judgement: see stance.ts. */
-  readonly stance = new Float64Array(STANCE_NUMBERS);
+  readonly level = 0;
   private isWorth: boolean;
   private phase = IDLE;
   /** Trials in a row that disagreed with, and agreed with, what is done. */
@@ -55,68 +43,41 @@ export class Worth {
   private control: Measured = { meanNs: 0, perNs: 0 };
   /** When the phase began, and what had been sent by then. */
   private readonly since = Float64Array.of(0, 0);
-  /** Sum and number of latencies, and when the message that is being timed was sent. */
-  private readonly latencies = new Float64Array(3);
-  /** The queue pair with a message that is being timed; -1: none. */
-  private timed = -1;
+  /** Sum and number of latencies. */
+  private readonly latencies = new Float64Array(2);
 
   /** @param isOn whether scheduling is presumed to help */
   constructor(isOn: boolean) {
+    super();
     this.isOn = isOn;
     this.isWorth = isOn;
-    this.stance[REASON] = isOn ? NOT_COMPARED : ONE_AT_A_TIME;
-    this.stance[SENT_PART] = 1;
-    this.settle(isOn);
+    this.stance[STANCE] = isOn ? Stance.SCHEDULED : Stance.ONE_AT_A_TIME;
   }
 
-  /** Whether the next trial has a date. */
   get isPlanned(): boolean {
     return this.phase !== IDLE;
   }
 
-  /** Whether the device is left alone, and nothing is measured. */
   get isAside(): boolean {
     return !this.isOn && this.phase === REST;
   }
 
-  /** Whether a short message on an idle queue pair is to be timed. */
   get wantsTime(): boolean {
-    return this.timed < 0 && (this.phase === CONTROL || this.phase === TRIAL);
+    return !this.isTiming && (this.phase === CONTROL || this.phase === TRIAL);
   }
 
-  /** Traffic begins. Returns when to call `onTimer`. */
   plan(nowNs: number): number {
     this.enter(REST, nowNs, 0);
     return nowNs + FIRST_PERIOD_NS;
   }
 
-  /** A short message was sent on a queue pair with nothing else in flight. */
-  time(qp: number, nowNs: number): void {
-    this.timed = qp;
-    this.latencies[2] = nowNs;
-  }
-
-  isTimed(qp: number): boolean {
-    return this.timed === qp;
-  }
-
-  /** The message that was being timed has completed. */
-  completed(nowNs: number): void {
-    this.latencies[0] += nowNs - this.latencies[2];
+  protected took(ns: number): boolean {
+    this.latencies[0] += ns;
     this.latencies[1]++;
-    this.timed = -1;
+    return false;
   }
 
-  /** The queue pair was destroyed or modified. */
-  cancel(qp: number): void {
-    if (this.timed === qp) this.timed = -1;
-  }
-
-  /**
-   * Begins and ends trials. Returns when to call it again; Infinity: not before `plan`.
-   * @param sentBytes what all have sent
-   * @param isContended whether requests wait, so that scheduling makes a difference
-   */
+  /** Begins and ends trials. */
   onTimer(nowNs: number, sentBytes: number, isContended: boolean): number {
     const [sinceNs, before] = this.since;
     if (this.phase === REST) {
@@ -148,14 +109,14 @@ export class Worth {
     this.since[0] = nowNs;
     this.since[1] = sentBytes;
     this.latencies.fill(0);
-    this.timed = -1;
+    this.stopTiming();
     if (phase !== REST) return nowNs + UNIT_NS;
     return nowNs + (this.agreed < 2 ? FIRST_PERIOD_NS : PERIOD_NS);
   }
 
   /** Null if too few short messages completed. One that has not completed yet counts with the time that it has taken. */
   private measured(nowNs: number, sentBytes: number): Measured | null {
-    if (this.timed >= 0) this.completed(nowNs);
+    if (this.isTiming) this.completed(nowNs);
     const [sumNs, count] = this.latencies;
     if (count === 0) return null;
     return { meanNs: sumNs / count, perNs: (sentBytes - this.since[1]) / (nowNs - this.since[0]) };
@@ -168,19 +129,15 @@ export class Worth {
     const shortened = on.meanNs / off.meanNs;
     const helps = shortened < SHORTENED && shortened < on.perNs / off.perNs;
     const { stance } = this;
-    stance[REASON] = COMPARED;
-    stance[SCHEDULED_NS] = on.meanNs;
-    stance[PLAIN_NS] = off.meanNs;
-    stance[SENT_PART] = on.perNs / off.perNs;
+    stance[SHORT_NS] = on.meanNs;
+    stance[REFERENCE_NS] = off.meanNs;
+    stance[PART] = on.perNs / off.perNs;
     this.against = helps === this.isWorth ? 0 : this.against + 1;
     this.agreed = helps === this.isWorth ? this.agreed + 1 : 0;
-    if (this.against < 2) return;
-    this.settle(helps);
-    this.against = 0;
-  }
-
-  private settle(isWorth: boolean): void {
-    this.isWorth = this.isOn = isWorth;
-    this.stance[STANCE] = isWorth ? SCHEDULED : LEFT_ALONE;
+    if (this.against === 2) {
+      this.isWorth = this.isOn = helps;
+      this.against = 0;
+    }
+    stance[STANCE] = this.isWorth ? Stance.HELPS : Stance.LEFT_ALONE;
   }
 }

@@ -173,6 +173,11 @@ export class Direction<Turns extends TurnOrder> {
     this.fit();
   }
 
+  /** The round trip is no longer what was measured. */
+  remeasure(): void {
+    this.roundTrip.restart();
+  }
+
   /** Fits the window to the round trip and the length of pieces. */
   private fit(): void {
     const { puller, wire } = this;

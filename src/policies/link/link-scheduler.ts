@@ -129,7 +129,7 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
     return direction;
   }
 
-  private get defaultPieceBytes(): number {
+  protected get defaultPieceBytes(): number {
     const { linkPerNs, gapNs, units } = this;
     const { mtuBytes } = this.wire;
     const leastBytes = (LEAST_GAPS * gapNs * linkPerNs) / units;
@@ -174,10 +174,21 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
     // Each time, because the daemon may have asked for reports only now, and contexts come and go.
     this.reporter.plan(this.nextSampleNs, out, this.tokenOf(SAMPLE));
     for (const direction of [this.outbound, this.inbound]) {
-      direction.part = this.reporter.part;
       direction.isSteered = this.reporter.isSteered;
     }
+    this.fitParts();
     this.pull(out);
+  }
+
+  /** What this process may use of the window has changed. */
+  protected fitParts(): void {
+    for (const direction of [this.outbound, this.inbound])
+      direction.part = this.reporter.part * this.windowPart;
+  }
+
+  /** The part of the window that the policy uses at present. */
+  protected get windowPart(): number {
+    return 1;
   }
 
   /** A queue pair was created. */

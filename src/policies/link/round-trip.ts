@@ -133,6 +133,13 @@ export class RoundTrip {
     return this.isStale && this.findLongest();
   }
 
+  /** Measures all peers again. `ns` holds until there is a new sample. */
+  restart(): void {
+    this.cancel();
+    this.samples.fill(0);
+    this.shortestNs.fill(0);
+  }
+
   private findLongest(): boolean {
     const before = this.ns;
     this.isStale = false;

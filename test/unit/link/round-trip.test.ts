@@ -196,3 +196,13 @@ describe('of many peers that come and go', () => {
     expect(Math.round(roundTrip.ns)).toBe(FAR_NS);
   });
 });
+
+test('after a restart, the former round trip holds until a longer one has been measured', () => {
+  const rig = new Rig();
+  rig.roundTrip.connect(0, 'peer');
+  const count = rig.measure(0, 3000);
+  rig.roundTrip.restart();
+  expect(rig.roundTrip.ns).toBeCloseTo(3000, 6);
+  expect(rig.measure(0, 4000)).toBe(count);
+  expect(rig.roundTrip.ns).toBeCloseTo(4000, 6);
+});
