@@ -48,6 +48,25 @@ test('rates that add up to the link divide it within 2 %', async () => {
   expect(of('D').latencyUs!.avg).toBeLessThan(1.4);
 });
 
+test('request rates hold together with rates in Gbit/s', async () => {
+  const of = await run(['M:name=a', 'M:name=b,qps=4', 'B:name=c,size=8KiB', 'B:name=d', 'D'], {
+    ratesRequestsPerS: { a: 1e6, b: 3e6, c: 5e5 },
+    ratesGbps: { c: 10 },
+  });
+  expect(of('a').messageRateMmps).toBeCloseTo(1, 1.7);
+  expect(of('b').messageRateMmps / 3).toBeCloseTo(1, 1.7);
+  // 10 Gbit/s are less than 500,000 messages of 8 KiB.
+  expect(of('c').throughputGbps / (10 * PAYLOAD)).toBeCloseTo(1, 1.7);
+  expect(of('d').throughputGbps).toBeGreaterThan(80);
+  expect(of('D').latencyUs!.avg).toBeLessThan(1.5);
+});
+
+test('a request rate limits large messages as well, whose pieces do not count', async () => {
+  const of = await run(['B:name=a,size=64KiB', 'B:name=b'], { ratesRequestsPerS: { a: 40e3 } });
+  expect(of('a').messageRateMmps / 0.04).toBeCloseTo(1, 1.7);
+  expect(of('b').throughputGbps).toBeGreaterThan(70);
+});
+
 test('next to 100 tenants with large messages, tiny messages go as fast as next to one', async () => {
   const of = await run(['B:count=100', 'M', 'D']);
   expect(of('M').messageRateMmps).toBeGreaterThan(12);

@@ -78,6 +78,18 @@ test('small messages use tokens too', async () => {
   near(mmps(result, 'm'), 0.5e3 / 8 / (16 + HEADER_BYTES + RETH_BYTES));
 });
 
+test('a rate in requests holds in addition to the share of the link', async () => {
+  const result = await run(
+    'token-bucket:ratesRequestsPerS=m:1e6/a:5e4',
+    'M:name=m',
+    'B:name=a,size=64KiB',
+    'B:name=b',
+  );
+  near(mmps(result, 'm'), 1);
+  near(mmps(result, 'a'), 0.05);
+  near(gbps(result, 'b'), payload(LINK_GBPS / 3));
+});
+
 test.each([
   ['write', 64],
   ['write', 5000],

@@ -4,10 +4,12 @@ import { Coordinator } from '../../src/coordinator/coordinator.ts';
 import {
   DEFAULT_CAPACITY,
   GBPS,
+  MAX_REQUESTS_PER_S,
   type MemberPage,
   MemberTable,
   memberTableBytes,
   TENANT,
+  TENANT_REQUESTS_PER_S,
   WEIGHT,
   WRITTEN_NS,
 } from '../../src/coordinator/member-table.ts';
@@ -74,6 +76,27 @@ test('a context without queue pairs takes nothing from the others, and its rate 
   report(b, { ratedQps: 1 });
   coordinator.decide(shares, given, 0);
   expect(rates(a[0], b)).toEqual([25, 75]);
+});
+
+test('contexts of a tenant divide its requests, and get them back when one has no queue pairs any more', () => {
+  const coordinator = new Coordinator();
+  const [one, two, other] = ['a', 'a', 'b'].map((name) => join(coordinator, name));
+  const given = { ...rules(), requestsPerS: numbers({ a: 3000 }) };
+  const limits = () =>
+    [one, two, other].map(({ grants }) => [grants[MAX_REQUESTS_PER_S], grants[TENANT_REQUESTS_PER_S]]);
+  coordinator.decide(shares, given, 0);
+  expect(limits()).toEqual([
+    [1500, 3000],
+    [1500, 3000],
+    [0, 0],
+  ]);
+  coordinator.takeChanges();
+  report(two, { ratedQps: 0 });
+  coordinator.decide(shares, given, 0);
+  expect(limits()[0]).toEqual([3000, 3000]);
+  expect(coordinator.takeChanges()).toEqual([0]);
+  coordinator.decide(shares, rules(), 0);
+  expect(limits()[0]).toEqual([0, 0]);
 });
 
 test('each context without a tenant is a separate tenant', () => {

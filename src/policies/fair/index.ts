@@ -13,11 +13,12 @@ const LIMITED_BYTES = 262_144;
 /** Shares the link and the processing units of a device among tenants, by what each needs most. */
 export function fair(options: FairOptions): Interceptor {
   const scheduler = createCoordinatedShim('fair', (coordinators) => new Fair(options, coordinators));
-  const { ratesGbps } = options;
-  if (Object.keys(ratesGbps).length === 0) return scheduler;
+  const { ratesGbps, ratesRequestsPerS } = options;
+  if (Object.keys({ ...ratesGbps, ...ratesRequestsPerS }).length === 0) return scheduler;
   const limits = tokenBucket(
     tokenBucketOptions.parse({
       ratesGbps,
+      ratesRequestsPerS,
       others: 'unlimited',
       pieceBytes: LIMITED_BYTES,
       burstBytes: LIMITED_BYTES,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type WindowRules, windowsRuler } from '../link/windows.ts';
-import { tenantRates } from '../token-bucket/options.ts';
+import { requestRates, tenantRates } from '../token-bucket/options.ts';
 import { stances } from './stance.ts';
 
 /** The options of fair. None is needed. */
@@ -41,10 +41,11 @@ export const fairOptions = z.strictObject({
       'time in us that 99 % of short messages should take at most; for this, pieces become shorter, the window smaller and, at last, all that waits slower; default: no target',
     ),
   ratesGbps: tenantRates.ratesGbps.describe('the most that tenants may send in Gbit/s, as a:10/b:2.5'),
+  ratesRequestsPerS: requestRates,
 });
 
 /** Options that cannot change while the policy runs: they concern other layers. */
-export const FIXED = ['ratesGbps'] as const;
+export const FIXED = ['ratesGbps', 'ratesRequestsPerS'] as const;
 
 /** The options of fair after parsing, with defaults filled in. */
 export type FairOptions = z.infer<typeof fairOptions>;

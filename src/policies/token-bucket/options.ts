@@ -3,6 +3,7 @@ import type { ContextView } from '../../shim/policy.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 
 const above0 = z.coerce.number().positive().max(1e6);
+const requestsPerS = z.coerce.number().positive().max(1e12);
 
 /** Parses `a:3/b:1` into an object. Any other value is returned unchanged. */
 function fromText(value: unknown): unknown {
@@ -13,22 +14,33 @@ function fromText(value: unknown): unknown {
 }
 
 /** Numbers by tenant. */
-const byTenant = z.preprocess(
-  fromText,
-  z.record(z.string(), above0, { error: 'should be TENANT:NUMBER/TENANT:NUMBER, or an object' }).default({}),
-);
+const byTenant = (number: typeof above0) =>
+  z.preprocess(
+    fromText,
+    z
+      .record(z.string(), number, { error: 'should be TENANT:NUMBER/TENANT:NUMBER, or an object' })
+      .default({}),
+  );
 
 /** Options that set the rates of tenants. */
 export const tenantRates = {
-  weights: byTenant.describe('shares of the link, as a:3/b:1; default: the label weight of each tenant'),
-  ratesGbps: byTenant.describe(
+  weights: byTenant(above0).describe(
+    'shares of the link, as a:3/b:1; default: the label weight of each tenant',
+  ),
+  ratesGbps: byTenant(above0).describe(
     'fixed rates of tenants in Gbit/s, as a:10/b:2.5, instead of a share of the link',
   ),
 };
 
+/** Limits of tenants in requests of the application, in addition to those of the link. */
+export const requestRates = byTenant(requestsPerS).describe(
+  'the most requests per second of tenants, as a:1e6/b:5e5',
+);
+
 /** The options of token-bucket. */
 export const tokenBucketOptions = z.strictObject({
   ...tenantRates,
+  ratesRequestsPerS: requestRates,
   others: z
     .enum(['share', 'unlimited'])
     .default('share')

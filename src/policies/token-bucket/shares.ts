@@ -2,7 +2,7 @@
  * Static rates: a tenant has a rate of its own, or a share of the link by its weight among the tenants that have queue
  * pairs there. Its members (contexts in any thread or process) have equal parts of it.
  */
-import { type MemberPage, PAID_BYTES, TENANT } from '../../coordinator/member-table.ts';
+import { MEMBER, type MemberPage, PAID_BYTES, TENANT } from '../../coordinator/member-table.ts';
 import {
   type Column,
   columnIndex,
@@ -75,6 +75,8 @@ export interface ShareRules {
   readonly weights: ReadonlyMap<number, number>;
   /** By tenant: a fixed rate instead of a share; default: the rate that is declared of the tenant, if there is one. */
   readonly ratesGbps: ReadonlyMap<number, number>;
+  /** By tenant: the most requests per second; absent: no limit. A daemon has limits of its own. */
+  readonly requestsPerS?: ReadonlyMap<number, number>;
   /** Whether tenants without a fixed rate have a share of what is left of the link. */
   readonly shared: boolean;
   /** A member that has not written for this long counts as absent. Absent: silence has no effect. */
@@ -173,6 +175,9 @@ class Shares implements Decider<ShareRules> {
   private readonly ratedQps: ReportColumn;
   private readonly rateGbps: GrantColumn;
   private readonly tenantGbps: GrantColumn;
+  /** The shim limits requests by these columns, under any policy. */
+  private readonly maxRequestsPerS: GrantColumn;
+  private readonly tenantRequestsPerS: GrantColumn;
   private readonly entitlements: Entitlements;
 
   constructor(members: MembersView) {
@@ -181,6 +186,8 @@ class Shares implements Decider<ShareRules> {
     this.ratedQps = members.report('ratedQps');
     this.rateGbps = members.grant('rateGbps');
     this.tenantGbps = members.grant('tenantGbps');
+    this.maxRequestsPerS = members.grant('maxRequestsPerS', MEMBER);
+    this.tenantRequestsPerS = members.grant('tenantRequestsPerS', MEMBER);
   }
 
   /**
@@ -203,11 +210,24 @@ class Shares implements Decider<ShareRules> {
       const [first, end] = [tenants.firstOf(tenant), tenants.firstOf(tenant + 1)];
       for (let k = first; k < end; k++) {
         const member = tenants.memberAt(k);
-        const gbps = present.gbps[tenant] / (isThere[member] === 1 ? present.members[tenant] : end - first);
+        const sharers = isThere[member] === 1 ? present.members[tenant] : end - first;
         tenantGbps.set(member, present.gbps[tenant]);
-        if (rateGbps.set(member, gbps) && ratedQps.of(member) >= 1) changed(member);
+        const isNewRate = rateGbps.set(member, present.gbps[tenant] / sharers);
+        const isNewLimit = this.limitRequests(
+          member,
+          rules.requestsPerS?.get(tenants.idOf(tenant)) ?? 0,
+          sharers,
+        );
+        if ((isNewRate || isNewLimit) && ratedQps.of(member) >= 1) changed(member);
       }
     }
+  }
+
+  /** Grants a member its part of the requests of its tenant. Returns whether it has changed. @param perS 0: no limit */
+  private limitRequests(member: number, perS: number, sharers: number): boolean {
+    if (this.members.isRemote) return false;
+    this.tenantRequestsPerS.set(member, perS);
+    return this.maxRequestsPerS.set(member, perS / sharers);
   }
 
   describe(tenant: number): Description {
@@ -233,10 +253,20 @@ const byNumber = (byName: Readonly<Record<string, number>>): Map<number, number>
 export function shareRulesOf({
   weights,
   ratesGbps,
+  ratesRequestsPerS,
   linkGbps,
   others,
-}: Pick<TokenBucketOptions, 'weights' | 'ratesGbps' | 'linkGbps' | 'others'>): ShareRules {
-  return { linkGbps, weights: byNumber(weights), ratesGbps: byNumber(ratesGbps), shared: others === 'share' };
+}: Pick<
+  TokenBucketOptions,
+  'weights' | 'ratesGbps' | 'ratesRequestsPerS' | 'linkGbps' | 'others'
+>): ShareRules {
+  return {
+    linkGbps,
+    weights: byNumber(weights),
+    ratesGbps: byNumber(ratesGbps),
+    requestsPerS: byNumber(ratesRequestsPerS),
+    shared: others === 'share',
+  };
 }
 
 /** The ruler of token-bucket: grants each member its rate. */
@@ -246,7 +276,7 @@ export const shares: Ruler<ShareRules> = {
   grants: SHARE_GRANTS,
   // A daemon has rules and settings of its own for each tenant, which take the place of weights and rates by name.
   rules: tokenBucketOptions.transform(({ linkGbps, others }) =>
-    shareRulesOf({ linkGbps, others, weights: {}, ratesGbps: {} }),
+    shareRulesOf({ linkGbps, others, weights: {}, ratesGbps: {}, ratesRequestsPerS: {} }),
   ),
   begin: (members) => new Shares(members),
 };
