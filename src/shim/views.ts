@@ -40,6 +40,8 @@ export interface QpView {
   /** GIDs of its own port and of the peer's, in the notation of gidToString; '' if not connected or without GIDs. */
   readonly sgid: string;
   readonly dgid: string;
+  /** The most READs and atomics that it may have outstanding, as last set; 1 until then. */
+  readonly maxRdAtomic: number;
   /** Its labels now, including those of its context; a new object after each change. */
   readonly labels: Labels;
   /** The shim's counts so far, by the columns of counters.ts. */

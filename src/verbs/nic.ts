@@ -41,6 +41,8 @@ export interface NicFacts extends MeasuredFacts {
   /** Time for which one WQE, and one 0_WAIT, occupies its queue pair. */
   readonly wqeGapNs: number | null;
   readonly waitStepNs: number | null;
+  /** Time for which an atomic occupies the NIC that executes it, whatever its queue pair. */
+  readonly atomicGapNs: number | null;
   /** Queue pairs that the NIC serves at a time. */
   readonly processingUnits: number | null;
   /**

@@ -409,7 +409,14 @@ test('a frame of the tenant list has room for the longest names and the largest 
 test('rules of a device follow what is known of its NIC', () => {
   const nic = {
     ...UNMEASURED,
-    ...{ linkGbps: 100, mtuBytes: 4096, headerBytes: 82, wqeGapNs: null, waitStepNs: null },
+    ...{
+      linkGbps: 100,
+      mtuBytes: 4096,
+      headerBytes: 82,
+      wqeGapNs: null,
+      waitStepNs: null,
+      atomicGapNs: null,
+    },
     ...{ processingUnits: null, arbitrates: null, egressFifoBytes: null, latencyNs: null, handoverNs: null },
     maxGbps: 40,
   };

@@ -48,6 +48,23 @@ test('rates that add up to the link divide it within 2 %', async () => {
   expect(of('D').latencyUs!.avg).toBeLessThan(1.4);
 });
 
+test('tenants share atomics by weight, however many queue pairs they have', async () => {
+  const equal = await run(['M:name=a,op=atomic,qps=16', 'M:name=b,op=atomic', 'D']);
+  const both = equal('a').messageRateMmps + equal('b').messageRateMmps;
+  expect(both).toBeGreaterThan(4.9);
+  expect(equal('a').messageRateMmps / both).toBeCloseTo(0.5, 1.7);
+  expect(equal('D').latencyUs!.avg).toBeLessThan(1.3);
+  const weighted = await run(['M:name=a,op=atomic,qps=4,weight=3', 'M:name=b,op=atomic,qps=4']);
+  expect(weighted('a').messageRateMmps / weighted('b').messageRateMmps / 3).toBeCloseTo(1, 1.3);
+});
+
+test('a single atomic does not wait for those of a tenant with 16 queue pairs', async () => {
+  const of = await run(['M:name=a,op=atomic,qps=16', 'D:name=d,op=atomic']);
+  // Alone 1.74, on a bare device 52.
+  expect(of('d').latencyUs!.avg).toBeLessThan(4);
+  expect(of('a').messageRateMmps).toBeGreaterThan(4.6);
+});
+
 test('request rates hold together with rates in Gbit/s', async () => {
   const of = await run(['M:name=a', 'M:name=b,qps=4', 'B:name=c,size=8KiB', 'B:name=d', 'D'], {
     ratesRequestsPerS: { a: 1e6, b: 3e6, c: 5e5 },

@@ -38,9 +38,25 @@ describe('describeNic() and linkGbpsOf()', () => {
   it('a simulated NIC reports its profile, and no WAIT step if it does not execute WAITs', () => {
     for (const wait of [true, false]) {
       const { provider } = createFabric({ profile: 'cx5-40g', wait });
-      const { linkGbps, wqeGapNs, waitStepNs, processingUnits, egressFifoBytes, mtuBytes, headerBytes } =
-        PROFILES['cx5-40g'];
-      const facts = { linkGbps, wqeGapNs, processingUnits, egressFifoBytes, mtuBytes, headerBytes };
+      const {
+        linkGbps,
+        wqeGapNs,
+        waitStepNs,
+        atomicGapNs,
+        processingUnits,
+        egressFifoBytes,
+        mtuBytes,
+        headerBytes,
+      } = PROFILES['cx5-40g'];
+      const facts = {
+        linkGbps,
+        wqeGapNs,
+        atomicGapNs,
+        processingUnits,
+        egressFifoBytes,
+        mtuBytes,
+        headerBytes,
+      };
       const context = provider.openDevice('sim0');
       expect(provider.describeNic?.(context)).toEqual({
         ...facts,

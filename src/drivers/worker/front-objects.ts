@@ -76,6 +76,7 @@ export class FrontQp implements QpView {
   /** Known to the worker's shim only. */
   readonly sgid = '';
   readonly dgid = '';
+  readonly maxRdAtomic = 1;
   /** Labels that were given to the queue pair itself, and those that result with the context's. */
   private ownLabels: QpLabels;
   labels: Labels;

@@ -8,7 +8,7 @@ import type { PolicyState } from '../../verbs/provider.ts';
 import { DevicePolicy } from '../link/device-policy.ts';
 import { mergeOptions } from '../parse-options.ts';
 import { type FairOptions, FIXED, fairOptions } from './options.ts';
-import { Scheduler, TRIAL } from './scheduler.ts';
+import { KINDS, Scheduler } from './scheduler.ts';
 
 /** The policy fair. */
 export class Fair extends DevicePolicy<Scheduler> implements Policy {
@@ -19,7 +19,7 @@ export class Fair extends DevicePolicy<Scheduler> implements Policy {
   private options: FairOptions;
 
   constructor(options: FairOptions, coordinators: CoordinatorRegistry) {
-    super(TRIAL + 1, coordinators);
+    super(KINDS, coordinators);
     this.options = options;
     this.splitsAboveBytes = options.pieceBytes ?? 4096;
   }

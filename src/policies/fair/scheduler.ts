@@ -5,13 +5,26 @@ import { BYTES } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
-import { IBV_SEND_SIGNALED, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
+import {
+  IBV_SEND_SIGNALED,
+  IBV_WR_ATOMIC_FETCH_AND_ADD,
+  IBV_WR_RDMA_READ,
+  IBV_WR_RDMA_WRITE,
+} from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { byTenant, Entities } from '../kit/entities.ts';
 import { egressBytes, ingressBytes } from '../kit/wire.ts';
 import type { Direction } from '../link/direction.ts';
-import { FIRST_KIND, INBOUND, LinkScheduler, OUTBOUND, type WindowChoice } from '../link/link-scheduler.ts';
+import {
+  FIRST_KIND,
+  INBOUND,
+  isAtomic,
+  LinkScheduler,
+  OUTBOUND,
+  type WindowChoice,
+} from '../link/link-scheduler.ts';
 import type { WindowRules } from '../link/windows.ts';
+import { AtomicShares } from './atomics.ts';
 import type { Costs } from './dominant-order.ts';
 import type { Judge } from './judge.ts';
 import { type FairOptions, fairWindows, RULES } from './options.ts';
@@ -31,10 +44,14 @@ const SIGNALED = IBV_SEND_SIGNALED << 8;
 const SPARE_PIECES = 1.15;
 /** Pieces of a turn among the queue pairs of one tenant. Tenants take turns of one piece. */
 const TURN_PIECES = 4;
-/** The kind of timer for trials. */
-export const TRIAL = FIRST_KIND;
+/** Kinds of timers: for trials, and for atomics. */
+const TRIAL = FIRST_KIND;
+const ATOMICS = FIRST_KIND + 1;
+export const KINDS = FIRST_KIND + 2;
 /** The shortest pieces for the sake of a target. */
 const LEAST_PIECE_BYTES = 256;
+/** Bytes of an atomic. */
+const ATOMIC_BYTES = 8;
 /** The longest messages that bypass the policy while the device is left alone. */
 const PLAIN_BELOW_BYTES = 2 ** 21;
 /** What may be in flight while scheduling is left out for a trial: what the link carries in this time. */
@@ -59,10 +76,13 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     onNew: (tenant) => {
       this.outbound.order.begin(tenant);
       this.inbound.order.begin(tenant);
+      this.atomics.begin(tenant);
     },
-    mayForget: (tenant) => !this.outbound.order.isAhead(tenant) && !this.inbound.order.isAhead(tenant),
+    mayForget: (tenant) =>
+      ![this.outbound.order, this.inbound.order, this.atomics].some((one) => one.isAhead(tenant)),
   });
   private worth: Judge;
+  private readonly atomics: AtomicShares;
   /** While the device is left alone: queue pairs whose requests bypass this policy, and how many there have been. */
   private readonly plain = new Set<QpView>();
   private passes = 0;
@@ -72,12 +92,32 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   private readonly arbitrates: boolean;
 
   constructor(number: number, context: ContextView, options: FairOptions, registry: CoordinatorRegistry) {
-    super(number, context, { kinds: TRIAL + 1, registry, ruler: fairWindows });
+    super(number, context, { kinds: KINDS, registry, ruler: fairWindows });
     this.options = options;
     this.arbitrates = context.nic?.arbitrates !== false;
     this.worth = this.createJudge();
     this.outbound = this.addDirection(OUTBOUND, this.addOrder(), this.choice);
     this.inbound = this.addDirection(INBOUND, this.addOrder(), this.choice);
+    this.atomics = this.createAtomics(context);
+  }
+
+  private createAtomics({ nic }: ContextView): AtomicShares {
+    const { outbound, tenants, wire, clock } = this;
+    const loadBytes = egressBytes(wire, IBV_WR_ATOMIC_FETCH_AND_ADD, ATOMIC_BYTES);
+    return new AtomicShares({
+      gapNs: nic?.atomicGapNs ?? 0,
+      latencyNs: nic?.latencyNs ?? 0,
+      wire,
+      token: this.tokenOf(ATOMICS),
+      clock,
+      tenantOf: (qp) => tenants.of(qp),
+      stray: (qp) => this.strays.push(qp),
+      // They also load the link and the processing units.
+      issued: ({ index }) => {
+        outbound.order.pass(index, loadBytes);
+        outbound.passed(loadBytes);
+      },
+    });
   }
 
   private createJudge(): Judge {
@@ -186,6 +226,10 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     return false;
   }
 
+  protected override pass(qp: QpView, out: Actions): void {
+    if (!this.worth.isOn || !this.atomics.enlist(qp, out)) super.pass(qp, out);
+  }
+
   /** Where scheduling the device does not help, it is left out. */
   private judge(context: ContextView, out: Actions): void {
     const { worth, outbound, inbound, plain } = this;
@@ -208,7 +252,10 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   override onTimer(kind: number, context: ContextView, out: Actions): void {
     this.clock.begin();
     if (kind === TRIAL) this.judge(context, out);
-    else super.onTimer(kind, context, out);
+    else if (kind === ATOMICS) {
+      this.atomics.onTimer(out);
+      this.settle(out);
+    } else super.onTimer(kind, context, out);
   }
 
   override onCompleted(qp: QpView, out: Actions): void {
@@ -218,10 +265,16 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       this.refit(out);
     }
     super.onCompleted(qp, out);
+    if (!this.atomics.isShared(qp)) return;
+    this.clock.begin();
+    this.atomics.onCompleted(qp, out);
+    this.settle(out);
   }
 
   override changed(qp: QpView, change: QpChange, out: Actions): void {
     this.worth.cancel(qp.index);
+    this.clock.begin();
+    this.atomics.changed(qp, out);
     super.changed(qp, change, out);
   }
 
@@ -259,6 +312,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       const bytes = messageBytes(words, at, 0);
       if (bytes > wire.mtuBytes && worth.isOn) break;
       const opcode = words[at + L.WR_OP] & 0xff;
+      if (isAtomic(opcode) && worth.isOn && this.atomics.mustWait(qp, out)) break;
       const isRead = opcode === IBV_WR_RDMA_READ;
       const direction = isRead ? this.inbound : this.outbound;
       const load = isRead ? ingressBytes(wire, opcode, bytes) : egressBytes(wire, opcode, bytes);

@@ -46,6 +46,7 @@ export function describeNic(
     headerBytes: null,
     wqeGapNs: null,
     waitStepNs: null,
+    atomicGapNs: null,
     processingUnits: null,
     arbitrates: SOFTWARE_VENDORS.has(native.queryDevice(context).vendorId) ? false : null,
     egressFifoBytes: null,

@@ -89,6 +89,7 @@ export function nicFacts(params: NicParams, waits: boolean): NicFacts {
     headerBytes,
     wqeGapNs,
     waitStepNs: waits ? waitStepNs : null,
+    atomicGapNs: params.atomicGapNs,
     processingUnits,
     arbitrates: processingUnits > 1,
     egressFifoBytes,
