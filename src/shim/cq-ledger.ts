@@ -97,7 +97,7 @@ export class CqLedger {
     const { users, waiters } = this;
     if (users.length !== 1 || this.fifoCount + waiters.length > 0) return;
     const [qp] = users;
-    if (qp.translated || qp.staleErrorsUntil !== null) return;
+    if (qp.translated || qp.isWatched || qp.staleErrorsUntil !== null) return;
     // Receives from a shared receive queue are not counted.
     if (qp.recvCq === this && (qp.hasSrq || qp.recvPosted !== 0)) return;
     this.soleSender = qp;

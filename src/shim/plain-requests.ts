@@ -10,8 +10,11 @@ const { SLOT_WORDS, WR_OP } = L;
 const FIRST = L.slotAt(0);
 const LENGTH = L.WR_SGE0 + L.SGE_LENGTH;
 /** Bits of WR_OP: the element count, IBV_SEND_INLINE, and the bits that only opcodes from ISO_WR_WAIT upwards have. */
-const MASK = (0xffff << 16) | (IBV_SEND_INLINE << 8) | (0x100 - ISO_WR_WAIT);
-const PLAIN = 1 << 16;
+export const PLAIN_MASK = (0xffff << 16) | (IBV_SEND_INLINE << 8) | (0x100 - ISO_WR_WAIT);
+export const PLAIN = 1 << 16;
+/** As PLAIN_MASK, and all bits of the opcode. */
+export const OPCODE_MASK = PLAIN_MASK | 0xff;
+const MASK = PLAIN_MASK;
 /** This many messages below SHORT_BYTES add up to less than 2^31. */
 const MOST = 1024;
 const SHORT_BYTES = 2 ** 21;
@@ -25,15 +28,25 @@ export function plainRun(words: Uint32Array, start: number, count: number, bytes
   return count;
 }
 
-/** The total bytes of requests, if all are plain and shorter than `below`, a power of two; otherwise -1. */
-export function plainBytes(words: Uint32Array, start: number, count: number, below = SHORT_BYTES): number {
+/**
+ * The total bytes of requests, if all are plain and shorter than `below`, a power of two; otherwise -1.
+ * @param mask OPCODE_MASK: all must have the opcode in `plain`, which is PLAIN otherwise
+ */
+export function plainBytes(
+  words: Uint32Array,
+  start: number,
+  count: number,
+  below = SHORT_BYTES,
+  mask = PLAIN_MASK,
+  plain = PLAIN,
+): number {
   let odd = 0;
   let long = 0;
   let bytes = 0;
   const end = FIRST + (start + count) * SLOT_WORDS;
   for (let at = FIRST + start * SLOT_WORDS; at < end; at += SLOT_WORDS) {
     const length = words[at + LENGTH];
-    odd |= (words[at + WR_OP] & MASK) ^ PLAIN;
+    odd |= (words[at + WR_OP] & mask) ^ plain;
     long |= length;
     bytes = (bytes + length) | 0;
   }

@@ -74,7 +74,7 @@ export interface Policy {
    * `feed`.
    */
   onCompleted?(qp: QpView, count: number, out: Actions): void;
-  /** A queue pair changed. Once it is destroyed, only `index` and `handle` are valid, and actions have no effect. */
+  /** A queue pair changed. Once it is destroyed, only `index`, `handle` and `counts` are valid, and actions have no effect. */
   onQp?(qp: QpView, change: QpChange, out: Actions): void;
   /**
    * The weight of a group among the groups of the context's tenant on its device has changed: 1 at first, and again when
@@ -136,9 +136,11 @@ export interface Actions {
   /**
    * From now on, posts that consist of plain requests (plain-requests.ts) shorter than `below` bytes, a power of two up
    * to 2^21, go straight to the device without `onload`; their bytes are counted. Ends with 0, and when a request is
-   * held.
+   * held. With `most`, only that many requests do in all, and only those of one opcode (IBV_WR_*).
    */
-  passPlain(qp: QpView, below: number): void;
+  passPlain(qp: QpView, below: number, most?: number, opcode?: number): void;
+  /** With `completionsOf` 'held', onCompleted reports this queue pair although it has never held a request. */
+  watchCompletions(qp: QpView, isWatched: boolean): void;
   /** A word of the oldest held request (layout.ts). */
   nextWord(qp: QpView, word: number): number;
   /** Whether the oldest held request may be cut without the application or its peer noticing. */

@@ -158,7 +158,8 @@ export class Polling {
         const handle = words[at + L.WC_QP];
         const qp = this.tables.qps[handleIndex(handle)];
         if (qp !== undefined && qp.handle === handle) {
-          if (reportsPassed || (reportsCompletions && qp.translated)) feeder.countCompletion(qp);
+          if (reportsPassed || (reportsCompletions && (qp.translated || qp.isWatched)))
+            feeder.countCompletion(qp);
           if ((op & 0xff) !== IBV_WC_SUCCESS) this.sendFailed(qp, words[at + L.WC_SEQ] | 0);
           if (qp.awaitedTokens.length > 0) feeder.reportTokens(qp, words[at + L.WC_SEQ] | 0, op & 0xff);
           if (qp.translated) {
@@ -220,7 +221,13 @@ export class Polling {
       if (qp !== undefined) freedUpTo(qp, words, at - L.SLOT_WORDS);
       handle = of;
       qp = qps[handleIndex(handle)];
-      if (qp === undefined || qp.handle !== handle || qp.translated || qp.awaitedTokens.length > 0) {
+      if (
+        qp === undefined ||
+        qp.handle !== handle ||
+        qp.translated ||
+        qp.isWatched ||
+        qp.awaitedTokens.length > 0
+      ) {
         qp = undefined;
         break;
       }

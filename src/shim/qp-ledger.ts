@@ -23,7 +23,7 @@ import { BYTES, COLUMNS, HELD, HIGH_WATER, SEEN } from './counters.ts';
 import type { CqLedger } from './cq-ledger.ts';
 import type { Inbox } from './peer/inbox.ts';
 import type { Outbox } from './peer/outbox.ts';
-import { plainBytes } from './plain-requests.ts';
+import { PLAIN, PLAIN_MASK, plainBytes } from './plain-requests.ts';
 import type { QpView } from './policy.ts';
 import type { ResourceView } from './resources.ts';
 
@@ -136,8 +136,16 @@ export class QpLedger implements QpView {
   /** The real number of the last signaled request. */
   lastSignaled = -1;
   inBacklogList = false;
-  /** Plain requests shorter than this go straight to the device without `onload`; 0 if none do. */
+  /**
+   * Plain requests shorter than this go straight to the device without `onload`, 0 if none do; how many more of them do,
+   * and which (plainBytes).
+   */
   plainBelow = 0;
+  plainLeft = 0;
+  plainMask = PLAIN_MASK;
+  plainOp = PLAIN;
+  /** Whether the policy gets its completions although it has never held a request. */
+  isWatched = false;
   /** The CQ that its oldest held request waited for last; that CQ's waiters may include it. */
   private awaited: CqLedger | null = null;
   private isWaiting = false;

@@ -27,7 +27,7 @@ class Base implements Policy {
   readonly name: string = 'test';
   readonly needs: Policy['needs'] = { wait: 'none' };
   readonly slots: number = 16;
-  onload(_qp: QpView, _words: Uint32Array, _start: number, count: number): number {
+  onload(_qp: QpView, _words: Uint32Array, _start: number, count: number, _out?: Actions): number {
     return count;
   }
   feed(qp: QpView, out: Actions): void {
@@ -117,7 +117,9 @@ test.each(['all', 'held'] as const)('onCompleted reports queue pairs with comple
   class Listener extends Base {
     readonly completionsOf = of;
     isHolding = false;
-    override onload(_qp: QpView, _words: Uint32Array, _start: number, count: number): number {
+    watches = false;
+    override onload(qp: QpView, _words: Uint32Array, _start: number, count: number, out?: Actions): number {
+      out?.watchCompletions(qp, this.watches);
       return this.isHolding ? 0 : count;
     }
     onCompleted({ context }: QpView, count: number): void {
@@ -133,10 +135,45 @@ test.each(['all', 'held'] as const)('onCompleted reports queue pairs with comple
     return log.splice(0);
   };
   expect(await send([0, 1])).toEqual(of === 'all' ? ['sim0 2'] : []);
+  policy.watches = true;
+  expect(await send([6])).toEqual(['sim0 1']);
+  policy.watches = false;
+  expect(await send([7])).toEqual(of === 'all' ? ['sim0 1'] : []);
   policy.isHolding = true;
   expect(await send([2, 3, 4])).toEqual(['sim0 3']);
   policy.isHolding = false;
   expect(await send([5])).toEqual(['sim0 1']);
+});
+
+test('passPlain lets so many requests of one opcode pass without onload', async () => {
+  const posts: number[] = [];
+  class Passing extends Base {
+    override onload(qp: QpView, _words: Uint32Array, _start: number, count: number, out?: Actions): number {
+      posts.push(count);
+      out?.passPlain(qp, 128, 3, V.IBV_WR_RDMA_WRITE);
+      return count;
+    }
+  }
+  const w = world(new Passing());
+  const asks = async (...lengths: number[]) => {
+    posts.length = 0;
+    for (const bytes of lengths) write(w, 0, bytes);
+    post(w.a);
+    expect(await settle(w)).toHaveLength(lengths.length);
+    return posts.length > 0;
+  };
+  expect(await asks(64)).toBe(true);
+  expect(await asks(64, 100)).toBe(false);
+  expect(await asks(0)).toBe(false);
+  expect(await asks(64), 'the fourth').toBe(true);
+  expect(await asks(64, 64, 64, 64), 'four in one post').toBe(true);
+  expect(await asks(127)).toBe(false);
+  expect(await asks(128), 'a long one').toBe(true);
+  w.a.send.read(0, V.IBV_SEND_SIGNALED, w.a.mr.addr, 64, w.a.mr.lkey, w.b.mr.addr, w.b.mr.rkey);
+  post(w.a);
+  expect(await settle(w)).toHaveLength(1);
+  expect(posts, 'a READ').toHaveLength(2);
+  expect(shimCounters(w.v)).toMatchObject({ seen: 12, held: 0 });
 });
 
 test('onQp reports changes of queue pairs, and onCompleted the completions of one poll', async () => {

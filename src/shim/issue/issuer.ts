@@ -16,6 +16,7 @@ import type { Provider, WaitSupport } from '../../verbs/provider.ts';
 import type { ShimContext } from '../context.ts';
 import { EMULATED, PIECES, SPLIT, WAITS } from '../counters.ts';
 import { takesReceive } from '../peer/outbox.ts';
+import { OPCODE_MASK, PLAIN, PLAIN_MASK } from '../plain-requests.ts';
 import { type Actions, type ContextView, NO_TOKEN, type QpView } from '../policy.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import type { Resource } from '../resource-keeper.ts';
@@ -29,6 +30,8 @@ import { SyntheticWriter } from './synthetic.ts';
 const DONE = 0;
 const BLOCKED = 1;
 const FAILED = 2;
+/** Requests after which a policy that has let all plain ones pass is asked again. */
+const UNLIMITED = 2 ** 31 - 1;
 
 export class Issuer extends SyntheticWriter implements Actions {
   readonly wait: WaitSupport;
@@ -81,12 +84,22 @@ export class Issuer extends SyntheticWriter implements Actions {
     return qp.broken || this.needsLookup(qp) || this.awaitsTwins(qp) ? 0 : qp.ready;
   }
 
-  passPlain(view: QpView, below: number): void {
+  passPlain(view: QpView, below: number, most = 0, opcode = 0): void {
     const qp = view as QpLedger;
-    // An outbox counts the messages that take a receive.
     const isLimited = this.host.limits || qp.context.limiter !== null;
-    const isAsked = qp.translated || qp.managed || qp.outbox !== null || isLimited;
+    // An outbox counts the messages that take a receive.
+    const isCounted = qp.outbox !== null && (most === 0 || takesReceive(opcode));
+    const isAsked = qp.translated || qp.managed || isCounted || isLimited;
     qp.plainBelow = isAsked ? 0 : below;
+    qp.plainLeft = most === 0 ? UNLIMITED : most;
+    qp.plainMask = most === 0 ? PLAIN_MASK : OPCODE_MASK;
+    qp.plainOp = most === 0 ? PLAIN : PLAIN | opcode;
+  }
+
+  watchCompletions(view: QpView, isWatched: boolean): void {
+    const qp = view as QpLedger;
+    qp.isWatched = isWatched;
+    qp.sendCq.soleSender = null;
   }
 
   nextOpcode(view: QpView): number {
