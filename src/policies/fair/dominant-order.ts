@@ -176,19 +176,33 @@ export class DominantOrder implements TurnOrder {
    */
   passable(tenant: number, wireBytes: number, count: number): number {
     this.limitLag(tenant);
-    const { tenants, totals, costs, allowance } = this;
-    const at = tenant << BITS;
-    // Requests that never leave the device may cost nothing.
-    const costNs = Math.max(this.costOf(wireBytes), LEAST_NS);
-    const leadNs = totals[NOW] - tenants[at];
-    const behind = leadNs > 0 ? Math.ceil((leadNs * tenants[at + WEIGHT]) / costNs) : 0;
-    if (behind >= count || wireBytes > costs.tinyBytes) return Math.min(behind, count);
-    return Math.min(count, behind + Math.max(0, Math.ceil(allowance.leftNs(tenant) / costNs)));
+    const { costs, allowance } = this;
+    const behind = Math.ceil(this.behind(tenant, wireBytes, count));
+    if (behind === count || wireBytes > costs.tinyBytes) return behind;
+    return Math.min(
+      count,
+      behind + Math.max(0, Math.ceil(allowance.leftNs(tenant) / this.costOf(wireBytes))),
+    );
   }
 
-  /** What a request costs, in ns of its dominant resource. */
+  /**
+   * How many such messages the tenant has had less than those being served.
+   * @param wireBytes the length of each
+   * @param most is returned if there are more
+   */
+  behind(tenant: number, wireBytes: number, most: number): number {
+    const { tenants, totals } = this;
+    const at = tenant << BITS;
+    const leadNs = (totals[NOW] - tenants[at]) * tenants[at + WEIGHT];
+    const costNs = this.costOf(wireBytes);
+    // A division takes long.
+    if (leadNs >= costNs * most) return most;
+    return leadNs > 0 ? leadNs / costNs : 0;
+  }
+
+  /** What a request costs, in ns of its dominant resource. Requests that never leave the device may cost next to nothing. */
   private costOf(wireBytes: number): number {
-    return Math.max(wireBytes * this.costs.nsPerByte, this.costs.nsPerRequest);
+    return Math.max(wireBytes * this.costs.nsPerByte, this.costs.nsPerRequest, LEAST_NS);
   }
 
   /** Whether the queue pair's next message is presumably tiny. Its turn may be due only for this reason. */
@@ -204,15 +218,29 @@ export class DominantOrder implements TurnOrder {
   /** A tenant that has been idle cannot save up more than the lag. */
   private limitLag(tenant: number): void {
     const { tenants, totals, costs } = this;
-    const at = tenant << BITS;
-    tenants[at] = Math.max(tenants[at], totals[NOW] - costs.lagNs);
+    const leastNs = totals[NOW] - costs.lagNs;
+    if (tenants[tenant << BITS] < leastNs) tenants[tenant << BITS] = leastNs;
   }
 
   /** Several equal requests of the queue pair pass without waiting. @param wireBytes the length of each */
   pass(qp: number, wireBytes: number, count = 1): void {
-    const at = this.tenantOf(qp) << BITS;
+    const tenant = this.tenantOf(qp);
     this.requests = count;
-    this.chargeTenant(qp, wireBytes * count, this.tenants[at] >= this.totals[NOW], this.costs);
+    this.chargeTenant(
+      tenant,
+      qp,
+      wireBytes * count,
+      this.tenants[tenant << BITS] >= this.totals[NOW],
+      this.costs,
+    );
+  }
+
+  /** Several requests of the queue pair have passed in the meantime. @param wireBytes the length of all */
+  passed(qp: number, wireBytes: number, count: number): void {
+    const tenant = this.tenantOf(qp);
+    this.limitLag(tenant);
+    this.requests = count;
+    this.chargeTenant(tenant, qp, wireBytes, false, this.costs);
   }
 
   join(qp: number): void {
@@ -276,16 +304,15 @@ export class DominantOrder implements TurnOrder {
     this.totals[BYTES] += wireBytes;
     const tenant = this.tenantOf(qp);
     const at = tenant << BITS;
-    this.chargeTenant(qp, wireBytes, this.tenants[at + KEY] < this.tenants[at], this.waitingCosts);
+    this.chargeTenant(tenant, qp, wireBytes, this.tenants[at + KEY] < this.tenants[at], this.waitingCosts);
     this.place(tenant);
     const first = this.wanting.first();
     if (first !== NONE && 2 * this.allowance.leftNs(first) > this.costs.lagNs) this.place(first);
   }
 
   /** @param isBeyond whether the tenant was not served because of its share, but because of its allowance */
-  private chargeTenant(qp: number, wireBytes: number, isBeyond: boolean, costs: Costs): void {
+  private chargeTenant(tenant: number, qp: number, wireBytes: number, isBeyond: boolean, costs: Costs): void {
     const { tenants, totals, allowance } = this;
-    const tenant = this.tenantOf(qp);
     const at = tenant << BITS;
     this.sent[qp] += wireBytes;
     totals[SERVED] += wireBytes;

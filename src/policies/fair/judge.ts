@@ -17,6 +17,8 @@ export abstract class Judge {
   abstract readonly isPlanned: boolean;
   /** Whether the device is left alone, and nothing is measured. */
   abstract readonly isAside: boolean;
+  /** Whether the device is scheduled, and nothing is measured until the next trial, which has a date. */
+  abstract readonly isResting: boolean;
   /** Whether a short message on an idle queue pair is to be timed. */
   abstract readonly wantsTime: boolean;
   /** What is done, and why: see stance.ts. */

@@ -24,6 +24,7 @@ import {
   type WindowChoice,
 } from '../link/link-scheduler.ts';
 import type { WindowRules } from '../link/windows.ts';
+import { Advances, MOST_MESSAGES } from './advances.ts';
 import { AtomicShares } from './atomics.ts';
 import type { Costs } from './dominant-order.ts';
 import type { Judge } from './judge.ts';
@@ -44,6 +45,10 @@ const SIGNALED = IBV_SEND_SIGNALED << 8;
 const SPARE_PIECES = 1.15;
 /** Pieces of a turn among the queue pairs of one tenant. Tenants take turns of one piece. */
 const TURN_PIECES = 4;
+/** An advance is a third of what a tenant is behind, so that the tenant is still behind when it has used it up. */
+const ADVANCE_SHARE = 3;
+/** The longest messages of an advance are at least as long, in bytes, so that short ones may differ in length. */
+const ADVANCE_BYTES = 32;
 /** Kinds of timers: for trials, and for atomics. */
 const TRIAL = FIRST_KIND;
 const ATOMICS = FIRST_KIND + 1;
@@ -77,12 +82,20 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       this.outbound.order.begin(tenant);
       this.inbound.order.begin(tenant);
       this.atomics.begin(tenant);
+      this.advances.begin(tenant);
     },
     mayForget: (tenant) =>
       ![this.outbound.order, this.inbound.order, this.atomics].some((one) => one.isAhead(tenant)),
   });
   private worth: Judge;
   private readonly atomics: AtomicShares;
+  private readonly advances = new Advances();
+  /** By opcode: the headers of a message of one packet, in bytes; 0 if it does not leave the device. */
+  private readonly headers = Int32Array.from({ length: 256 }, (_, opcode) =>
+    opcode === IBV_WR_RDMA_READ ? ingressBytes(this.wire, opcode, 0) : egressBytes(this.wire, opcode, 0),
+  );
+  /** The queue pair whose completions are reported because a message of it is being timed. */
+  private watched: QpView | null = null;
   /** While the device is left alone: queue pairs whose requests bypass this policy, and how many there have been. */
   private readonly plain = new Set<QpView>();
   private passes = 0;
@@ -178,6 +191,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
 
   /** What is decided about windows and pieces has changed. */
   private refit(out: Actions): void {
+    this.settleAll(out);
     const { level } = this.worth;
     const nsPerByte = 1 / (this.linkPerNs * pacePartAt(level));
     const isNewPiece = piecePartAt(level) !== piecePartAt(this.fittedLevel);
@@ -203,12 +217,13 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
 
   override add(qp: QpView, out: Actions): void {
     this.tenants.join(qp);
-    this.relabel(qp);
+    this.relabel(qp, out);
     super.add(qp, out);
   }
 
-  relabel(qp: QpView): void {
+  relabel(qp: QpView, out: Actions): void {
     const tenant = this.tenants.of(qp);
+    this.endAdvance(tenant, out);
     for (const { order } of [this.outbound, this.inbound]) {
       order.setWeight(tenant, qp.labels.weight);
       order.setQpWeight(qp.index, qp.labels.qpWeight);
@@ -238,6 +253,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     this.passes += plain.size;
     for (const qp of plain) out.passPlain(qp, 0);
     plain.clear();
+    this.settleAll(out);
     const isContended = outbound.order.isShared || inbound.order.isShared;
     const sentBytes = outbound.order.servedBytes + inbound.order.servedBytes + this.passes;
     out.timer(
@@ -258,9 +274,21 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     } else super.onTimer(kind, context, out);
   }
 
+  override regrant(context: ContextView, out: Actions): void {
+    this.settleAll(out);
+    super.regrant(context, out);
+  }
+
+  override feed(qp: QpView, out: Actions): void {
+    this.endAdvance(this.tenants.of(qp), out);
+    super.feed(qp, out);
+  }
+
   override onCompleted(qp: QpView, out: Actions): void {
     const { worth } = this;
-    if (worth.isTimed(qp.index) && worth.completed(out.nowNs(qp.context))) {
+    const isTimed = worth.isTimed(qp.index);
+    if (this.watched === qp) this.watch(null, out);
+    if (isTimed && worth.completed(out.nowNs(qp.context))) {
       this.clock.begin();
       this.refit(out);
     }
@@ -273,9 +301,55 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
 
   override changed(qp: QpView, change: QpChange, out: Actions): void {
     this.worth.cancel(qp.index);
+    if (this.watched === qp) this.watch(null, out);
+    this.endAdvance(this.tenants.of(qp), out);
     this.clock.begin();
     this.atomics.changed(qp, out);
     super.changed(qp, change, out);
+  }
+
+  /** Has the completions of this queue pair alone reported, of those whose messages all pass. */
+  private watch(qp: QpView | null, out: Actions): void {
+    if (this.watched !== null) out.watchCompletions(this.watched, false);
+    if (qp !== null) out.watchCompletions(qp, true);
+    this.watched = qp;
+  }
+
+  /** Charges what tenants have sent of their advances. */
+  private settleAll(out: Actions): void {
+    for (let tenant = 0; tenant < this.advances.limit; tenant++) this.endAdvance(tenant, out);
+  }
+
+  private endAdvance(tenant: number, out: Actions): void {
+    const { advances } = this;
+    if (!advances.has(tenant)) return;
+    const qp = advances.end(tenant, out);
+    if (qp === undefined) return;
+    const { messages, bytes, opcode } = advances;
+    const direction = opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
+    const load = bytes + messages * this.headers[opcode];
+    direction.order.passed(qp.index, load, messages);
+    direction.passed(load);
+  }
+
+  /** All of a post has passed, and the last message had this length: more like it may be let pass. */
+  private advance(
+    tenant: number,
+    qp: QpView,
+    posted: number,
+    bytes: number,
+    opcode: number,
+    out: Actions,
+  ): void {
+    const { advances, wire, worth } = this;
+    if (!advances.follows(tenant, qp.index) || !worth.isResting || isAtomic(opcode)) return;
+    const below = bytes < ADVANCE_BYTES ? ADVANCE_BYTES : 1 << (32 - Math.clz32(bytes));
+    const { order } = opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
+    const headerBytes = this.headers[opcode];
+    if (below > wire.mtuBytes || headerBytes === 0) return;
+    const behind = order.behind(tenant, below + headerBytes, ADVANCE_SHARE * MOST_MESSAGES);
+    advances.opcode = opcode;
+    advances.give(tenant, qp, Math.floor(behind / ADVANCE_SHARE), posted, below, out);
   }
 
   /** Whether the device is scheduled, and why; null if there is no reason to say so. */
@@ -296,26 +370,24 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   }
 
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number {
-    const { wire, tenants, worth } = this;
-    if (worth.isAside) {
-      out.passPlain(qp, PLAIN_BELOW_BYTES);
-      this.plain.add(qp);
-    }
-    if (!worth.isPlanned) out.timer(qp.context, worth.plan(out.nowNs(qp.context)), this.tokenOf(TRIAL), true);
-    const isIdle = worth.wantsTime && out.inflight(qp) === 0;
-    const tenant = tenants.of(qp);
-    let [passed, passedBytes] = [0, 0];
+    const { wire, worth } = this;
+    const isTimed = !worth.isResting && this.prepare(qp, out);
+    const tenant = this.tenants.of(qp);
+    this.endAdvance(tenant, out);
+    let passed = 0;
+    let passedBytes = 0;
+    let bytes = 0;
+    let opcode = 0;
     while (passed < count) {
       const at = L.slotAt(start + passed);
       // A slot has two SGEs. For a longer list, the shim's copy knows the size.
       if (words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) break;
-      const bytes = messageBytes(words, at, 0);
+      bytes = messageBytes(words, at, 0);
       if (bytes > wire.mtuBytes && worth.isOn) break;
-      const opcode = words[at + L.WR_OP] & 0xff;
+      opcode = words[at + L.WR_OP] & 0xff;
       if (isAtomic(opcode) && worth.isOn && this.atomics.mustWait(qp, out)) break;
-      const isRead = opcode === IBV_WR_RDMA_READ;
-      const direction = isRead ? this.inbound : this.outbound;
-      const load = isRead ? ingressBytes(wire, opcode, bytes) : egressBytes(wire, opcode, bytes);
+      const direction = opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
+      const load = this.loadOf(opcode, bytes);
       const run = runLength(words, at, count - passed);
       const n = worth.isOn ? direction.order.passable(tenant, load, run) : run;
       if (n === 0) break;
@@ -325,9 +397,34 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       passedBytes += bytes * n;
       if (n < run) break;
     }
-    if (isIdle && passed > 0 && passedBytes <= wire.mtuBytes) worth.time(qp.index, out.nowNs(qp.context));
+    if (isTimed && passed > 0 && passedBytes <= wire.mtuBytes) this.time(qp, out);
     qp.counts[BYTES] += passedBytes;
+    if (passed === count && passed > 0) this.advance(tenant, qp, count, bytes, opcode, out);
     return passed;
+  }
+
+  /** A post while the device is left alone, measured, or not planned. Returns whether to time its message. */
+  private prepare(qp: QpView, out: Actions): boolean {
+    const { worth } = this;
+    if (worth.isAside) {
+      out.passPlain(qp, PLAIN_BELOW_BYTES);
+      this.plain.add(qp);
+    }
+    if (!worth.isPlanned) out.timer(qp.context, worth.plan(out.nowNs(qp.context)), this.tokenOf(TRIAL), true);
+    return worth.wantsTime && out.inflight(qp) === 0;
+  }
+
+  private time(qp: QpView, out: Actions): void {
+    this.worth.time(qp.index, out.nowNs(qp.context));
+    this.watch(qp, out);
+  }
+
+  /** What a message puts on the wire in its direction. */
+  private loadOf(opcode: number, bytes: number): number {
+    const { wire } = this;
+    const headerBytes = this.headers[opcode];
+    if (bytes <= wire.mtuBytes) return headerBytes === 0 ? 0 : bytes + headerBytes;
+    return opcode === IBV_WR_RDMA_READ ? ingressBytes(wire, opcode, bytes) : egressBytes(wire, opcode, bytes);
   }
 }
 

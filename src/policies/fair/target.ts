@@ -60,6 +60,11 @@ export class Target extends Judge {
     return !this.isOn;
   }
 
+  /** A target is measured all the time. */
+  get isResting(): boolean {
+    return false;
+  }
+
   get wantsTime(): boolean {
     return this.isOn && !this.isTiming;
   }

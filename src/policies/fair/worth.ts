@@ -62,6 +62,10 @@ export class Worth extends Judge {
     return !this.isOn && this.phase === REST;
   }
 
+  get isResting(): boolean {
+    return this.isOn && this.phase === REST;
+  }
+
   get wantsTime(): boolean {
     return !this.isTiming && (this.phase === CONTROL || this.phase === TRIAL);
   }
