@@ -22,20 +22,35 @@ export function contextOf(tenant: string, index = 0): ContextView {
   return facts as unknown as ContextView;
 }
 
+/** A queue pair. A class, because objects that are put together from others need not have the same layout. */
+class BenchQp {
+  readonly type = IBV_QPT_RC;
+  readonly broken = false;
+  readonly dgid = '';
+  readonly index: number;
+  readonly handle: number;
+  readonly context: ContextView;
+  readonly labels: Labels;
+
+  constructor(index: number, context: ContextView, labels: Labels) {
+    this.index = index;
+    this.handle = index;
+    this.context = context;
+    this.labels = labels;
+  }
+}
+
 /** Queue pairs with the context and the labels that each has. */
 export function qpsOf(
   count: number,
   contextAt: (index: number) => ContextView,
   labelsAt: (index: number) => Partial<Labels> = () => ({}),
 ): QpView[] {
-  return Array.from(
+  const qps = Array.from(
     { length: count },
-    (_, index) =>
-      ({
-        ...{ index, handle: index, type: IBV_QPT_RC, broken: false, dgid: '', context: contextAt(index) },
-        labels: { ...DEFAULT_LABELS, ...labelsAt(index) },
-      }) as unknown as QpView,
+    (_, index) => new BenchQp(index, contextAt(index), { ...DEFAULT_LABELS, ...labelsAt(index) }),
   );
+  return qps as unknown as QpView[];
 }
 
 /** The queue pairs as the scheduler sees them, and the device, which completes pieces in the order of issue. */

@@ -4,10 +4,10 @@
  * times in which it occupies the link and the processing units. The queue pairs of a tenant take turns.
  */
 import { fitColumn } from '../../shim/tables.ts';
-import { TimerHeap } from '../../shim/timers/timer-heap.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 import type { TurnOrder } from '../link/direction.ts';
 import { Allowance } from './allowance.ts';
+import { TenantTree } from './tenant-tree.ts';
 
 /** What requests cost. */
 export interface Costs {
@@ -29,6 +29,14 @@ export interface Costs {
 const BITS = 2;
 const WEIGHT = 1;
 const KEY = 2;
+/**
+ * Words of a queue pair: its weight among those of its tenant, the bytes left of its turn, and its bytes on the wire, for
+ * takeSentBytes. A fourth one keeps them together.
+ */
+const QP_BITS = 2;
+const QP_WEIGHT = 0;
+const CREDIT = 1;
+const SENT = 2;
 /**
  * Words of the device: bytes on the wire of those that waited, the virtual time of the tenant in service, the latest one
  * of any tenant, and the bytes of all.
@@ -54,25 +62,21 @@ export class DominantOrder implements TurnOrder {
   private waitingCosts: Costs;
   private readonly tenantOf: (qp: number) => number;
   /** Tenants with queue pairs that wait, by virtual time; and these queue pairs, a queue for each tenant. */
-  private readonly heap = new TimerHeap();
+  private readonly tree = new TenantTree();
   private readonly ready = new RunQueue();
   private readonly allowance: Allowance;
   /** Tenants that wait with tiny messages, but have used up what they are allowed beyond their shares. */
   private readonly wanting = new RunQueue();
   private count = 0;
   private turns = 0;
-  private sequence = 0;
   private tenants: Float64Array = new Float64Array(16 << BITS);
-  /** By queue pair: its weight among those of its tenant, and the bytes left of its turn. */
-  private qpWeights: Float64Array = new Float64Array(64);
-  private credits: Float64Array = new Float64Array(64);
-  /** By queue pair: bytes on the wire, for takeSentBytes, and 1 if it has something to send that it cannot send now. */
-  private sent: Float64Array = new Float64Array(64);
+  private qps: Float64Array = new Float64Array(64 << QP_BITS);
+  /** By queue pair: 1 if it has something to send that it cannot send now. */
   private held: Uint8Array = new Uint8Array(64);
   /** By queue pair: 1 if its last message was tiny, so that the next one is presumably tiny, too. */
   private tiny: Uint8Array = new Uint8Array(64);
   private readonly totals = new Float64Array(4);
-  /** Whether the heap has one tenant, whose key there is out of date. */
+  /** Whether one tenant waits, whose key there is out of date. */
   private isUnsorted = false;
   /** Requests since the last charge. */
   private requests = 0;
@@ -100,7 +104,7 @@ export class DominantOrder implements TurnOrder {
 
   /** Whether the queue pairs that wait all belong to one tenant, so that several pieces in a row delay no other one. */
   get isOneTenant(): boolean {
-    return this.heap.size === 1;
+    return this.tree.size === 1;
   }
 
   /** Bytes on the wire that all queue pairs have sent, waiting or not. */
@@ -132,23 +136,22 @@ export class DominantOrder implements TurnOrder {
 
   /** The weight of a queue pair among those of its tenant. */
   setQpWeight(qp: number, weight: number): void {
-    this.qpWeights = fitColumn(this.qpWeights, qp);
-    this.qpWeights[qp] = weight;
+    this.qps = fitColumn(this.qps, (qp << QP_BITS) + SENT);
+    this.qps[(qp << QP_BITS) + QP_WEIGHT] = weight;
   }
 
   reset(qp: number): void {
-    this.credits = fitColumn(this.credits, qp);
-    this.sent = fitColumn(this.sent, qp);
+    this.qps = fitColumn(this.qps, (qp << QP_BITS) + SENT);
     this.held = fitColumn(this.held, qp);
     this.tiny = fitColumn(this.tiny, qp);
-    this.credits[qp] = 0;
-    this.sent[qp] = 0;
+    this.qps[(qp << QP_BITS) + CREDIT] = 0;
+    this.qps[(qp << QP_BITS) + SENT] = 0;
     this.held[qp] = 0;
     this.tiny[qp] = 0;
   }
 
   creditOf(qp: number): number {
-    return this.credits[qp];
+    return this.qps[(qp << QP_BITS) + CREDIT];
   }
 
   waits(qp: number): boolean {
@@ -164,8 +167,8 @@ export class DominantOrder implements TurnOrder {
   }
 
   takeSentBytes(qp: number): number {
-    const bytes = this.sent[qp];
-    this.sent[qp] = 0;
+    const bytes = this.qps[(qp << QP_BITS) + SENT];
+    this.qps[(qp << QP_BITS) + SENT] = 0;
     return bytes;
   }
 
@@ -251,7 +254,7 @@ export class DominantOrder implements TurnOrder {
     this.ready.push(qp, tenant);
     if (!isFirst) return;
     this.limitLag(tenant);
-    if (this.isUnsorted) this.sort(this.heap.headToken);
+    if (this.isUnsorted) this.sort(this.tree.first);
     this.place(tenant);
   }
 
@@ -260,37 +263,39 @@ export class DominantOrder implements TurnOrder {
     this.ready.remove(qp);
     this.count--;
     if (this.ready.first(tenant) !== NONE) return;
-    this.heap.remove(tenant);
-    this.isUnsorted &&= this.heap.size > 0;
+    this.tree.remove(tenant);
+    this.isUnsorted &&= this.tree.size > 0;
     this.wanting.remove(tenant);
     // From now on, no tenant is behind those that were served last.
-    if (this.heap.size === 0) this.totals[NOW] = this.totals[LATEST];
+    if (this.tree.size === 0) this.totals[NOW] = this.totals[LATEST];
   }
 
   next(_nowNs = 0): number {
-    if (this.heap.size === 0) return NONE;
-    const tenant = this.heap.headToken;
+    if (this.tree.size === 0) return NONE;
+    const tenant = this.tree.first;
     this.totals[NOW] = Math.max(this.totals[NOW], this.tenants[(tenant << BITS) + KEY]);
     return this.turnOf(tenant);
   }
 
   /** The queue pair of a tenant whose turn it is: the first one that is not in debt (deficit round robin). */
   private turnOf(tenant: number): number {
-    const { ready, credits, costs, qpWeights } = this;
+    const { ready, qps, costs } = this;
     for (let i = 0; ; i++) {
       const qp = ready.first(tenant);
-      if (credits[qp] > 0) return qp;
-      credits[qp] += costs.turnBytes * qpWeights[qp];
-      if (i === MOST_SKIPS) credits[qp] = Math.max(credits[qp], 1);
-      if (credits[qp] > 0) return qp;
+      const at = (qp << QP_BITS) + CREDIT;
+      if (qps[at] > 0) return qp;
+      qps[at] += costs.turnBytes * qps[(qp << QP_BITS) + QP_WEIGHT];
+      if (i === MOST_SKIPS) qps[at] = Math.max(qps[at], 1);
+      if (qps[at] > 0) return qp;
       ready.moveToEnd(qp);
     }
   }
 
   spend(qp: number, bytes: number): void {
     this.requests++;
-    this.credits[qp] -= bytes;
-    if (this.credits[qp] <= 0) this.yield(qp);
+    const at = (qp << QP_BITS) + CREDIT;
+    this.qps[at] -= bytes;
+    if (this.qps[at] <= 0) this.yield(qp);
   }
 
   yield(qp: number): void {
@@ -314,7 +319,7 @@ export class DominantOrder implements TurnOrder {
   private chargeTenant(tenant: number, qp: number, wireBytes: number, isBeyond: boolean, costs: Costs): void {
     const { tenants, totals, allowance } = this;
     const at = tenant << BITS;
-    this.sent[qp] += wireBytes;
+    this.qps[(qp << QP_BITS) + SENT] += wireBytes;
     totals[SERVED] += wireBytes;
     const isTiny = wireBytes <= costs.tinyBytes * this.requests;
     const costNs = Math.max(wireBytes * costs.nsPerByte, this.requests * costs.nsPerRequest);
@@ -327,7 +332,7 @@ export class DominantOrder implements TurnOrder {
   }
 
   private place(tenant: number): void {
-    const { tenants, totals, heap, wanting, costs } = this;
+    const { tenants, totals, tree, wanting, costs } = this;
     const at = tenant << BITS;
     wanting.remove(tenant);
     tenants[at + KEY] = tenants[at];
@@ -336,14 +341,12 @@ export class DominantOrder implements TurnOrder {
       else wanting.push(tenant);
     }
     // A tenant that waits alone is the head anyway.
-    this.isUnsorted = heap.size === 1 && heap.headToken === tenant;
+    this.isUnsorted = tree.size === 1 && tree.first === tenant;
     if (!this.isUnsorted) this.sort(tenant);
   }
 
   private sort(tenant: number): void {
-    const { heap } = this;
-    heap.due[0] = this.tenants[(tenant << BITS) + KEY];
-    heap.due[1] = this.sequence++;
-    heap.put(tenant);
+    this.tree.key[0] = this.tenants[(tenant << BITS) + KEY];
+    this.tree.put(tenant);
   }
 }

@@ -155,7 +155,8 @@ export class Puller {
     if (this.qps[index] === undefined) return;
     if (change === 'destroyed') {
       this.delist(index);
-      this.setLoad(index, 0, 0);
+      this.states[(index << STATE_BITS) + LOAD] = 0;
+      this.count(index, 0);
       this.qps[index] = undefined;
       // The timer may have been one of its context, which may be about to close.
       this.watch[WATCH_ENDS_NS] = Number.POSITIVE_INFINITY;
@@ -266,7 +267,8 @@ export class Puller {
       const at = index << STATE_BITS;
       if (!this.flying.has(index)) states[at + PROGRESS] = this.watch[WATCH];
       states[at + INFLIGHT] = out.inflightBytes(qp) + inflight;
-      this.setLoad(index, states[at + LOAD] + pieces * this.loadBytes, inflight);
+      states[at + LOAD] += pieces * this.loadBytes;
+      this.count(index, inflight);
     }
     if (out.backlog(qp) > 0) return true;
     // Otherwise, no completion might report these bytes: the shim requests completions only while it holds more.
@@ -319,17 +321,18 @@ export class Puller {
     const inflight = out.inflight(qp);
     const left = out.inflightBytes(qp) + inflight;
     states[at + INFLIGHT] = left;
-    this.setLoad(index, before > 0 ? states[at + LOAD] * Math.min(1, left / before) : 0, inflight);
+    states[at + LOAD] *= before > 0 ? Math.min(1, left / before) : 0;
+    this.count(index, inflight);
   }
 
-  /** Sets what a queue pair has in flight, and ends its stall. */
-  private setLoad(index: number, bytes: number, inflight: number): void {
+  /** What a queue pair has in flight (LOAD) has changed. Counts it, and ends its stall. */
+  private count(index: number, inflight: number): void {
     const { states, countedPart } = this;
     const at = index << STATE_BITS;
+    const bytes = states[at + LOAD];
     const counted = countedPart === undefined ? bytes : bytes * countedPart(index, inflight, bytes);
     this.used[0] += counted - states[at + COUNTED];
     states[at + STALLED] = 0;
-    states[at + LOAD] = bytes;
     states[at + COUNTED] = counted;
     if (bytes > 0) this.flying.push(index);
     else this.land(index);
