@@ -150,3 +150,9 @@ test('a target is met at the cost of the throughput of others, and one that is m
   expect(impossible.gbps / none.gbps).toBeCloseTo(1, 2);
   expect(impossible.why).toContain('it cannot be met');
 });
+
+test('messages shorter than a piece report as often as pieces, although others are served in between', async () => {
+  const of = await run(['B:size=1200,qps=4,depth=864,batch=32,name=short', 'B', 'M', 'D:think=1us']);
+  // Completions that are reported late keep the window full while the link is idle.
+  expect(of('B').throughputGbps).toBeGreaterThan(39.4);
+});

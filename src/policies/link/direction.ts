@@ -132,10 +132,11 @@ export class Direction<Turns extends TurnOrder> {
   private countedMessages = 0;
   private roundTripNs = 0;
   private rowMessages = 0;
-  /** The queue pair that was served last, the bytes since its last signaled request, and its messages in a row. */
+  /** The queue pair that was served last, and its messages in a row. */
   private last = NONE;
-  private unreportedBytes = 0;
   private inRow = 0;
+  /** By queue pair: bytes since its last signaled request. */
+  private unreported: Float64Array = new Float64Array(64);
 
   /** @param token the token of this direction's timer */
   constructor(
@@ -218,6 +219,8 @@ export class Direction<Turns extends TurnOrder> {
     this.spacing.reset(qp.index);
     this.isUsed = fitColumn(this.isUsed, qp.index);
     this.isUsed[qp.index] = 0;
+    this.unreported = fitColumn(this.unreported, qp.index);
+    this.unreported[qp.index] = 0;
     // All peers of datagrams count as one.
     if (qp.type === IBV_QPT_UD) this.roundTrip.connect(qp.index, '');
     this.puller.onQp(qp, 'created', out);
@@ -462,15 +465,14 @@ export class Direction<Turns extends TurnOrder> {
     const { index } = qp;
     if (index !== this.last) {
       this.last = index;
-      this.unreportedBytes = 0;
       this.inRow = 0;
     }
-    this.unreportedBytes += bytes;
+    this.unreported[index] += bytes;
     this.inRow++;
     const isLast = order.creditOf(index) <= 0 || this.inRow >= this.rowMessages;
-    if (this.unreportedBytes < puller.pieceBytes && !isLast) return;
+    if (this.unreported[index] < puller.pieceBytes && !isLast) return;
     out.signalNow(qp);
-    this.unreportedBytes = 0;
+    this.unreported[index] = 0;
     if (!isLast) return;
     this.inRow = 0;
     if (order.creditOf(index) > 0) order.yield(index);
