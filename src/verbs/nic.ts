@@ -54,6 +54,8 @@ export interface NicFacts extends MeasuredFacts {
   readonly egressFifoBytes: number | null;
   /** Time from the post of a request to its completion on an idle NIC, which fetches the request and its payload. */
   readonly latencyNs: number | null;
+  /** Queue pairs whose contexts the NIC caches. It reads that of any other one from memory before it serves it. */
+  readonly cachedQps: number | null;
   /** Time from an ENABLE to the request behind the WAIT for the enabled request. */
   readonly handoverNs: number | null;
 }

@@ -417,7 +417,14 @@ test('rules of a device follow what is known of its NIC', () => {
       waitStepNs: null,
       atomicGapNs: null,
     },
-    ...{ processingUnits: null, arbitrates: null, egressFifoBytes: null, latencyNs: null, handoverNs: null },
+    ...{
+      processingUnits: null,
+      arbitrates: null,
+      egressFifoBytes: null,
+      latencyNs: null,
+      cachedQps: null,
+      handoverNs: null,
+    },
     maxGbps: 40,
   };
   const nicOf = (device: string) => (device === 'sim1' ? nic : null);

@@ -156,3 +156,12 @@ test('messages shorter than a piece report as often as pieces, although others a
   // Completions that are reported late keep the window full while the link is idle.
   expect(of('B').throughputGbps).toBeGreaterThan(39.4);
 });
+
+test('a tenant with more queue pairs than the NIC caches has turns that pay for the misses', async () => {
+  const alone = await run(['B:qps=600,size=1MiB,depth=1', 'D']);
+  expect(alone('B').throughputGbps).toBeGreaterThan(93);
+  expect(alone('D').latencyUs!.avg).toBeLessThan(1.4);
+  const of = await run(['B:qps=600,size=1MiB,depth=1,name=many', 'B:name=one', 'D']);
+  expect(of('many').throughputGbps / of('one').throughputGbps).toBeCloseTo(1, 1);
+  expect(of('one').throughputGbps).toBeGreaterThan(47);
+});

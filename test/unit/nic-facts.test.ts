@@ -63,6 +63,7 @@ describe('describeNic() and linkGbpsOf()', () => {
         arbitrates: true,
         waitStepNs: wait ? waitStepNs : null,
         // 150 + 2 x 500 and 100 + 500 ns to the NIC, then one processing step, the round trip, and the completion.
+        cachedQps: 450,
         latencyNs: 1150 + 100 + 2 * 150 + 250,
         handoverNs: wait ? 600 + 100 + 2 * 150 + 250 : null,
         ...UNMEASURED,

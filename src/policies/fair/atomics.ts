@@ -51,12 +51,17 @@ class PeerAtomics {
       nsPerByte: 0,
       nsPerRequest: gapNs,
       turnBytes: TURN_ATOMICS,
+      missTurnBytes: TURN_ATOMICS,
       lagNs: LAG_ATOMICS * gapNs,
       tinyBytes: 0,
     };
     this.options = options;
     this.tenant = tenant;
-    this.order = new DominantOrder((index) => tenantOf({ index }), costs);
+    this.order = new DominantOrder(
+      (index) => tenantOf({ index }),
+      costs,
+      () => false,
+    );
     this.puller = new Puller({
       order: this.order,
       wire,

@@ -14,8 +14,9 @@ export interface Costs {
   /** Time of a byte on the wire, and of a request in the processing units together. */
   readonly nsPerByte: number;
   readonly nsPerRequest: number;
-  /** Bytes of a turn of a queue pair. */
+  /** Bytes of a turn of a queue pair, and of one that costs a cache miss. */
   readonly turnBytes: number;
+  readonly missTurnBytes: number;
   /** Virtual time that a tenant may be behind those being served. */
   readonly lagNs: number;
   /** The longest tiny message, in bytes on the wire. */
@@ -61,6 +62,7 @@ export class DominantOrder implements TurnOrder {
   /** Those of requests that have waited: more if they may use only a part of the device. */
   private waitingCosts: Costs;
   private readonly tenantOf: (qp: number) => number;
+  private readonly misses: (tenant: number) => boolean;
   /** Tenants with queue pairs that wait, by virtual time; and these queue pairs, a queue for each tenant. */
   private readonly tree = new TenantTree();
   private readonly ready = new RunQueue();
@@ -81,8 +83,10 @@ export class DominantOrder implements TurnOrder {
   /** Requests since the last charge. */
   private requests = 0;
 
-  constructor(tenantOf: (qp: number) => number, costs: Costs) {
+  /** @param misses whether the turns of a tenant's queue pairs cost cache misses: it has more than its part of the cache */
+  constructor(tenantOf: (qp: number) => number, costs: Costs, misses: (tenant: number) => boolean) {
     this.tenantOf = tenantOf;
+    this.misses = misses;
     this.costs = costs;
     this.waitingCosts = costs;
     this.allowance = new Allowance(costs.lagNs);
@@ -280,11 +284,13 @@ export class DominantOrder implements TurnOrder {
   /** The queue pair of a tenant whose turn it is: the first one that is not in debt (deficit round robin). */
   private turnOf(tenant: number): number {
     const { ready, qps, costs } = this;
+    let turnBytes = 0;
     for (let i = 0; ; i++) {
       const qp = ready.first(tenant);
       const at = (qp << QP_BITS) + CREDIT;
       if (qps[at] > 0) return qp;
-      qps[at] += costs.turnBytes * qps[(qp << QP_BITS) + QP_WEIGHT];
+      if (i === 0) turnBytes = this.misses(tenant) ? costs.missTurnBytes : costs.turnBytes;
+      qps[at] += turnBytes * qps[(qp << QP_BITS) + QP_WEIGHT];
       if (i === MOST_SKIPS) qps[at] = Math.max(qps[at], 1);
       if (qps[at] > 0) return qp;
       ready.moveToEnd(qp);

@@ -45,6 +45,8 @@ const SIGNALED = IBV_SEND_SIGNALED << 8;
 const SPARE_PIECES = 1.15;
 /** Pieces of a turn among the queue pairs of one tenant. Tenants take turns of one piece. */
 const TURN_PIECES = 4;
+/** The part of its time on the link that a queue pair may wait for its context. */
+const MISS_PART = 0.03;
 /** An advance is a third of what a tenant is behind, so that the tenant is still behind when it has used it up. */
 const ADVANCE_SHARE = 3;
 /** The longest messages of an advance are at least as long, in bytes, so that short ones may differ in length. */
@@ -94,6 +96,9 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   private readonly headers = Int32Array.from({ length: 256 }, (_, opcode) =>
     opcode === IBV_WR_RDMA_READ ? ingressBytes(this.wire, opcode, 0) : egressBytes(this.wire, opcode, 0),
   );
+  /** Queue pairs of the device, and how many of them its cache has room for. */
+  private qpCount = 0;
+  private readonly cachedQps: number;
   /** The queue pair whose completions are reported because a message of it is being timed. */
   private watched: QpView | null = null;
   /** While the device is left alone: queue pairs whose requests bypass this policy, and how many there have been. */
@@ -107,6 +112,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   constructor(number: number, context: ContextView, options: FairOptions, registry: CoordinatorRegistry) {
     super(number, context, { kinds: KINDS, registry, ruler: fairWindows });
     this.options = options;
+    this.cachedQps = context.nic?.cachedQps ?? Number.POSITIVE_INFINITY;
     this.arbitrates = context.nic?.arbitrates !== false;
     this.worth = this.createJudge();
     this.outbound = this.addDirection(OUTBOUND, this.addOrder(), this.choice);
@@ -139,15 +145,29 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   }
 
   private addOrder(): PacedOrder {
-    return new PacedOrder((index) => this.tenants.of({ index }), this.costs);
+    return new PacedOrder(
+      (index) => this.tenants.of({ index }),
+      this.costs,
+      (tenant) => this.misses(tenant),
+    );
+  }
+
+  /** Whether a tenant's queue pairs are more than its part of the device's cache, while not all fit. */
+  private misses(tenant: number): boolean {
+    const { cachedQps, tenants } = this;
+    if (this.qpCount <= cachedQps) return false;
+    return tenants.count(tenant) * tenants.size > cachedQps;
   }
 
   private get costs(): Costs {
-    const { linkPerNs, gapNs, units } = this;
+    const { linkPerNs, gapNs, units, latencyNs } = this;
+    const turnBytes = TURN_PIECES * this.window(this.choice).pieceBytes;
     return {
       nsPerByte: 1 / linkPerNs,
       nsPerRequest: gapNs / units,
-      turnBytes: TURN_PIECES * this.window(this.choice).pieceBytes,
+      turnBytes,
+      // The device reads a context while what precedes it is sent, and in less time than it takes for a message.
+      missTurnBytes: Math.max(turnBytes, (latencyNs * linkPerNs) / MISS_PART),
       lagNs: this.options.passBytes / linkPerNs,
       tinyBytes: 2 * egressBytes(this.wire, IBV_WR_RDMA_WRITE, 0),
     };
@@ -216,6 +236,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   }
 
   override add(qp: QpView, out: Actions): void {
+    this.qpCount++;
     this.tenants.join(qp);
     this.relabel(qp, out);
     super.add(qp, out);
@@ -364,6 +385,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   }
 
   protected override forget(qp: QpView): void {
+    this.qpCount--;
     this.plain.delete(qp);
     super.forget(qp);
     this.tenants.leave(qp);

@@ -65,6 +65,11 @@ export class Entities {
     return this.keys.length;
   }
 
+  /** The number of entities that have queue pairs. */
+  get size(): number {
+    return this.byKey.size - this.keptCount;
+  }
+
   /** The entity of a queue pair; NONE: it has not joined. */
   of(qp: { readonly index: number }): number {
     return qp.index < this.entityOf.length ? this.entityOf[qp.index] - 1 : NONE;

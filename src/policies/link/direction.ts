@@ -132,6 +132,8 @@ export class Direction<Turns extends TurnOrder> {
   private countedMessages = 0;
   private roundTripNs = 0;
   private rowMessages = 0;
+  /** Longer messages take longer on the link than in their queue pair, which therefore has no row of them. */
+  private rowBytes = 0;
   /** The queue pair that was served last, and its messages in a row. */
   private last = NONE;
   private inRow = 0;
@@ -199,6 +201,7 @@ export class Direction<Turns extends TurnOrder> {
     this.countedMessages = Math.max(1, coveredNs / Math.max(gapNs, 1));
     this.mostMessages = Math.ceil(this.countedMessages) + SPARE_MESSAGES + this.window.queuedMessages;
     const rowNs = (ROW_PER_SPARE * spareBytes) / linkPerNs;
+    this.rowBytes = gapNs * linkPerNs;
     this.rowMessages = Math.max(1, Math.floor(rowNs / Math.max(gapNs, 1)));
   }
 
@@ -469,7 +472,8 @@ export class Direction<Turns extends TurnOrder> {
     }
     this.unreported[index] += bytes;
     this.inRow++;
-    const isLast = order.creditOf(index) <= 0 || this.inRow >= this.rowMessages;
+    const isShort = bytes < this.rowBytes;
+    const isLast = order.creditOf(index) <= 0 || (isShort && this.inRow >= this.rowMessages);
     if (this.unreported[index] < puller.pieceBytes && !isLast) return;
     out.signalNow(qp);
     this.unreported[index] = 0;

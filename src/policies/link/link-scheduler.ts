@@ -59,7 +59,7 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
   private readonly waitStepNs: number;
   private readonly fifoBytes: number;
   protected readonly units: number;
-  private readonly latencyNs: number;
+  protected readonly latencyNs: number;
   private readonly kinds: number;
   private readonly reporter: Reporter;
   private nextSampleNs = Number.NEGATIVE_INFINITY;

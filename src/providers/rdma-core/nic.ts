@@ -51,6 +51,7 @@ export function describeNic(
     arbitrates: SOFTWARE_VENDORS.has(native.queryDevice(context).vendorId) ? false : null,
     egressFifoBytes: null,
     latencyNs: null,
+    cachedQps: null,
     handoverNs: null,
     ...UNMEASURED,
   };

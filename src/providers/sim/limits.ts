@@ -94,6 +94,7 @@ export function nicFacts(params: NicParams, waits: boolean): NicFacts {
     arbitrates: processingUnits > 1,
     egressFifoBytes,
     latencyNs: mmioNs + 2 * dmaReadNs + doneNs,
+    cachedQps: Number.isFinite(params.qpcEntries) ? params.qpcEntries : null,
     handoverNs: waits ? enableStepNs + dmaReadNs + doneNs : null,
     ...UNMEASURED,
   };

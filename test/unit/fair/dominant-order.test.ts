@@ -3,11 +3,22 @@ import { describe, expect, test } from 'vitest';
 import { DominantOrder } from '../../../src/policies/fair/dominant-order.ts';
 import { NONE } from '../../../src/policies/kit/run-queue.ts';
 
-const COSTS = { nsPerByte: 1, nsPerRequest: 100, turnBytes: 1000, lagNs: 500, tinyBytes: 0 };
+const COSTS = {
+  nsPerByte: 1,
+  nsPerRequest: 100,
+  turnBytes: 1000,
+  missTurnBytes: 3000,
+  lagNs: 500,
+  tinyBytes: 0,
+};
 
 /** Queue pairs of these tenants, none of which has joined. */
-function ground(tenants: readonly number[], weights: readonly number[] = []) {
-  const order = new DominantOrder((qp) => tenants[qp], COSTS);
+function ground(tenants: readonly number[], weights: readonly number[] = [], missing = -1) {
+  const order = new DominantOrder(
+    (qp) => tenants[qp],
+    COSTS,
+    (tenant) => tenant === missing,
+  );
   for (const tenant of new Set(tenants)) {
     order.begin(tenant);
     order.setWeight(tenant, weights[tenant] ?? 1);
@@ -118,6 +129,12 @@ test('queue pairs of a tenant have turns, and yield what is left of them', () =>
   order.leave(2);
   expect(sendMany(2, () => 500)).toEqual([0, 0]);
   expect(order.totalBytes).toBe(11 * 500);
+});
+
+test('queue pairs of a tenant that has more than fit into the cache have longer turns, at no cost to others', () => {
+  const { order, sendMany } = ground([0, 0, 1, 1], [], 0);
+  for (let qp = 0; qp < 4; qp++) order.join(qp);
+  expect(sendMany(16)).toEqual([0, 2, 0, 3, 0, 2, 1, 3, 1, 2, 1, 3, 0, 2, 0, 3]);
 });
 
 describe('tiny messages', () => {
