@@ -409,22 +409,9 @@ test('a frame of the tenant list has room for the longest names and the largest 
 test('rules of a device follow what is known of its NIC', () => {
   const nic = {
     ...UNMEASURED,
-    ...{
-      linkGbps: 100,
-      mtuBytes: 4096,
-      headerBytes: 82,
-      wqeGapNs: null,
-      waitStepNs: null,
-      atomicGapNs: null,
-    },
-    ...{
-      processingUnits: null,
-      arbitrates: null,
-      egressFifoBytes: null,
-      latencyNs: null,
-      cachedQps: null,
-      handoverNs: null,
-    },
+    ...{ linkGbps: 100, mtuBytes: 4096, headerBytes: 82, wqeGapNs: null, waitStepNs: null },
+    ...{ processingUnits: null, arbitrates: null, egressFifoBytes: null, latencyNs: null, handoverNs: null },
+    ...{ atomicGapNs: null, cachedQps: null },
     maxGbps: 40,
   };
   const nicOf = (device: string) => (device === 'sim1' ? nic : null);

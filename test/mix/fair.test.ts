@@ -90,6 +90,21 @@ test('next to 100 tenants with large messages, tiny messages go as fast as next 
   expect(of('D').latencyUs!.avg).toBeLessThan(1.5);
 });
 
+test('a tenant with small messages loses nothing while no others compete with it', async () => {
+  const bare = await runMix({
+    ...DEFAULTS,
+    profile: 'cx6-100g',
+    payload: false,
+    apps: ['M', 'D'].map(parseApp),
+    warmupNs: 1e6,
+    durationNs: 4e6,
+  });
+  const of = await run(['M', 'D']);
+  const [m] = bare.apps;
+  expect(of('M').messageRateMmps / m.messageRateMmps).toBeGreaterThan(0.99);
+  expect(of('D').latencyUs!.avg).toBeLessThan(1.2);
+});
+
 /** Cores keep still for so long in each poll that finds nothing. */
 const late = (pollMissNs: number): Partial<MixSpec> => ({
   set: { pollMissNs, timerLateNs: pollMissNs },

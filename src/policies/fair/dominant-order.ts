@@ -5,7 +5,7 @@
  */
 import { fitColumn } from '../../shim/tables.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
-import type { TurnOrder } from '../link/direction.ts';
+import type { TurnOrder } from '../link/turn-order.ts';
 import { Allowance } from './allowance.ts';
 import { TenantTree } from './tenant-tree.ts';
 
@@ -104,6 +104,11 @@ export class DominantOrder implements TurnOrder {
 
   get totalBytes(): number {
     return this.totals[BYTES];
+  }
+
+  /** Whether no queue pair waits. */
+  get isIdle(): boolean {
+    return this.tree.size === 0;
   }
 
   /** Whether the queue pairs that wait all belong to one tenant, so that several pieces in a row delay no other one. */
@@ -248,6 +253,12 @@ export class DominantOrder implements TurnOrder {
     this.limitLag(tenant);
     this.requests = count;
     this.chargeTenant(tenant, qp, wireBytes, false, this.costs);
+  }
+
+  /** Several requests of the queue pair pass because nothing waits, so that no tenant is behind. */
+  passAlone(qp: number, wireBytes: number, count: number): void {
+    this.passed(qp, wireBytes * count, count);
+    this.totals[NOW] = this.totals[LATEST];
   }
 
   join(qp: number): void {

@@ -104,6 +104,8 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   /** While the device is left alone: queue pairs whose requests bypass this policy, and how many there have been. */
   private readonly plain = new Set<QpView>();
   private passes = 0;
+  /** The last queue pair whose messages passed because it was alone. */
+  private alone: QpView | null = null;
   /** The level of strictness that the directions have. */
   private fittedLevel = 0;
   private options: FairOptions;
@@ -387,6 +389,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   protected override forget(qp: QpView): void {
     this.qpCount--;
     this.plain.delete(qp);
+    if (this.alone === qp) this.alone = null;
     super.forget(qp);
     this.tenants.leave(qp);
   }
@@ -411,9 +414,12 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       const direction = opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
       const load = this.loadOf(opcode, bytes);
       const run = runLength(words, at, count - passed);
-      const n = worth.isOn ? direction.order.passable(tenant, load, run) : run;
-      if (n === 0) break;
-      direction.order.pass(qp.index, load, n);
+      let n = worth.isOn ? direction.order.passable(tenant, load, run) : run;
+      if (n < run && this.isAlone(qp, direction, load, out)) {
+        n = run;
+        direction.order.passAlone(qp.index, load, n);
+      } else if (n > 0) direction.order.pass(qp.index, load, n);
+      else break;
       direction.passed(load * n);
       passed += n;
       passedBytes += bytes * n;
@@ -423,6 +429,18 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     qp.counts[BYTES] += passedBytes;
     if (passed === count && passed > 0) this.advance(tenant, qp, count, bytes, opcode, out);
     return passed;
+  }
+
+  /**
+   * Whether nothing else of this process waits or is in flight, and messages of this length occupy their queue pair for
+   * longer than the link, so that all of them wait in the queue of the queue pair, and in no one's way.
+   */
+  private isAlone(qp: QpView, direction: Direction<PacedOrder>, load: number, out: Actions): boolean {
+    if (load > this.gapNs * this.linkPerNs || !direction.isUnused || this.worth.level > 0) return false;
+    const { alone } = this;
+    if (alone !== qp && alone !== null && out.inflight(alone) > 0) return false;
+    this.alone = qp;
+    return true;
   }
 
   /** A post while the device is left alone, measured, or not planned. Returns whether to time its message. */

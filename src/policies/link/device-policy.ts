@@ -2,8 +2,8 @@
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import type { Resources } from '../../shim/resources.ts';
-import type { TurnOrder } from './direction.ts';
 import type { LinkScheduler } from './link-scheduler.ts';
+import type { TurnOrder } from './turn-order.ts';
 
 /** The events of a policy, and its schedulers. */
 export abstract class DevicePolicy<S extends LinkScheduler<TurnOrder>> {

@@ -6,7 +6,7 @@ import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import type { EventClock } from '../kit/event-clock.ts';
-import { type Order, Puller, STALL_NS } from '../kit/puller.ts';
+import { Puller, STALL_NS } from '../kit/puller.ts';
 import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
@@ -15,6 +15,7 @@ import { Pace, SLOW_PIECE_BYTES } from './pace.ts';
 import { PieceLength } from './piece-length.ts';
 import { RoundTrip } from './round-trip.ts';
 import { type Pipeline, Spacing } from './spacing.ts';
+import type { TurnOrder } from './turn-order.ts';
 
 /** Messages of one queue pair in flight in addition to those that it processes in a round trip. */
 const SPARE_MESSAGES = 4;
@@ -62,38 +63,6 @@ export type Takes = (qp: QpView, out: Actions) => boolean;
 
 /** The bytes that a request puts on the wire in one direction. */
 export type LoadOf = typeof egressBytes;
-
-/** An order in which queue pairs have turns of several bytes each. */
-export interface TurnOrder extends Order {
-  /** Whether several queue pairs wait to be served. */
-  readonly isShared: boolean;
-  /** Whether those that wait belong to one tenant; absent: that makes no difference. */
-  readonly isOneTenant?: boolean;
-  /** The number of the round, in which each queue pair has a turn. */
-  readonly round: number;
-  /** Bytes on the wire that all queue pairs have sent while they waited for the window. */
-  readonly totalBytes: number;
-  /** The same with what did not wait; absent: the same. */
-  readonly servedBytes?: number;
-  /** Whether a queue pair waits to be served. */
-  isReady(qp: number): boolean;
-  /** Whether a queue pair waits to be served, or has something to send that it cannot send now. */
-  waits(qp: number): boolean;
-  /** The bytes on the wire that a queue pair has sent since the last call. */
-  takeSentBytes(qp: number): number;
-  /** A queue pair begins anew. */
-  reset(qp: number): void;
-  /** What the queue pair may still send in its turn, in bytes. */
-  creditOf(qp: number): number;
-  /** A request, or a piece of one, of the queue pair that `next` returned takes this many bytes of its turn. */
-  spend(qp: number, bytes: number): void;
-  /** Lets others go before the rest of the queue pair's turn. */
-  yield(qp: number): void;
-  /** The queue pair is about to leave although it has something to send. */
-  hold(qp: number): void;
-  /** The queue pair has nothing to send any more, even if it was held. */
-  release(qp: number): void;
-}
 
 /** One direction of the link. */
 export class Direction<Turns extends TurnOrder> {
@@ -247,6 +216,11 @@ export class Direction<Turns extends TurnOrder> {
     this.puller.enlist(qp, out);
   }
 
+  /** Whether nothing waits, nothing that has waited is in flight, and no other process shares the device. */
+  get isUnused(): boolean {
+    return this.puller.usedBytes === 0 && this.order.isIdle === true && !this.isSteered;
+  }
+
   /** Whether requests of a queue pair have belonged here. */
   uses(qp: number): boolean {
     return this.isUsed[qp] === 1;
@@ -333,13 +307,25 @@ export class Direction<Turns extends TurnOrder> {
     return out.inflight(qp) >= this.mostMessages;
   }
 
+  /**
+   * Whether only this queue pair waits, with a message that occupies it for longer than the link. Then all of them may wait
+   * in the queue of the queue pair, and cost the application's core nothing more.
+   */
+  private isAlone(qp: QpView, out: Actions): boolean {
+    const { gapNs, linkPerNs, queuedMessages } = this.window;
+    return queuedMessages > 0 && !this.order.isShared && out.nextBytes(qp) < gapNs * linkPerNs;
+  }
+
   /** Issues a request, or pieces of one (PullerOptions.issue). */
   private readonly issue = (qp: QpView, out: Actions, pieceBytes: number): number => {
     const { order, pace } = this;
     const { index } = qp;
     if (!this.takes(qp, out)) return BLOCKED;
     const isSlow = this.isSlow(index);
-    if (isSlow ? out.inflightBytes(qp) >= pace.flightBytes(index) : this.isFull(qp, out)) {
+    const isFull = isSlow
+      ? out.inflightBytes(qp) >= pace.flightBytes(index)
+      : this.isFull(qp, out) && !this.isAlone(qp, out);
+    if (isFull) {
       order.hold(index);
       return BLOCKED;
     }

@@ -7,7 +7,7 @@
 import type { ChunkWeights } from '../../chunk-weights/chunk-weights.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
-import type { TurnOrder } from '../link/direction.ts';
+import type { TurnOrder } from '../link/turn-order.ts';
 
 /** Words of a queue pair, as a power of two: the bytes that it may still send in the round ROUND; a debt if negative ... */
 const BITS = 2;

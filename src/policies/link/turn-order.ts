@@ -1,0 +1,36 @@
+/** What a direction of a link needs of the order in which queue pairs share it. */
+import type { Order } from '../kit/puller.ts';
+
+/** An order in which queue pairs have turns of several bytes each. */
+export interface TurnOrder extends Order {
+  /** Whether several queue pairs wait to be served. */
+  readonly isShared: boolean;
+  /** Whether no queue pair waits. */
+  readonly isIdle?: boolean;
+  /** Whether those that wait belong to one tenant; absent: that makes no difference. */
+  readonly isOneTenant?: boolean;
+  /** The number of the round, in which each queue pair has a turn. */
+  readonly round: number;
+  /** Bytes on the wire that all queue pairs have sent while they waited for the window. */
+  readonly totalBytes: number;
+  /** The same with what did not wait; absent: the same. */
+  readonly servedBytes?: number;
+  /** Whether a queue pair waits to be served. */
+  isReady(qp: number): boolean;
+  /** Whether a queue pair waits to be served, or has something to send that it cannot send now. */
+  waits(qp: number): boolean;
+  /** The bytes on the wire that a queue pair has sent since the last call. */
+  takeSentBytes(qp: number): number;
+  /** A queue pair begins anew. */
+  reset(qp: number): void;
+  /** What the queue pair may still send in its turn, in bytes. */
+  creditOf(qp: number): number;
+  /** A request, or a piece of one, of the queue pair that `next` returned takes this many bytes of its turn. */
+  spend(qp: number, bytes: number): void;
+  /** Lets others go before the rest of the queue pair's turn. */
+  yield(qp: number): void;
+  /** The queue pair is about to leave although it has something to send. */
+  hold(qp: number): void;
+  /** The queue pair has nothing to send any more, even if it was held. */
+  release(qp: number): void;
+}
