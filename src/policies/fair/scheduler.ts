@@ -432,11 +432,11 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   }
 
   /**
-   * Whether nothing else of this process waits or is in flight, and messages of this length occupy their queue pair for
-   * longer than the link, so that all of them wait in the queue of the queue pair, and in no one's way.
+   * Whether nothing else of this process waits or is in flight, and messages are so short that all of them wait in the queue
+   * of the queue pair, and in no one's way.
    */
   private isAlone(qp: QpView, direction: Direction<PacedOrder>, load: number, out: Actions): boolean {
-    if (load > this.gapNs * this.linkPerNs || !direction.isUnused || this.worth.level > 0) return false;
+    if (!direction.isShort(load) || !direction.isUnused || this.worth.level > 0) return false;
     const { alone } = this;
     if (alone !== qp && alone !== null && out.inflight(alone) > 0) return false;
     this.alone = qp;

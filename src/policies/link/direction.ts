@@ -221,6 +221,11 @@ export class Direction<Turns extends TurnOrder> {
     return this.puller.usedBytes === 0 && this.order.isIdle === true && !this.isSteered;
   }
 
+  /** Whether messages of this length occupy their queue pair for longer than the link, so that they do not queue there. */
+  isShort(bytes: number): boolean {
+    return bytes < this.rowBytes;
+  }
+
   /** Whether requests of a queue pair have belonged here. */
   uses(qp: number): boolean {
     return this.isUsed[qp] === 1;
@@ -246,16 +251,16 @@ export class Direction<Turns extends TurnOrder> {
     const nowNs = this.clock.nowNs(qp.context, out);
     // Short messages follow each other at once if their peer had no receives for them, too. A 0_WAIT also is in flight.
     const isBulk = inflight > 0 && 4 * out.inflightBytes(qp) > inflight * this.puller.pieceBytes;
-    const isLate = isBulk && latePolls.isLate(pace.lateNs(index, nowNs), expectedNs, nowNs);
+    const lateNs = isBulk ? pace.lateNs(index, nowNs) : 0;
+    const isLate = latePolls.isLate(lateNs, expectedNs);
     if (isLate && !latePolls.isAwaiting) {
-      const lateNs = pace.lateNs(index, nowNs);
       const eachNs = pace.takenNs(index, nowNs) / inflight;
       const usedPart = pace.usedPart(index, nowNs, this.sentBytes);
       const pieceBytes = this.isSlow(index) ? SLOW_PIECE_BYTES : this.puller.pieceBytes;
       const pieceNs = pieceBytes / this.window.linkPerNs;
       latePolls.suspect(index, { lateNs, usedPart, eachNs, pieceNs }, nowNs);
     } else pace.completed(index, nowNs, this.sentBytes, isLate && latePolls.ns > 0);
-    if (latePolls.expire(expectedNs, nowNs)) this.fit();
+    if (latePolls.expire(lateNs, expectedNs, nowNs)) this.fit();
   }
 
   /** The first completion after one that may have been polled late. */
@@ -308,12 +313,11 @@ export class Direction<Turns extends TurnOrder> {
   }
 
   /**
-   * Whether only this queue pair waits, with a message that occupies it for longer than the link. Then all of them may wait
-   * in the queue of the queue pair, and cost the application's core nothing more.
+   * Whether only this queue pair waits, with a short message. Then all of them may wait in the queue of the queue pair, and
+   * cost the application's core nothing more.
    */
   private isAlone(qp: QpView, out: Actions): boolean {
-    const { gapNs, linkPerNs, queuedMessages } = this.window;
-    return queuedMessages > 0 && !this.order.isShared && out.nextBytes(qp) < gapNs * linkPerNs;
+    return this.window.queuedMessages > 0 && !this.order.isShared && this.isShort(out.nextBytes(qp));
   }
 
   /** Issues a request, or pieces of one (PullerOptions.issue). */
@@ -458,8 +462,8 @@ export class Direction<Turns extends TurnOrder> {
     }
     this.unreported[index] += bytes;
     this.inRow++;
-    const isShort = bytes < this.rowBytes;
-    const isLast = order.creditOf(index) <= 0 || (isShort && this.inRow >= this.rowMessages);
+    const isEndOfRow = this.isShort(bytes) && this.inRow >= this.rowMessages;
+    const isLast = order.creditOf(index) <= 0 || isEndOfRow;
     if (this.unreported[index] < puller.pieceBytes && !isLast) return;
     out.signalNow(qp);
     this.unreported[index] = 0;

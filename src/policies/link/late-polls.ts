@@ -53,10 +53,8 @@ export class LatePolls {
    * Whether a completion that came later than it was due may have been polled late.
    * @param expectedNs the time in which a request completes at the end of the window
    */
-  isLate(lateNs: number, expectedNs: number, nowNs: number): boolean {
-    if (this.ns === 0) return lateNs > LATE * expectedNs;
-    if (lateNs > STILL * this.ns) this.heldUntilNs = nowNs + HOLD_NS;
-    return lateNs > this.ns;
+  isLate(lateNs: number, expectedNs: number): boolean {
+    return lateNs > (this.ns > 0 ? this.ns : LATE * expectedNs);
   }
 
   /**
@@ -92,11 +90,13 @@ export class LatePolls {
 
   /**
    * Forgets that polls were late if they have not been so for some time. Returns whether `ns` has changed.
-   * @param expectedNs see `isLate`
+   * @param lateNs how late a completion was, and `expectedNs` of `isLate`
    */
-  expire(expectedNs: number, nowNs: number): boolean {
-    if (this.ns === 0 || nowNs < this.heldUntilNs) return false;
+  expire(lateNs: number, expectedNs: number, nowNs: number): boolean {
+    const isStillLate = lateNs > STILL * this.ns;
+    if (this.ns === 0 || (nowNs < this.heldUntilNs && !isStillLate)) return false;
     this.heldUntilNs = nowNs + HOLD_NS;
+    if (isStillLate) return false;
     // When little is left, it makes no difference.
     this.ns = this.ns < expectedNs - this.ns ? 0 : this.ns / 2;
     return true;
