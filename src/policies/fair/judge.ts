@@ -32,7 +32,8 @@ export abstract class Judge {
   /**
    * Returns when to call it again; Infinity: not before `plan`.
    * @param sentBytes what all have sent
-   * @param isContended whether requests wait, so that scheduling makes a difference
+   * @param isContended whether scheduling may make a difference: requests wait, or, while the device is left alone, more
+   * than one queue pair is in use
    */
   abstract onTimer(nowNs: number, sentBytes: number, isContended: boolean): number;
 

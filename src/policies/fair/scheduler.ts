@@ -272,12 +272,12 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   private judge(context: ContextView, out: Actions): void {
     const { worth, outbound, inbound, plain } = this;
     const { isOn: wasOn, level } = worth;
+    const isContended = worth.isAside ? plain.size > 1 : outbound.order.isShared || inbound.order.isShared;
     // What they send is seen again, and shows whether anything is sent at all.
     this.passes += plain.size;
     for (const qp of plain) out.passPlain(qp, 0);
     plain.clear();
     this.settleAll(out);
-    const isContended = outbound.order.isShared || inbound.order.isShared;
     const sentBytes = outbound.order.servedBytes + inbound.order.servedBytes + this.passes;
     out.timer(
       context,

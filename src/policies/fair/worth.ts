@@ -35,6 +35,7 @@ export class Worth extends Judge {
   /** Differs from `isWorth` during a trial. */
   isOn: boolean;
   readonly level = 0;
+  private readonly isPresumed: boolean;
   private isWorth: boolean;
   private phase = IDLE;
   /** Trials in a row that disagreed with, and agreed with, what is done. */
@@ -49,9 +50,17 @@ export class Worth extends Judge {
   /** @param isOn whether scheduling is presumed to help */
   constructor(isOn: boolean) {
     super();
+    this.isPresumed = isOn;
     this.isOn = isOn;
     this.isWorth = isOn;
-    this.stance[STANCE] = isOn ? Stance.SCHEDULED : Stance.ONE_AT_A_TIME;
+    this.presume();
+  }
+
+  /** Forgets what trials have shown. */
+  private presume(): void {
+    this.isOn = this.isWorth = this.isPresumed;
+    this.against = this.agreed = 0;
+    this.stance[STANCE] = this.isPresumed ? Stance.SCHEDULED : Stance.ONE_AT_A_TIME;
   }
 
   get isPlanned(): boolean {
@@ -86,7 +95,9 @@ export class Worth extends Judge {
     const [sinceNs, before] = this.since;
     if (this.phase === REST) {
       if (sentBytes === before) return this.stop();
-      return this.enter(isContended || !this.isOn ? CONTROL : REST, nowNs, sentBytes);
+      // Chance decides trials in which nothing waits, and what they have shown before may not hold any more.
+      if (!isContended && this.isWorth !== this.isPresumed) this.presume();
+      return this.enter(isContended ? CONTROL : REST, nowNs, sentBytes);
     }
     if (this.phase === SETTLING) return this.enter(TRIAL, nowNs, sentBytes);
     const isLong = nowNs - sinceNs >= MOST_UNITS * UNIT_NS;

@@ -1,6 +1,6 @@
 // Whether scheduling helps is found out by trials.
 import { describe, expect, test } from 'vitest';
-import { reasonOf } from '../../../src/policies/fair/stance.ts';
+import { reasonOf, STANCE, Stance } from '../../../src/policies/fair/stance.ts';
 import { Worth } from '../../../src/policies/fair/worth.ts';
 
 const reason = ({ stance }: Worth) => reasonOf((number) => stance[number]);
@@ -81,6 +81,20 @@ describe('scheduling', () => {
     expect(reason(worth)).toContain('one request at a time');
     run(worth, { onNs: 0.1 * MS, offNs: 0.5 * MS }, 400 * MS);
     expect(worth.isOn).toBe(true);
+  });
+
+  test('is left out without trials while at most one queue pair is in use', () => {
+    const worth = new Worth(false);
+    expect(run(worth, { onNs: 0.1 * MS, offNs: 0.5 * MS }, 2000 * MS, false)).toEqual([]);
+  });
+
+  test.each([true, false])('goes back to what was presumed (%s) when nothing waits any more', (isOn) => {
+    const worth = new Worth(isOn);
+    run(worth, isOn ? { onNs: MS, offNs: MS } : { onNs: 0.1 * MS, offNs: MS }, 600 * MS);
+    expect(worth.isOn).toBe(!isOn);
+    run(worth, { onNs: MS, offNs: MS }, 600 * MS, false);
+    expect(worth.isOn).toBe(isOn);
+    expect(worth.stance[STANCE]).toBe(isOn ? Stance.SCHEDULED : Stance.ONE_AT_A_TIME);
   });
 
   test('goes on without trials while no short messages are sent, or nothing waits', () => {
