@@ -64,6 +64,9 @@ const PLAIN_BELOW_BYTES = 2 ** 21;
 /** What may be in flight while scheduling is left out for a trial: what the link carries in this time. */
 const TRIAL_NS = 5e6;
 
+/** Time between two samples while the device is left alone. */
+const ASIDE_SAMPLE_NS = 500e6;
+
 /** How requests go to the device while it is not scheduled. */
 const WHOLE = {
   pieceBytes: 2 ** 30,
@@ -268,10 +271,15 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     if (!this.worth.isOn || !this.atomics.enlist(qp, out)) super.pass(qp, out);
   }
 
+  /** While the device is left alone, there are no windows to be shared, and the reports only say that it is. */
+  protected override get samplePeriodNs(): number {
+    return this.worth.isAside ? ASIDE_SAMPLE_NS : super.samplePeriodNs;
+  }
+
   /** Where scheduling the device does not help, it is left out. */
   private judge(context: ContextView, out: Actions): void {
     const { worth, outbound, inbound, plain } = this;
-    const { isOn: wasOn, level } = worth;
+    const { isOn: wasOn, level, isAside: wasAside } = worth;
     const isContended = worth.isAside ? plain.size > 1 : outbound.order.isShared || inbound.order.isShared;
     // What they send is seen again, and shows whether anything is sent at all.
     this.passes += plain.size;
@@ -279,13 +287,10 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     plain.clear();
     this.settleAll(out);
     const sentBytes = outbound.order.servedBytes + inbound.order.servedBytes + this.passes;
-    out.timer(
-      context,
-      worth.onTimer(this.clock.nowNs(context, out), sentBytes, isContended),
-      this.tokenOf(TRIAL),
-      true,
-    );
+    const nowNs = this.clock.nowNs(context, out);
+    out.timer(context, worth.onTimer(nowNs, sentBytes, isContended), this.tokenOf(TRIAL), true);
     if (worth.isOn !== wasOn || worth.level !== level) this.refit(out);
+    if (worth.isAside !== wasAside) this.replanSample(nowNs, out);
   }
 
   override onTimer(kind: number, context: ContextView, out: Actions): void {

@@ -68,7 +68,7 @@ export class Worth extends Judge {
   }
 
   get isAside(): boolean {
-    return !this.isOn && this.phase === REST;
+    return !this.isOn && (this.phase === REST || this.phase === IDLE);
   }
 
   get isResting(): boolean {

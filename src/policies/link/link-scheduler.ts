@@ -169,16 +169,31 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
     this.clock.begin();
     const nowNs = this.clock.nowNs(context, out);
     if (nowNs >= this.nextSampleNs) {
-      this.nextSampleNs = nowNs + SAMPLE_NS;
+      this.nextSampleNs = nowNs + this.samplePeriodNs;
       this.reporter.sample(this.outbound.leastPart, nowNs);
     }
     // Each time, because the daemon may have asked for reports only now, and contexts come and go.
-    this.reporter.plan(this.nextSampleNs, out, this.tokenOf(SAMPLE));
+    this.planSample(out);
     for (const direction of [this.outbound, this.inbound]) {
       direction.isSteered = this.reporter.isSteered;
     }
     this.fitParts();
     this.pull(out);
+  }
+
+  private planSample(out: Actions): void {
+    this.reporter.plan(this.nextSampleNs, out, this.tokenOf(SAMPLE));
+  }
+
+  /** Time between two samples. */
+  protected get samplePeriodNs(): number {
+    return SAMPLE_NS;
+  }
+
+  /** The time between two samples has changed. */
+  protected replanSample(nowNs: number, out: Actions): void {
+    this.nextSampleNs = nowNs + this.samplePeriodNs;
+    this.planSample(out);
   }
 
   /** What this process may use of the window has changed. */
