@@ -344,11 +344,25 @@ function pollAll(w: World, wcs: V.WcBatch): number {
 async function settle(w: World, wcs: V.WcBatch): Promise<void> {
   const { idlePolls, patientPolls } = w.ground;
   const isReporting = () => w.reporting.some(({ size }) => size > 0);
-  for (let idle = 0, polls = 0; idle < idlePolls || (polls < patientPolls && isReporting()); polls++) {
+  let polls = 0;
+  for (let idle = 0; idle < idlePolls || (polls < patientPolls && isReporting()); polls++) {
     await w.ground.run();
     idle = pollAll(w, wcs) === 0 ? idle + 1 : 0;
   }
+  if (patientPolls > 0 && polls >= patientPolls) noteStuck(w);
   w.posted.fill(0);
+}
+
+/** Adds to the trace how far the device has got with requests that do not complete: all QPs begin with PSN 7. */
+function noteStuck({ provider, a, b, reporting, trace }: World): void {
+  reporting.forEach(({ size }, i) => {
+    if (size === 0) return;
+    const states = [a, b].map(({ qps }) => {
+      const { attr } = provider.queryQp(qps[i]);
+      return `state ${attr.qpState}, SQ PSN ${attr.sqPsn}, RQ PSN ${attr.rqPsn}`;
+    });
+    trace[`${size} stuck ${i}`] = states;
+  });
 }
 
 /** Runs a program; its trace is everything on which the application may rely. */
