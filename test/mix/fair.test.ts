@@ -32,6 +32,16 @@ async function run(apps: string[], policyOptions: Record<string, unknown> = {}, 
 /** The payload that a rate on the wire carries in packets of 4096 bytes. */
 const PAYLOAD = 4096 / (4096 + 82);
 
+test.each(['8KiB,depth=16', '9000,qps=4,depth=16', '32KiB,depth=4', '33000,depth=4', '128KiB,qps=4,depth=4'])(
+  'messages of a few pieces fill the link, and D waits for one of them: %s',
+  async (size) => {
+    const of = await run([`B:size=${size}`, 'D'], {}, { durationNs: 2e6 });
+    expect(of('B').throughputGbps).toBeGreaterThan(0.95 * 98);
+    // 1.4 times its latency alone, and the time of one piece.
+    expect(of('D').latencyUs!.avg).toBeLessThan(1.4 * 1.14 + 0.34);
+  },
+);
+
 test('rates are upper bounds, and other tenants share what is left', async () => {
   const of = await run(['B:name=a', 'B:name=b', 'B:name=c', 'D'], { ratesGbps: { a: 10, b: 30 } });
   expect(of('a').throughputGbps / (10 * PAYLOAD)).toBeCloseTo(1, 1.7);

@@ -12,7 +12,7 @@ import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
 import { LatePolls } from './late-polls.ts';
 import { Pace, SLOW_PIECE_BYTES } from './pace.ts';
-import { PieceLength } from './piece-length.ts';
+import { LEAST_PART, PieceLength } from './piece-length.ts';
 import { RoundTrip } from './round-trip.ts';
 import { type Pipeline, Spacing } from './spacing.ts';
 import type { TurnOrder } from './turn-order.ts';
@@ -94,6 +94,7 @@ export class Direction<Turns extends TurnOrder> {
   private windowBytes = 1;
   private fetchedBytes = 1;
   private longestBytes = 1;
+  private longestWireBytes = 1;
   /** The last round with a message shorter than a piece. */
   private shortRound = Number.NEGATIVE_INFINITY;
   /** The most messages that a queue pair may have in flight, and in a row before others have their turns. */
@@ -106,6 +107,8 @@ export class Direction<Turns extends TurnOrder> {
   /** The queue pair that was served last, and its messages in a row. */
   private last = NONE;
   private inRow = 0;
+  /** By queue pair: 1 if a piece of its oldest held message was sent. */
+  private isWithin: Uint8Array = new Uint8Array(64);
   /** By queue pair: bytes since its last signaled request. */
   private unreported: Float64Array = new Float64Array(64);
 
@@ -163,6 +166,7 @@ export class Direction<Turns extends TurnOrder> {
     this.fetchedBytes = windowBytes ?? this.windowBytes + this.window.fetchedPieces * piece;
     this.leastPart = Math.min(1, piece / this.windowBytes);
     this.longestBytes = this.isLengthened ? Math.max(pieceBytes, this.latePieceBytes) : pieceBytes;
+    this.longestWireBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
     puller.pieceBytes = this.longestBytes;
     puller.windowBytes = this.windowBytes;
     this.pace.expectedNs = roundTripNs + this.windowBytes / linkPerNs;
@@ -191,6 +195,8 @@ export class Direction<Turns extends TurnOrder> {
     this.spacing.reset(qp.index);
     this.isUsed = fitColumn(this.isUsed, qp.index);
     this.isUsed[qp.index] = 0;
+    this.isWithin = fitColumn(this.isWithin, qp.index);
+    this.isWithin[qp.index] = 0;
     this.unreported = fitColumn(this.unreported, qp.index);
     this.unreported[qp.index] = 0;
     // All peers of datagrams count as one.
@@ -339,7 +345,8 @@ export class Direction<Turns extends TurnOrder> {
     const several =
       !isSlow && !isLate && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
     const pieces = several ? this.piecesOf(qp, out, pieceBytes) : 1;
-    const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : this.fitPiece(index, pieceBytes));
+    const leftBytes = out.nextBytes(qp);
+    const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : this.fitPiece(index, pieceBytes, leftBytes));
     if (bytes === BLOCKED) {
       order.hold(index);
       return BLOCKED;
@@ -350,10 +357,18 @@ export class Direction<Turns extends TurnOrder> {
     this.time(qp, opcode, bytes, out);
     const isPiece = bytes === pieceBytes;
     const moreBytes = pieces < 2 || !isPiece ? 0 : this.issueMore(qp, out, pieces - 1);
-    if (this.window.fitsPieces)
-      this.pieceLength.issued(this.loadOf(this.wire, opcode, bytes) * this.puller.pieces, isPiece);
+    if (this.window.fitsPieces) {
+      const load = this.loadOf(this.wire, opcode, bytes) * this.puller.pieces;
+      this.pieceLength.issued(load, isPiece, leftBytes === bytes && this.isCut(index, bytes));
+      this.isWithin[index] = leftBytes > bytes + moreBytes ? 1 : 0;
+    }
     return bytes + moreBytes;
   };
+
+  /** Whether what ends with these bytes has been cut, or would be if pieces were shorter. */
+  private isCut(qp: number, bytes: number): boolean {
+    return this.isWithin[qp] === 1 || bytes > LEAST_PART * this.longestBytes;
+  }
 
   /** While polls are late, 0_WAITs keep the pieces of a queue pair apart, as far as the device has them. */
   private space(qp: QpView, out: Actions): void {
@@ -428,13 +443,12 @@ export class Direction<Turns extends TurnOrder> {
 
   /** Shortens pieces, and lets the window be exceeded by half a piece on average instead of by one. */
   private fitPieces(): void {
-    const { puller, pieceLength, wire } = this;
+    const { puller, pieceLength, longestWireBytes } = this;
     const bytes = puller.windowBytes;
-    if (pieceLength.update()) {
-      const longest = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
-      puller.pieceBytes = pieceLength.fit(bytes, this.longestBytes, longest);
-    }
-    puller.windowBytes = Math.max(1, bytes * (1 - pieceLength.passedPart) - puller.pieceBytes / 2);
+    if (pieceLength.update(longestWireBytes))
+      puller.pieceBytes = pieceLength.fit(bytes, this.longestBytes, longestWireBytes);
+    const lessBytes = pieceLength.isFitting ? puller.pieceBytes / 2 : 0;
+    puller.windowBytes = Math.max(1, bytes * (1 - pieceLength.passedPart) - lessBytes);
   }
 
   /** Short messages were sent past the window. */
@@ -442,11 +456,16 @@ export class Direction<Turns extends TurnOrder> {
     this.pieceLength.passed(wireBytes);
   }
 
-  /** The length of a piece: what is left of the chunk, in whole packets. */
-  private fitPiece(index: number, pieceBytes: number): number {
+  /** The length of a piece: what is left of the chunk, in whole packets. Messages that do not fit are cut evenly. */
+  private fitPiece(index: number, pieceBytes: number, leftBytes: number): number {
     if (this.isLengthened) return pieceBytes;
     const { mtuBytes } = this.wire;
-    return Math.min(pieceBytes, Math.ceil(this.order.creditOf(index) / mtuBytes) * mtuBytes);
+    const mostBytes = Math.min(pieceBytes, Math.ceil(this.order.creditOf(index) / mtuBytes) * mtuBytes);
+    return this.cutsEvenly ? Math.ceil(leftBytes / Math.max(1, Math.ceil(leftBytes / mostBytes))) : mostBytes;
+  }
+
+  private get cutsEvenly(): boolean {
+    return this.window.fitsPieces && !this.pieceLength.isFitting;
   }
 
   /**
@@ -464,7 +483,8 @@ export class Direction<Turns extends TurnOrder> {
     this.inRow++;
     const isEndOfRow = this.isShort(bytes) && this.inRow >= this.rowMessages;
     const isLast = order.creditOf(index) <= 0 || isEndOfRow;
-    if (this.unreported[index] < puller.pieceBytes && !isLast) return;
+    const leastBytes = this.cutsEvenly ? puller.pieceBytes / 2 : puller.pieceBytes;
+    if (this.unreported[index] < leastBytes && !isLast) return;
     out.signalNow(qp);
     this.unreported[index] = 0;
     if (!isLast) return;

@@ -1,6 +1,8 @@
 /**
  * Chooses the length of pieces so that a whole number of them fills the window. With pieces of a fixed length, up to one
- * piece more than needed would be in flight, and short messages would wait for it at the link.
+ * piece more than needed would be in flight, and short messages would wait for it at the link. Messages of a few pieces
+ * often end with a shorter one, so that no length fits: the link would be idle for a while each time. They have pieces of
+ * full length, and as much as that may be in flight.
  */
 
 /** Messages shorter than a piece take a part of the window, which is measured over this many bytes on the wire. */
@@ -8,7 +10,12 @@ const SAMPLE_BYTES = 65_536;
 /** How much of the former measurement remains. */
 const KEPT = 0.75;
 /** Pieces are not shortened below this part of the longest: each has its headers, and takes its time in the device. */
-const LEAST_PART = 0.75;
+export const LEAST_PART = 0.75;
+
+/** How much of the former measurement of ends remains: messages of several queue pairs may end together. */
+const ENDS_KEPT = 0.98;
+/** Pieces are fitted while at most this part of them ends a message. */
+const MOST_ENDS = 0.02;
 
 /** The traffic of one direction, as far as the length of pieces depends on it. */
 export class PieceLength {
@@ -18,6 +25,9 @@ export class PieceLength {
   private passedBytes = 0;
   private shortBytes = 0;
   private countedBytes = 0;
+  /** The part of pieces that end a message, and how many did since the last measurement. */
+  private endsPart = 0;
+  private ends = 0;
 
   /** A message that does not wait for the window was sent. */
   passed(wireBytes: number): void {
@@ -25,15 +35,24 @@ export class PieceLength {
     this.countedBytes += wireBytes;
   }
 
-  /** A message that waited, or a piece of one, was sent. */
-  issued(wireBytes: number, isPiece: boolean): void {
+  /** A message that waited, or a piece of one, was sent. @param isEnd whether it ends a message that may be cut */
+  issued(wireBytes: number, isPiece: boolean, isEnd: boolean): void {
     if (!isPiece) this.shortBytes += wireBytes;
+    if (isEnd) this.ends++;
     this.countedBytes += wireBytes;
   }
 
-  /** Measures again after enough bytes. Returns whether it did. */
-  update(): boolean {
+  /** Whether a whole number of pieces can fill the window. */
+  get isFitting(): boolean {
+    return this.endsPart <= MOST_ENDS;
+  }
+
+  /** Measures again after enough bytes. Returns whether it did. @param pieceWireBytes the longest piece on the wire */
+  update(pieceWireBytes: number): boolean {
     if (this.countedBytes < SAMPLE_BYTES) return false;
+    const endsPart = (this.ends * pieceWireBytes) / this.countedBytes;
+    this.endsPart = ENDS_KEPT * this.endsPart + (1 - ENDS_KEPT) * endsPart;
+    this.ends = 0;
     const part = (1 - KEPT) / this.countedBytes;
     this.passedPart = KEPT * this.passedPart + part * this.passedBytes;
     this.shortPart = KEPT * this.shortPart + part * this.shortBytes;
@@ -47,6 +66,7 @@ export class PieceLength {
    * @param longestBytes the longest piece, and `wireBytes` its length on the wire
    */
   fit(windowBytes: number, longestBytes: number, wireBytes: number): number {
+    if (!this.isFitting) return longestBytes;
     const room = windowBytes * (1 - this.passedPart - this.shortPart);
     const count = Math.max(1, Math.ceil(room / wireBytes));
     const part = Math.max(LEAST_PART, Math.min(1, room / (count * wireBytes)));

@@ -8,9 +8,9 @@ function measured(passed: number, short: number, pieces: number): PieceLength {
   const length = new PieceLength();
   for (let i = 0; i < 40; i++) {
     length.passed(passed);
-    length.issued(short, false);
-    length.issued(pieces, true);
-    length.update();
+    length.issued(short, false, false);
+    length.issued(pieces, true, false);
+    length.update(WIRE);
   }
   return length;
 }
@@ -38,10 +38,25 @@ describe('the length of pieces', () => {
 
   it('is measured only after enough traffic', () => {
     const length = new PieceLength();
-    length.issued(60_000, false);
-    expect(length.update()).toBe(false);
+    length.issued(60_000, false, false);
+    expect(length.update(WIRE)).toBe(false);
     length.passed(6_000);
-    expect(length.update()).toBe(true);
-    expect(length.update()).toBe(false);
+    expect(length.update(WIRE)).toBe(true);
+    expect(length.update(WIRE)).toBe(false);
+  });
+
+  it.each([
+    { pieces: 8, isFitting: false },
+    { pieces: 32, isFitting: false },
+    { pieces: 256, isFitting: true },
+  ])('fits messages of $pieces pieces: $isFitting', ({ pieces, isFitting }) => {
+    const length = new PieceLength();
+    // Messages of four queue pairs end together.
+    for (let i = 0; i < 8192; i++) {
+      length.issued(WIRE, true, i % (4 * pieces) < 4);
+      length.update(WIRE);
+    }
+    expect(length.isFitting).toBe(isFitting);
+    expect(length.fit(5.4 * WIRE, LONGEST, WIRE)).toBe(isFitting ? Math.ceil(LONGEST * 0.9) : LONGEST);
   });
 });
