@@ -42,6 +42,17 @@ test.each(['8KiB,depth=16', '9000,qps=4,depth=16', '32KiB,depth=4', '33000,depth
   },
 );
 
+test.each(['5000', '5000,depth=4', '8KiB', '12KiB', '20000', '6000,op=read,depth=4'])(
+  'messages that leave most of the link idle are as fast as on a bare device: %s',
+  async (size) => {
+    const apps = [`B:size=${size},qps=1${size.includes('depth') ? '' : ',depth=1'}`, 'D'];
+    const bare = await run(apps, {}, { durationNs: 2e6, policy: 'none' });
+    const fair = await run(apps, {}, { durationNs: 2e6 });
+    expect(fair('B').throughputGbps / bare('B').throughputGbps).toBeGreaterThan(0.9);
+    expect(fair('D').latencyUs!.avg / bare('D').latencyUs!.avg).toBeLessThan(1.1);
+  },
+);
+
 test('rates are upper bounds, and other tenants share what is left', async () => {
   const of = await run(['B:name=a', 'B:name=b', 'B:name=c', 'D'], { ratesGbps: { a: 10, b: 30 } });
   expect(of('a').throughputGbps / (10 * PAYLOAD)).toBeCloseTo(1, 1.7);

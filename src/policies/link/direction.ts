@@ -12,7 +12,7 @@ import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
 import { LatePolls } from './late-polls.ts';
 import { Pace, SLOW_PIECE_BYTES } from './pace.ts';
-import { LEAST_PART, PieceLength } from './piece-length.ts';
+import { PieceLength } from './piece-length.ts';
 import { RoundTrip } from './round-trip.ts';
 import { type Pipeline, Spacing } from './spacing.ts';
 import type { TurnOrder } from './turn-order.ts';
@@ -31,6 +31,8 @@ const ROW_PER_SPARE = 2;
 const LATE_PIECES = 30;
 /** Completions wait for up to this many times as long as the one that was measured. */
 const LATE_SPARE = 1.25;
+/** The longest messages that may be sent whole, in pieces. */
+const WHOLE_PIECES = 3;
 /** A queue pair without a completion for this many times the time of a full window is left out of the window. */
 const STALL_WINDOWS = 8;
 
@@ -107,8 +109,6 @@ export class Direction<Turns extends TurnOrder> {
   /** The queue pair that was served last, and its messages in a row. */
   private last = NONE;
   private inRow = 0;
-  /** By queue pair: 1 if a piece of its oldest held message was sent. */
-  private isWithin: Uint8Array = new Uint8Array(64);
   /** By queue pair: bytes since its last signaled request. */
   private unreported: Float64Array = new Float64Array(64);
 
@@ -195,8 +195,7 @@ export class Direction<Turns extends TurnOrder> {
     this.spacing.reset(qp.index);
     this.isUsed = fitColumn(this.isUsed, qp.index);
     this.isUsed[qp.index] = 0;
-    this.isWithin = fitColumn(this.isWithin, qp.index);
-    this.isWithin[qp.index] = 0;
+    this.pieceLength.reset(qp.index);
     this.unreported = fitColumn(this.unreported, qp.index);
     this.unreported[qp.index] = 0;
     // All peers of datagrams count as one.
@@ -319,11 +318,12 @@ export class Direction<Turns extends TurnOrder> {
   }
 
   /**
-   * Whether only this queue pair waits, with a short message. Then all of them may wait in the queue of the queue pair, and
-   * cost the application's core nothing more.
+   * The same, unless only this queue pair waits, with a short message. Then all of them may wait in the queue of the queue
+   * pair, and cost the application's core nothing more.
    */
-  private isAlone(qp: QpView, out: Actions): boolean {
-    return this.window.queuedMessages > 0 && !this.order.isShared && this.isShort(out.nextBytes(qp));
+  private isFullNow(qp: QpView, out: Actions): boolean {
+    if (!this.isFull(qp, out)) return false;
+    return this.window.queuedMessages === 0 || this.order.isShared || !this.isShort(out.nextBytes(qp));
   }
 
   /** Issues a request, or pieces of one (PullerOptions.issue). */
@@ -332,10 +332,7 @@ export class Direction<Turns extends TurnOrder> {
     const { index } = qp;
     if (!this.takes(qp, out)) return BLOCKED;
     const isSlow = this.isSlow(index);
-    const isFull = isSlow
-      ? out.inflightBytes(qp) >= pace.flightBytes(index)
-      : this.isFull(qp, out) && !this.isAlone(qp, out);
-    if (isFull) {
+    if (isSlow ? out.inflightBytes(qp) >= pace.flightBytes(index) : this.isFullNow(qp, out)) {
       order.hold(index);
       return BLOCKED;
     }
@@ -346,7 +343,9 @@ export class Direction<Turns extends TurnOrder> {
       !isSlow && !isLate && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
     const pieces = several ? this.piecesOf(qp, out, pieceBytes) : 1;
     const leftBytes = out.nextBytes(qp);
-    const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : this.fitPiece(index, pieceBytes, leftBytes));
+    const isWhole = leftBytes > pieceBytes && !isLate && this.fitsWhole(qp, leftBytes, out);
+    const mostBytes = isWhole ? leftBytes : this.fitPiece(index, pieceBytes, leftBytes);
+    const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : mostBytes);
     if (bytes === BLOCKED) {
       order.hold(index);
       return BLOCKED;
@@ -355,19 +354,26 @@ export class Direction<Turns extends TurnOrder> {
     if (pace.isDue(index)) this.beginTiming(qp, out);
     if (isSlow) return bytes;
     this.time(qp, opcode, bytes, out);
-    const isPiece = bytes === pieceBytes;
-    const moreBytes = pieces < 2 || !isPiece ? 0 : this.issueMore(qp, out, pieces - 1);
+    const isPiece = bytes >= pieceBytes;
+    const moreBytes = pieces < 2 || !isPiece || isWhole ? 0 : this.issueMore(qp, out, pieces - 1);
     if (this.window.fitsPieces) {
       const load = this.loadOf(this.wire, opcode, bytes) * this.puller.pieces;
-      this.pieceLength.issued(load, isPiece, leftBytes === bytes && this.isCut(index, bytes));
-      this.isWithin[index] = leftBytes > bytes + moreBytes ? 1 : 0;
+      this.pieceLength.issued(load, isPiece);
+      this.pieceLength.cut(index, leftBytes, bytes + moreBytes, this.longestBytes);
     }
     return bytes + moreBytes;
   };
 
-  /** Whether what ends with these bytes has been cut, or would be if pieces were shorter. */
-  private isCut(qp: number, bytes: number): boolean {
-    return this.isWithin[qp] === 1 || bytes > LEAST_PART * this.longestBytes;
+  /**
+   * Whether what is left of a message has room in the window, and nothing waits behind it. As pieces, as much would be in
+   * flight, and the device would fetch them one after another.
+   */
+  private fitsWhole(qp: QpView, leftBytes: number, out: Actions): boolean {
+    if (!this.window.fitsPieces || this.order.isShared || out.backlog(qp) > 1) return false;
+    if (leftBytes > WHOLE_PIECES * this.longestBytes) return false;
+    const roomBytes =
+      this.windowBytes * this.part * (1 - this.pieceLength.passedPart) - this.puller.usedBytes;
+    return egressBytes(this.wire, IBV_WR_RDMA_WRITE, leftBytes) <= roomBytes;
   }
 
   /** While polls are late, 0_WAITs keep the pieces of a queue pair apart, as far as the device has them. */

@@ -5,12 +5,14 @@
  * full length, and as much as that may be in flight.
  */
 
+import { fitColumn } from '../../shim/tables.ts';
+
 /** Messages shorter than a piece take a part of the window, which is measured over this many bytes on the wire. */
 const SAMPLE_BYTES = 65_536;
 /** How much of the former measurement remains. */
 const KEPT = 0.75;
 /** Pieces are not shortened below this part of the longest: each has its headers, and takes its time in the device. */
-export const LEAST_PART = 0.75;
+const LEAST_PART = 0.75;
 
 /** How much of the former measurement of ends remains: messages of several queue pairs may end together. */
 const ENDS_KEPT = 0.98;
@@ -28,6 +30,8 @@ export class PieceLength {
   /** The part of pieces that end a message, and how many did since the last measurement. */
   private endsPart = 0;
   private ends = 0;
+  /** By queue pair: 1 if a piece of its oldest held message was sent. */
+  private isWithin: Uint8Array = new Uint8Array(64);
 
   /** A message that does not wait for the window was sent. */
   passed(wireBytes: number): void {
@@ -35,11 +39,23 @@ export class PieceLength {
     this.countedBytes += wireBytes;
   }
 
-  /** A message that waited, or a piece of one, was sent. @param isEnd whether it ends a message that may be cut */
-  issued(wireBytes: number, isPiece: boolean, isEnd: boolean): void {
+  /** A message that waited, or a piece of one, was sent. */
+  issued(wireBytes: number, isPiece: boolean): void {
     if (!isPiece) this.shortBytes += wireBytes;
-    if (isEnd) this.ends++;
     this.countedBytes += wireBytes;
+  }
+
+  /** Forgets what a queue pair has sent. */
+  reset(qp: number): void {
+    this.isWithin = fitColumn(this.isWithin, qp);
+    this.isWithin[qp] = 0;
+  }
+
+  /** A queue pair has sent some of the bytes that were left of its oldest message. */
+  cut(qp: number, leftBytes: number, bytes: number, longestBytes: number): void {
+    // A message shorter than the longest piece would have been cut if pieces were shorter.
+    if (leftBytes === bytes && (this.isWithin[qp] === 1 || bytes > LEAST_PART * longestBytes)) this.ends++;
+    this.isWithin[qp] = leftBytes > bytes ? 1 : 0;
   }
 
   /** Whether a whole number of pieces can fill the window. */

@@ -8,8 +8,8 @@ function measured(passed: number, short: number, pieces: number): PieceLength {
   const length = new PieceLength();
   for (let i = 0; i < 40; i++) {
     length.passed(passed);
-    length.issued(short, false, false);
-    length.issued(pieces, true, false);
+    length.issued(short, false);
+    length.issued(pieces, true);
     length.update(WIRE);
   }
   return length;
@@ -38,7 +38,7 @@ describe('the length of pieces', () => {
 
   it('is measured only after enough traffic', () => {
     const length = new PieceLength();
-    length.issued(60_000, false, false);
+    length.issued(60_000, false);
     expect(length.update(WIRE)).toBe(false);
     length.passed(6_000);
     expect(length.update(WIRE)).toBe(true);
@@ -53,7 +53,8 @@ describe('the length of pieces', () => {
     const length = new PieceLength();
     // Messages of four queue pairs end together.
     for (let i = 0; i < 8192; i++) {
-      length.issued(WIRE, true, i % (4 * pieces) < 4);
+      length.issued(WIRE, true);
+      length.cut(i % 4, LONGEST * (pieces - (Math.floor(i / 4) % pieces)), LONGEST, LONGEST);
       length.update(WIRE);
     }
     expect(length.isFitting).toBe(isFitting);
