@@ -354,11 +354,11 @@ export class Direction<Turns extends TurnOrder> {
     if (pace.isDue(index)) this.beginTiming(qp, out);
     if (isSlow) return bytes;
     this.time(qp, opcode, bytes, out);
-    const isPiece = bytes >= pieceBytes;
-    const moreBytes = pieces < 2 || !isPiece || isWhole ? 0 : this.issueMore(qp, out, pieces - 1);
+    const isPiece = bytes === pieceBytes;
+    const moreBytes = pieces < 2 || !isPiece ? 0 : this.issueMore(qp, out, pieces - 1);
     if (this.window.fitsPieces) {
       const load = this.loadOf(this.wire, opcode, bytes) * this.puller.pieces;
-      this.pieceLength.issued(load, isPiece);
+      this.pieceLength.issued(load, isPiece || isWhole);
       this.pieceLength.cut(index, leftBytes, bytes + moreBytes, this.longestBytes);
     }
     return bytes + moreBytes;

@@ -53,8 +53,9 @@ export class PieceLength {
 
   /** A queue pair has sent some of the bytes that were left of its oldest message. */
   cut(qp: number, leftBytes: number, bytes: number, longestBytes: number): void {
-    // A message shorter than the longest piece would have been cut if pieces were shorter.
-    if (leftBytes === bytes && (this.isWithin[qp] === 1 || bytes > LEAST_PART * longestBytes)) this.ends++;
+    // A message of nearly the longest piece is cut if pieces are shorter. Longer ones were sent whole.
+    const mayBeCut = bytes > LEAST_PART * longestBytes && bytes <= longestBytes;
+    if (leftBytes === bytes && (this.isWithin[qp] === 1 || mayBeCut)) this.ends++;
     this.isWithin[qp] = leftBytes > bytes ? 1 : 0;
   }
 
