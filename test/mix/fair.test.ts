@@ -187,6 +187,17 @@ test('a target is met at the cost of the throughput of others, and one that is m
   expect(impossible.why).toContain('it cannot be met');
 });
 
+test('a target limits others only until the tenant with short messages has closed', async () => {
+  // Its context was opened first.
+  const of = await run(
+    ['D', 'B'],
+    { targetUs: 1.2 },
+    { warmupNs: 29e6, durationNs: 165e6, script: [parseStep('30ms:close D')] },
+  );
+  // 100 ms later, nothing is reduced any more. At the pace of the target, B gets 0.7 Gbit/s all the time.
+  expect(of('B').throughputGbps).toBeGreaterThan(10);
+}, 60_000);
+
 test('messages shorter than a piece report as often as pieces, although others are served in between', async () => {
   const of = await run(['B:size=1200,qps=4,depth=864,batch=32,name=short', 'B', 'M', 'D:think=1us']);
   // Completions that are reported late keep the window full while the link is idle.

@@ -26,6 +26,7 @@ import {
 import type { WindowRules } from '../link/windows.ts';
 import { Advances, MOST_MESSAGES } from './advances.ts';
 import { AtomicShares } from './atomics.ts';
+import { DeviceTimer } from './device-timer.ts';
 import type { Costs } from './dominant-order.ts';
 import type { Judge } from './judge.ts';
 import { type FairOptions, fairWindows, RULES } from './options.ts';
@@ -93,6 +94,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       ![this.outbound.order, this.inbound.order, this.atomics].some((one) => one.isAhead(tenant)),
   });
   private worth: Judge;
+  private readonly trial = new DeviceTimer(this.tokenOf(TRIAL));
   private readonly atomics: AtomicShares;
   private readonly advances = new Advances();
   /** By opcode: the headers of a message of one packet, in bytes; 0 if it does not leave the device. */
@@ -242,6 +244,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
 
   override add(qp: QpView, out: Actions): void {
     this.qpCount++;
+    this.trial.add(qp, out);
     this.tenants.join(qp);
     this.relabel(qp, out);
     super.add(qp, out);
@@ -288,7 +291,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     this.settleAll(out);
     const sentBytes = outbound.order.servedBytes + inbound.order.servedBytes + this.passes;
     const nowNs = this.clock.nowNs(context, out);
-    out.timer(context, worth.onTimer(nowNs, sentBytes, isContended), this.tokenOf(TRIAL), true);
+    this.trial.set(worth.onTimer(nowNs, sentBytes, isContended), out);
     if (worth.isOn !== wasOn || worth.level !== level) this.refit(out);
     if (worth.isAside !== wasAside) this.replanSample(nowNs, out);
   }
@@ -333,6 +336,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     this.endAdvance(this.tenants.of(qp), out);
     this.clock.begin();
     this.atomics.changed(qp, out);
+    if (change === 'destroyed') this.trial.drop(qp, out);
     super.changed(qp, change, out);
   }
 
@@ -455,7 +459,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       out.passPlain(qp, PLAIN_BELOW_BYTES);
       this.plain.add(qp);
     }
-    if (!worth.isPlanned) out.timer(qp.context, worth.plan(out.nowNs(qp.context)), this.tokenOf(TRIAL), true);
+    if (!worth.isPlanned) this.trial.set(worth.plan(out.nowNs(qp.context)), out, qp.context);
     return worth.wantsTime && out.inflight(qp) === 0;
   }
 
