@@ -14,8 +14,9 @@ import { LatePolls } from './late-polls.ts';
 import { Pace, SLOW_PIECE_BYTES } from './pace.ts';
 import { PieceLength } from './piece-length.ts';
 import { RoundTrip } from './round-trip.ts';
-import { type Pipeline, Spacing } from './spacing.ts';
+import { Spacing } from './spacing.ts';
 import type { TurnOrder } from './turn-order.ts';
+import type { LoadOf, Takes, WindowOptions } from './window-options.ts';
 
 /** Messages of one queue pair in flight in addition to those that it processes in a round trip. */
 const SPARE_MESSAGES = 4;
@@ -35,36 +36,6 @@ const LATE_SPARE = 1.25;
 const WHOLE_PIECES = 3;
 /** A queue pair without a completion for this many times the time of a full window is left out of the window. */
 const STALL_WINDOWS = 8;
-
-/** What the window and the length of pieces depend on. */
-export interface WindowOptions extends Pipeline {
-  /** The round trip until it has been measured. */
-  readonly roundTripNs: number;
-  readonly pieceBytes: number;
-  /** What a message counts at least, of the bytes of a chunk. */
-  readonly minChargeBytes: number;
-  /** Pieces in flight in addition to what the link carries in a round trip: one is fetched while another one is sent. */
-  readonly sparePieces: number;
-  /** Further pieces while requests follow each other so closely on their queue pair that the device fetches them. */
-  readonly fetchedPieces: number;
-  /**
-   * Messages that a queue pair may have in flight in addition to those that it processes in a round trip. They wait in its
-   * own queue, so they take nothing of the window.
-   */
-  readonly queuedMessages: number;
-  /** Whether pieces are shortened so that a whole number of them fills the window, instead of exceeding it. */
-  readonly fitsPieces: boolean;
-  /** Whether pieces may become longer than a turn while polls are late, because few of them must fill the link. */
-  readonly lengthensPieces: boolean;
-  /** A window to use instead of the one that follows from the others. */
-  readonly windowBytes?: number;
-}
-
-/** Whether the oldest held request of a queue pair belongs to a direction. If not, the scheduler notes the queue pair. */
-export type Takes = (qp: QpView, out: Actions) => boolean;
-
-/** The bytes that a request puts on the wire in one direction. */
-export type LoadOf = typeof egressBytes;
 
 /** One direction of the link. */
 export class Direction<Turns extends TurnOrder> {

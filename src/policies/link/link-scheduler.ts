@@ -14,9 +14,10 @@ import {
 import { EventClock } from '../kit/event-clock.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, ingressBytes, type WireFacts, wireFactsOf } from '../kit/wire.ts';
-import { Direction, type WindowOptions } from './direction.ts';
+import { Direction } from './direction.ts';
 import { Reporter } from './reporter.ts';
 import type { TurnOrder } from './turn-order.ts';
+import type { WindowOptions } from './window-options.ts';
 import type { WindowRules } from './windows.ts';
 
 /** Default length of a piece, rounded to whole packets. */
