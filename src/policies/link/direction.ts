@@ -34,6 +34,8 @@ const LATE_PIECES = 30;
 const LATE_SPARE = 1.25;
 /** The longest messages that may be sent whole, in pieces. */
 const WHOLE_PIECES = 3;
+/** The window, as a multiple, while only one tenant waits, with READs and WRITEs in the same queue pair. */
+const BOTH_WINDOWS = 4;
 /** A queue pair without a completion for this many times the time of a full window is left out of the window. */
 const STALL_WINDOWS = 8;
 
@@ -47,6 +49,8 @@ export class Direction<Turns extends TurnOrder> {
   isSteered = false;
   /** A piece on the wire, as a part of the window. */
   leastPart = 0;
+  /** The other direction of the link, once there is one. */
+  other: Direction<Turns> | null = null;
   private readonly takes: Takes;
   private readonly wire: WireFacts;
   private readonly loadOf: LoadOf;
@@ -275,8 +279,8 @@ export class Direction<Turns extends TurnOrder> {
     const { roundTripNs } = this;
     const stepNs = gapNs - bytes / (inflight * linkPerNs);
     if (inflight < 2 || stepNs <= 0) return 1;
-    const part = roundTripNs / (roundTripNs + (Math.min(inflight, this.rowMessages) - 1) * stepNs);
-    return Math.min(part, this.countedMessages / inflight);
+    const timePart = roundTripNs / (roundTripNs + (Math.min(inflight, this.rowMessages) - 1) * stepNs);
+    return Math.min(timePart, this.countedMessages / inflight);
   }
 
   private isSlow(qp: number): boolean {
@@ -322,7 +326,7 @@ export class Direction<Turns extends TurnOrder> {
       return BLOCKED;
     }
     this.issued(qp, bytes, out);
-    if (pace.isDue(index)) this.beginTiming(qp, out);
+    if (pace.isDue(index, out.inflight(qp))) this.beginTiming(qp, out);
     if (isSlow) return bytes;
     this.time(qp, opcode, bytes, out);
     const isPiece = bytes === pieceBytes;
@@ -356,7 +360,7 @@ export class Direction<Turns extends TurnOrder> {
     const waits = this.spacing.waits(qp.index, nowNs, this.sentBytes, pieceBytes, this.window);
     if (waits === 0) return;
     out.zeroWaits(qp, waits);
-    this.pace.issued(qp.index);
+    this.count(qp.index);
   }
 
   /** Times the request that was issued last. */
@@ -392,10 +396,16 @@ export class Direction<Turns extends TurnOrder> {
   }
 
   private issued(qp: QpView, bytes: number, out: Actions): void {
-    const { order, pace, window } = this;
-    pace.issued(qp.index);
+    const { order, window } = this;
+    this.count(qp.index);
     order.spend(qp.index, Math.max(bytes, window.minChargeBytes));
     this.report(qp, bytes, out);
+  }
+
+  /** Counts a request of a queue pair, in both directions if it uses both. */
+  private count(index: number): void {
+    this.pace.issued(index);
+    if (this.other?.isUsed[index] === 1) this.other.pace.issuedElsewhere(index);
   }
 
   /** Measures the round trip: until it is known, requests go one at a time. */
@@ -414,8 +424,15 @@ export class Direction<Turns extends TurnOrder> {
       if (bytes < puller.pieceBytes) this.shortRound = this.order.round;
       const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
       puller.windowBytes = (isFetched ? this.fetchedBytes : this.windowBytes) * this.part;
+      // Its requests go in order, so that others in front of them keep one direction of the link idle.
+      if (this.other?.isUsed[qp.index] === 1 && this.isQuiet && this.other.isQuiet)
+        puller.windowBytes *= BOTH_WINDOWS;
       if (this.window.fitsPieces) this.fitPieces();
     }
+  }
+
+  private get isQuiet(): boolean {
+    return this.pieceLength.isQuiet && (this.order.isIdle === true || this.order.isOneTenant === true);
   }
 
   /** Shortens pieces, and lets the window be exceeded by half a piece on average instead of by one. */

@@ -128,6 +128,10 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
         clock: this.clock,
       },
     );
+    if (kind === INBOUND) {
+      direction.other = this.outbound;
+      this.outbound.other = direction;
+    }
     return direction;
   }
 

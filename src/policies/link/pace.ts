@@ -29,7 +29,8 @@ const TIMED_EACH = 8;
 /**
  * Words of a queue pair, as a power of two: how many of its requests were issued, the number of the one being timed (0 or
  * negative: none is, until as many were issued), when the timing began, what all queue pairs had sent by then, and when the
- * request is due to complete; and, while it is slow, the most bytes of messages in flight.
+ * request is due to complete; while it is slow, the most bytes of messages in flight; and how many of its requests had been
+ * issued with the last one in the other direction.
  */
 const BITS = 3;
 const ISSUED = 0;
@@ -38,6 +39,7 @@ const SINCE = 2;
 const SENT = 3;
 const DUE = 4;
 const FLIGHT = 5;
+const ELSEWHERE = 6;
 
 /** The paces of queue pairs. */
 export class Pace {
@@ -55,7 +57,7 @@ export class Pace {
 
   /** A queue pair begins, or begins again. */
   reset(qp: number): void {
-    this.states = fitColumn(this.states, (qp << BITS) + FLIGHT);
+    this.states = fitColumn(this.states, (qp << BITS) + ELSEWHERE);
     this.states.fill(0, qp << BITS, (qp + 1) << BITS);
     this.states[(qp << BITS) + FLIGHT] = LEAST_FLIGHT_BYTES;
     this.slow = fitColumn(this.slow, qp);
@@ -71,10 +73,16 @@ export class Pace {
     return this.states[(qp << BITS) + FLIGHT];
   }
 
-  /** Whether the request that was issued last should be timed. */
-  isDue(qp: number): boolean {
-    const timed = this.states[(qp << BITS) + TIMED];
-    return timed <= 0 && this.states[(qp << BITS) + ISSUED] >= -timed;
+  /**
+   * Whether the request that was issued last should be timed. Requests of a queue pair complete in order, so one behind
+   * those of the other direction takes long because of them.
+   * @param inflight requests in flight, with this one
+   */
+  isDue(qp: number, inflight: number): boolean {
+    const at = qp << BITS;
+    const timed = this.states[at + TIMED];
+    const issued = this.states[at + ISSUED];
+    return timed <= 0 && issued >= -timed && issued - inflight >= this.states[at + ELSEWHERE];
   }
 
   /** Whether the request that is being timed has completed. @param inflight requests that are still in flight */
@@ -86,6 +94,12 @@ export class Pace {
   /** A request was issued. */
   issued(qp: number): void {
     this.states[(qp << BITS) + ISSUED]++;
+  }
+
+  /** A request was issued in the other direction. */
+  issuedElsewhere(qp: number): void {
+    const at = qp << BITS;
+    this.states[at + ELSEWHERE] = ++this.states[at + ISSUED];
   }
 
   /**

@@ -11,6 +11,8 @@ import { fitColumn } from '../../shim/tables.ts';
 const SAMPLE_BYTES = 65_536;
 /** How much of the former measurement remains. */
 const KEPT = 0.75;
+/** A single queue pair with short messages, one at a time, sends more than this part. */
+const QUIET = 1e-4;
 /** Pieces are not shortened below this part of the longest: each has its headers, and takes its time in the device. */
 const LEAST_PART = 0.75;
 
@@ -32,6 +34,11 @@ export class PieceLength {
   private ends = 0;
   /** By queue pair: 1 if a piece of its oldest held message was sent. */
   private isWithin: Uint8Array = new Uint8Array(64);
+
+  /** Whether hardly anything passes, for which what is in flight would be in the way. */
+  get isQuiet(): boolean {
+    return this.passedPart < QUIET;
+  }
 
   /** A message that does not wait for the window was sent. */
   passed(wireBytes: number): void {

@@ -16,7 +16,7 @@ function slowQp() {
   const issue = () => {
     pace.issued(QP);
     inflight++;
-    if (pace.isDue(QP)) pace.time(QP, nowNs, nowNs + EXPECTED_NS, 0);
+    if (pace.isDue(QP, inflight)) pace.time(QP, nowNs, nowNs + EXPECTED_NS, 0);
   };
   const complete = (gapNs: number, isLate = false) => {
     nowNs += gapNs;
