@@ -38,7 +38,7 @@ const inTurns = (options: TurnsOptions) => {
 };
 
 /** Changes options at every third post. */
-function changing(name: string, changes: readonly Record<string, unknown>[]): Interceptor {
+export function changing(name: string, changes: readonly Record<string, unknown>[]): Interceptor {
   return {
     name: 'changing',
     wrap(next) {

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
+import { changing } from './chains.ts';
 import { runTenants, tenantSteps } from './tenants.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 25);
@@ -33,6 +34,23 @@ const cases: Record<string, Case> = {
     chain: perf({ readByRemoteControl: true, subMsgSizeBytes: 2048, zeroWaitUnitBytes: 512 }),
   },
   emulated: { chain: perf({ rotation: 'on' }), wait: false },
+  'by dominant resources': { chain: () => [createPolicy('fair')], profile: 'cx6-100g' },
+  'by dominant resources, while options change': {
+    chain: () => [
+      changing('fair', [
+        { targetUs: 1 },
+        { pieceBytes: 256, windowBytes: 1 },
+        { targetUs: undefined, passBytes: 0 },
+        { passBytes: 6144 },
+      ]),
+      createPolicy('fair', { pieceBytes: 300, windowBytes: 2000 }),
+    ],
+    profile: 'cx6-100g',
+  },
+  'by dominant resources, with rates': {
+    chain: () => [createPolicy('fair', { ratesGbps: { a: 50 }, ratesRequestsPerS: { b: 5e6 } })],
+    profile: 'cx6-100g',
+  },
 };
 
 test.each(Object.keys(cases))(

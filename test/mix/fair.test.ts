@@ -198,6 +198,22 @@ test('a target limits others only until the tenant with short messages has close
   expect(of('B').throughputGbps).toBeGreaterThan(10);
 }, 60_000);
 
+test('tiny messages do not wait for messages of other tenants that cannot be cut', async () => {
+  const of = await run(['M:op=send,qps=4', 'B:transport=uc', 'D']);
+  // As on a bare device, which sends them in turns.
+  expect(of('M').messageRateMmps).toBeGreaterThan(10);
+  expect(of('B').throughputGbps).toBeGreaterThan(85);
+  expect(of('D').latencyUs!.avg).toBeLessThan(5.3);
+});
+
+test('messages that cannot be cut follow each other without a pause, in the order of tenants', async () => {
+  const one = await run(['B:transport=uc,size=64KiB']);
+  expect(one('B').throughputGbps).toBeGreaterThan(97);
+  const of = await run(['B:transport=uc,qps=4,name=four', 'B:transport=uc', 'D'], {}, { durationNs: 6e6 });
+  expect(of('four').throughputGbps / of('B').throughputGbps).toBeCloseTo(1, 1);
+  expect(of('B').throughputGbps).toBeGreaterThan(47);
+});
+
 test('READs ahead of WRITEs in a queue pair do not count as polls that are late', async () => {
   const of = await run(['B:op=write:0.5/read:0.5', 'D']);
   // 5.9 us on a bare device, and nearly as long with a window for polls that are late.

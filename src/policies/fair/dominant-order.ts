@@ -217,6 +217,11 @@ export class DominantOrder implements TurnOrder {
     return Math.max(wireBytes * this.costs.nsPerByte, this.costs.nsPerRequest, LEAST_NS);
   }
 
+  /** Whether messages of this length on the wire are tiny. */
+  isTiny(wireBytes: number): boolean {
+    return wireBytes <= this.costs.tinyBytes;
+  }
+
   /** Whether the queue pair's next message is presumably tiny. Its turn may be due only for this reason. */
   expectsTiny(qp: number): boolean {
     return this.tiny[qp] === 1;

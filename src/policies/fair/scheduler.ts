@@ -427,6 +427,9 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       if (n < run && this.isAlone(qp, direction, load, out)) {
         n = run;
         direction.order.passAlone(qp.index, load, n);
+      } else if (n < run && direction.isOverrun && direction.order.isTiny(load)) {
+        n = run;
+        direction.order.passed(qp.index, load * n, n);
       } else if (n > 0) direction.order.pass(qp.index, load, n);
       else break;
       direction.passed(load * n);

@@ -136,6 +136,11 @@ export class Puller {
     return this.used[0];
   }
 
+  /** Bytes on the wire that a queue pair has in flight. */
+  flyingBytes(qp: number): number {
+    return this.states[(qp << STATE_BITS) + LOAD];
+  }
+
   /** How many pieces fill the window. Known only if a piece was issued last, otherwise 1. */
   get mostPieces(): number {
     const leftBytes = this.windowBytes - this.used[0];

@@ -16,6 +16,7 @@ import { PieceLength } from './piece-length.ts';
 import { RoundTrip } from './round-trip.ts';
 import { Spacing } from './spacing.ts';
 import type { TurnOrder } from './turn-order.ts';
+import { WholeMessages } from './whole-messages.ts';
 import type { LoadOf, Takes, WindowOptions } from './window-options.ts';
 
 /** Messages of one queue pair in flight in addition to those that it processes in a round trip. */
@@ -86,6 +87,7 @@ export class Direction<Turns extends TurnOrder> {
   private inRow = 0;
   /** By queue pair: bytes since its last signaled request. */
   private unreported: Float64Array = new Float64Array(64);
+  private readonly whole = new WholeMessages();
 
   /** @param token the token of this direction's timer */
   constructor(
@@ -173,6 +175,7 @@ export class Direction<Turns extends TurnOrder> {
     this.pieceLength.reset(qp.index);
     this.unreported = fitColumn(this.unreported, qp.index);
     this.unreported[qp.index] = 0;
+    this.whole.reset(qp.index);
     // All peers of datagrams count as one.
     if (qp.type === IBV_QPT_UD) this.roundTrip.connect(qp.index, '');
     this.puller.onQp(qp, 'created', out);
@@ -199,6 +202,12 @@ export class Direction<Turns extends TurnOrder> {
   /** Whether nothing waits, nothing that has waited is in flight, and no other process shares the device. */
   get isUnused(): boolean {
     return this.puller.usedBytes === 0 && this.order.isIdle === true && !this.isSteered;
+  }
+
+  /** Whether a long message that cannot be cut is in flight. The device sends others in turns with it in any case. */
+  get isOverrun(): boolean {
+    const { whole, puller } = this;
+    return whole.has(whole.last) && puller.flyingBytes(whole.last) > this.windowBytes;
   }
 
   /** Whether messages of this length occupy their queue pair for longer than the link, so that they do not queue there. */
@@ -275,6 +284,8 @@ export class Direction<Turns extends TurnOrder> {
    */
   private countedPart(qp: number, inflight: number, bytes: number): number {
     if (this.isSlow(qp)) return 0;
+    const { whole, pieceLength, windowBytes, part } = this;
+    if (whole.has(qp)) return whole.countedPart(bytes, windowBytes * part, pieceLength.isQuiet);
     const { gapNs, linkPerNs } = this.window;
     const { roundTripNs } = this;
     const stepNs = gapNs - bytes / (inflight * linkPerNs);
@@ -303,7 +314,7 @@ export class Direction<Turns extends TurnOrder> {
 
   /** Issues a request, or pieces of one (PullerOptions.issue). */
   private readonly issue = (qp: QpView, out: Actions, pieceBytes: number): number => {
-    const { order, pace } = this;
+    const { order, pace, puller, whole, window } = this;
     const { index } = qp;
     if (!this.takes(qp, out)) return BLOCKED;
     const isSlow = this.isSlow(index);
@@ -325,6 +336,8 @@ export class Direction<Turns extends TurnOrder> {
       order.hold(index);
       return BLOCKED;
     }
+    whole.sent(index, !isSlow && bytes > this.windowBytes, bytes / window.linkPerNs);
+    puller.stallNs = Math.max(puller.stallNs, whole.stallNs);
     this.issued(qp, bytes, out);
     if (pace.isDue(index, out.inflight(qp))) this.beginTiming(qp, out);
     if (isSlow) return bytes;
