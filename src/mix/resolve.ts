@@ -133,7 +133,7 @@ function requireValidRun(spec: MixSpec): void {
   if (!(warmupNs >= 0)) throw new ConfigError(`the warm-up must be at least 0, got ${warmupNs} ns`);
   if (warmupNs >= durationNs) {
     throw new ConfigError(
-      `a duration of ${durationNs} ns gives no samples: the first ${warmupNs} ns are the warm-up`,
+      `a duration of ${durationNs} ns gives no samples: the first ${warmupNs} ns are the warm-up; set a longer duration or a shorter warm-up`,
     );
   }
   requirePolicies(spec);

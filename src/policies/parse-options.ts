@@ -120,12 +120,28 @@ function describeIssue(name: string, options: ZodType, issue: z.core.$ZodIssue, 
     return `${name}: there is no option '${issue.keys.join("', '")}'; there are: ${known}`;
   }
   const where = [name, ...issue.path].join('.');
-  if (issue.code === 'invalid_type' && issue.message.endsWith('NaN')) {
-    return `${where}: must be a number, got ${shown(valueAt(given, issue.path))}`;
-  }
+  const expected = expectedNumber(issue);
+  if (expected !== null) return `${where}: must be ${expected}, got ${shown(valueAt(given, issue.path))}`;
   return `${where}: ${issue.message}`;
 }
 
+/** What number an issue asks for, in words; null if it is about something else. */
+function expectedNumber(issue: z.core.$ZodIssue): string | null {
+  if (issue.code === 'invalid_type') {
+    if (issue.message.endsWith('NaN')) return 'a number';
+    return issue.expected === 'int' ? 'a whole number' : null;
+  }
+  if (issue.code === 'too_small' && issue.origin === 'number')
+    return `${issue.inclusive ? 'at least' : 'above'} ${issue.minimum}`;
+  if (issue.code === 'too_big' && issue.origin === 'number')
+    return `${issue.inclusive ? 'at most' : 'below'} ${issue.maximum}`;
+  return null;
+}
+
+/** The value at a path. A text such as `a:3/b:1`, which stands for an object, is returned as a whole. */
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
-  return path.reduce((of, key) => (of as Record<PropertyKey, unknown> | undefined)?.[key], value);
+  return path.reduce(
+    (of, key) => (typeof of === 'string' ? of : (of as Record<PropertyKey, unknown> | undefined)?.[key]),
+    value,
+  );
 }

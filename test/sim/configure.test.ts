@@ -69,8 +69,8 @@ describe.each([
     configure({ subMsgSizeBytes: '8192' });
     expect(await piecesOfOne()).toBe(8);
     for (const [changes, message] of [
-      [{ subMsgSizeBytes: 4096, feedPieces: 99 }, /perf\.feedPieces: .*<=32/],
-      [{ subMsgSizeBytes: 0 }, /perf\.subMsgSizeBytes: .*>=256/],
+      [{ subMsgSizeBytes: 4096, feedPieces: 99 }, /perf\.feedPieces: .*at most 32/],
+      [{ subMsgSizeBytes: 0 }, /perf\.subMsgSizeBytes: .*at least 256/],
       [{ subMsgSizeBytes: 2 ** 31 }, /perf\.subMsgSizeBytes/],
       [{ subMsgSizeBytes: 512, zeroWaitUnitBytes: 1024 }, /zeroWaitUnitBytes: must not be larger/],
       [{ qNumAllow: 0 }, /perf\.qNumAllow/],

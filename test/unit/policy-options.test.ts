@@ -32,6 +32,19 @@ test.each<[Record<string, unknown>, string]>([
   expect(() => createPolicy('perf', options)).toThrow(sentence);
 });
 
+test.each<[Record<string, unknown>, string]>([
+  [{ targetUs: '0' }, "fair.targetUs: must be above 0, got '0'"],
+  [{ targetUs: '1e7' }, "fair.targetUs: must be at most 1000000, got '1e7'"],
+  [{ pieceBytes: 100 }, 'fair.pieceBytes: must be at least 256, got 100'],
+  [{ pieceBytes: '300.5' }, "fair.pieceBytes: must be a whole number, got '300.5'"],
+  [{ ratesGbps: 'a:0' }, "fair.ratesGbps.a: must be above 0, got 'a:0'"],
+  [{ ratesRequestsPerS: 'a:1.5x' }, "fair.ratesRequestsPerS.a: must be a number, got 'a:1.5x'"],
+  [{ ratesGbps: 'a:10/b:1/a:5' }, "fair.ratesGbps: names tenant 'a' twice"],
+  [{ ratesGbps: '10' }, 'fair.ratesGbps: should be TENANT:NUMBER/TENANT:NUMBER, or an object'],
+])('fair with %j is refused', (options, sentence) => {
+  expect(() => createPolicy('fair', options)).toThrow(sentence);
+});
+
 test('paper=true is accepted alone, and with the waits that it implies', () => {
   expect(() => createPolicy('perf', { paper: true })).not.toThrow();
   expect(() => createPolicy('perf', { paper: true, waits: 'fixed' })).not.toThrow();

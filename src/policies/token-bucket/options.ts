@@ -6,10 +6,13 @@ const above0 = z.coerce.number().positive().max(1e6);
 const requestsPerS = z.coerce.number().positive().max(1e12);
 
 /** Parses `a:3/b:1` into an object. Any other value is returned unchanged. */
-function fromText(value: unknown): unknown {
+function fromText(value: unknown, context: z.RefinementCtx): unknown {
   if (typeof value !== 'string') return value;
   const pairs = value.split('/').map((pair) => /^(.+):([^:]+)$/.exec(pair));
   if (pairs.includes(null)) return value;
+  const tenants = pairs.map((pair) => pair?.[1]);
+  const twice = tenants.find((tenant, k) => tenants.indexOf(tenant) < k);
+  if (twice !== undefined) context.addIssue(`names tenant '${twice}' twice`);
   return Object.fromEntries(pairs.map((pair) => [pair?.[1], pair?.[2]]));
 }
 
