@@ -7,7 +7,7 @@ import { reason, until } from './rig.ts';
 const HOG_AND_ECHO = resolve(import.meta.dirname, 'children/hog-and-echo.mjs');
 
 test.skipIf(reason !== '')(
-  'top says that a device is scheduled, and what a comparison with leaving it alone has shown',
+  'top says that a device is scheduled, and what a comparison with leaving the device alone has shown',
   { timeout: 60_000 },
   async () => {
     const socket = join(folder(), 's');
@@ -21,13 +21,14 @@ test.skipIf(reason !== '')(
         .slice(0, -1)
         .map((line) => JSON.parse(line).tenants[0] ?? { why: '' });
     // Two samples of the daemon are necessary for the first line.
-    await until(() => said().some(({ why }) => /not compared with leaving it alone yet$/.test(why)));
-    await until(() => said().some(({ why }) => why.includes('without scheduling')), 40_000);
+    await until(() => said().some(({ why }) => /not compared yet with leaving the device alone$/.test(why)));
+    await until(() => said().some(({ why }) => why.includes('with scheduling, ')), 40_000);
     const { stance, why } = said().at(-1)!;
     expect(stance).toBe('scheduled');
-    const [, onUs, offUs] = /^scheduled: short messages take (.+) us, without scheduling (.+);/.exec(why)!;
+    const [, onUs, offUs] =
+      /^scheduled: with scheduling, short messages take (.+) us instead of (.+), and /.exec(why)!;
     expect(Number(onUs) / Number(offUs)).toBeLessThan(0.5);
     const { stdout } = await isoverbs(['top', '--socket', socket, '--once', '--interval', '0.1']).ended;
-    expect(stdout.replace(/\s+/g, ' ')).toContain('scheduled: short messages take');
+    expect(stdout.replace(/\s+/g, ' ')).toContain('scheduled: with scheduling, short messages take');
   },
 );

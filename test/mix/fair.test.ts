@@ -178,13 +178,13 @@ test('a target is met at the cost of the throughput of others, and one that is m
   expect(loose.why).toContain('nothing is reduced');
   expect(tight.p99Us).toBeLessThan(1.3);
   expect(tight.gbps).toBeGreaterThan(60);
-  expect(tight.why).toContain('pieces of 25 % of their length');
+  expect(tight.why).toContain('reduced: pieces to 25 % of their length');
   // Less than 1 % of the time of the link, so that hardly any message of D finds a piece there.
   expect(tighter.p99Us).toBeLessThan(1.2);
   expect(tighter.gbps).toBeGreaterThan(0.2);
-  expect(tighter.why).toContain('of the rate of the link');
+  expect(tighter.why).toContain('% of the link');
   expect(impossible.gbps / none.gbps).toBeCloseTo(1, 2);
-  expect(impossible.why).toContain('it cannot be met');
+  expect(impossible.why).toContain('the target cannot be met');
 });
 
 test('a target limits others only until the tenant with short messages has closed', async () => {

@@ -3,7 +3,7 @@ import { type WindowRules, windowsRuler } from '../link/windows.ts';
 import { requestRates, tenantRates } from '../token-bucket/options.ts';
 import { stances } from './stance.ts';
 
-/** The options of fair. None is needed. */
+/** The options of fair. None is required. */
 export const fairOptions = z.strictObject({
   pieceBytes: z.coerce
     .number()
@@ -12,7 +12,7 @@ export const fairOptions = z.strictObject({
     .max(2 ** 30)
     .optional()
     .describe(
-      'messages are sent in pieces of at most this size; default: 3,000 bytes in whole packets, at least one',
+      'messages are sent in pieces of at most this size; default: 3,000 bytes in whole packets, at least one; more where a request occupies the device for long',
     ),
   windowBytes: z.coerce
     .number()
@@ -21,7 +21,7 @@ export const fairOptions = z.strictObject({
     .max(2 ** 40)
     .optional()
     .describe(
-      'the most bytes on the wire in flight in each direction, of all queue pairs; default: what the link carries in a round trip, plus one piece',
+      'the most bytes on the wire in flight in each direction, of all queue pairs; default: what the link carries in a round trip, plus 1.15 pieces',
     ),
   passBytes: z.coerce
     .number()
@@ -38,9 +38,11 @@ export const fairOptions = z.strictObject({
     .max(1e6)
     .optional()
     .describe(
-      'time in us that 99 % of short messages should take at most; for this, pieces become shorter, the window smaller and, at last, all that waits slower; default: no target',
+      'the most time in us that 99 % of short messages should take; the policy shortens pieces, then reduces the window and, last, the rate of everything that waits, until they do; default: no target',
     ),
-  ratesGbps: tenantRates.ratesGbps.describe('the most that tenants may send in Gbit/s, as a:10/b:2.5'),
+  ratesGbps: tenantRates.ratesGbps.describe(
+    'the most that tenants may send, in Gbit/s on the wire, as a:10/b:2.5',
+  ),
   ratesRequestsPerS: requestRates,
 });
 
@@ -53,7 +55,7 @@ export type FairOptions = z.infer<typeof fairOptions>;
 /** The rules of the ruler: tenants share by what they send now. */
 export const RULES: WindowRules = { sums: 'active' };
 
-/** The ruler of fair: the part of the window of each member, and what it says of the device. */
+/** The ruler of fair: the part of the window of each member, and how it describes the device. */
 export const fairWindows = windowsRuler(
   'fairWindows',
   fairOptions.transform(() => RULES),

@@ -1,6 +1,6 @@
 /**
- * Whether fair schedules a device, and why: as numbers, which processes report to a daemon, and in words, for people. A
- * device is scheduled as long as this is worth it (worth.ts), or, with a target, as strictly as necessary (target.ts).
+ * Whether fair schedules a device, and why: as numbers, which processes report to a daemon, and in words. A device is
+ * scheduled while this helps (worth.ts), or, with a target, as strictly as necessary (target.ts).
  */
 import { type Column, columnIndex, type Description, type MembersView } from '../../coordinator/ruler.ts';
 import type { Additional } from '../link/windows.ts';
@@ -10,7 +10,7 @@ import { pacePartAt, piecePartAt, windowPartAt } from './strictness.ts';
 export const Stance = {
   /** The process has not reported. */
   UNKNOWN: 0,
-  /** The device is scheduled, and has not been left alone yet to compare. */
+  /** The device is scheduled, and has not been left alone yet for comparison. */
   SCHEDULED: 1,
   /** The device is left alone, because it serves one request at a time. */
   ONE_AT_A_TIME: 2,
@@ -28,12 +28,12 @@ const TIME = { unit: 'ns', min: 0, max: 1e12, default: 0 } as const;
 
 /** The columns that a process reports of a device, in addition to those of windows. */
 const STANCE_REPORTS: readonly Column[] = [
-  { name: 'stance', unit: 'number of a stance', min: 0, max: 8, default: 0 },
-  // What short messages take: on average, or, with a target, at most 99 % of them.
+  { name: 'stance', unit: 'value of Stance', min: 0, max: 8, default: 0 },
+  // The latency of short messages under scheduling: the average, or, with a target, the 99th percentile.
   { name: 'shortNs', ...TIME },
-  // What they take without scheduling, or should take.
+  // Their average latency without scheduling, or the target.
   { name: 'referenceNs', ...TIME },
-  // What all send as a part of what they send without scheduling, or, with a target, the level of strictness.
+  // The throughput as a part of that without scheduling, or, with a target, the level of strictness.
   { name: 'stancePart', unit: 'part, or level', min: 0, max: 1e6, default: 0 },
 ];
 
@@ -47,12 +47,14 @@ export const PART = columnIndex(STANCE_REPORTS, 'stancePart');
 const us = (ns: number) => (ns / 1000).toPrecision(3);
 const percent = (part: number) => `${Number((100 * part).toPrecision(2))} %`;
 
-/** What a level of strictness means for other traffic, in words. */
-function costOf(level: number): string {
+/** What a level of strictness reduces, in words. */
+function reducedAt(level: number): string {
   if (level === 0) return 'nothing is reduced';
-  const pacePart = pacePartAt(level);
-  const pace = pacePart <= 1 ? `, at ${percent(pacePart)} of the rate of the link` : '';
-  return `pieces of ${percent(piecePartAt(level))} of their length, ${percent(windowPartAt(level))} of the window${pace}`;
+  const [piecePart, windowPart, pacePart] = [piecePartAt(level), windowPartAt(level), pacePartAt(level)];
+  const reduced = [`pieces to ${percent(piecePart)} of their length`];
+  if (windowPart < 1) reduced.push(`the window to ${percent(windowPart)}`);
+  if (pacePart <= 1) reduced.push(`what waits to ${percent(pacePart)} of the link`);
+  return `reduced: ${reduced.join(', ')}`;
 }
 
 /** What is done, in words. @param at reads a number */
@@ -71,26 +73,29 @@ export function reasonOf(at: (number: number) => number): string {
     case Stance.HELPS:
     case Stance.LEFT_ALONE:
       return (
-        `short messages take ${us(at(SHORT_NS))} us, without scheduling ${us(at(REFERENCE_NS))}; ` +
-        `all send ${Math.round(100 * at(PART))} % of what they send without it`
+        `with scheduling, short messages take ${us(at(SHORT_NS))} us instead of ${us(at(REFERENCE_NS))}, ` +
+        `and the throughput is ${Math.round(100 * at(PART))} % of that without`
       );
     case Stance.TARGET:
       return `${target}; no short messages have been measured yet`;
     case Stance.TARGET_MET:
     case Stance.TARGET_MISSED:
-      return `${tail} with this: ${costOf(at(PART))}`;
+      return `${tail}; ${reducedAt(at(PART))}`;
     case Stance.TARGET_IMPOSSIBLE:
-      return `${tail}; it cannot be met even with the least in flight, so nothing is reduced`;
+      return `${tail}; the target cannot be met even with the least in flight, so nothing is reduced`;
     default:
       return '';
   }
 }
 
-/** What the daemon says of a process that has reported its stance. */
+/** How the daemon describes a process that has reported its stance. */
 function describe(at: (number: number) => number): Description {
   if (at(STANCE) === Stance.UNKNOWN) return {};
   const does = stanceOf(at);
-  return { stance: does, why: `${does}: ${reasonOf(at) || 'not compared with leaving it alone yet'}` };
+  return {
+    stance: does,
+    why: `${does}: ${reasonOf(at) || 'not compared yet with leaving the device alone'}`,
+  };
 }
 
 /** The stance as columns of the ruler of windows. */

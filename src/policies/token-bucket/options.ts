@@ -37,7 +37,7 @@ export const tenantRates = {
 
 /** Limits of tenants in requests of the application, in addition to those of the link. */
 export const requestRates = byTenant(requestsPerS).describe(
-  'the most requests per second of tenants, as a:1e6/b:5e5',
+  'the most requests per second that tenants may send, as a:1e6/b:5e5',
 );
 
 /** The options of token-bucket. */

@@ -37,7 +37,7 @@ describe('the level of strictness', () => {
     const target = new Target(true, 3 * US);
     expect(reason(target)).toBe('targetUs is 3.00; no short messages have been measured yet');
     expect(Math.max(...run(target, falling, 100))).toBe(0);
-    expect(reason(target)).toContain('at most 3.00 us with this: nothing is reduced');
+    expect(reason(target)).toContain('at most 3.00 us; nothing is reduced');
   });
 
   test('rises until the target is met, and seldom falls below this again', () => {
@@ -49,7 +49,7 @@ describe('the level of strictness', () => {
     expect(Math.min(...later)).toBe(4);
     expect(later.filter((level) => level === 4).length / later.length).toBeLessThan(0.04);
     expect(reason(target)).toMatch(
-      /at most 2\.50 us with this: pieces of 25 % of their length, 42 % of the window$/,
+      /at most 2\.50 us; reduced: pieces to 25 % of their length, the window to 42 %$/,
     );
   });
 
@@ -93,7 +93,7 @@ test('a target that no level meets is reported, reduces nothing, and is tried ev
   expect(Math.max(...levels)).toBe(STRICTEST);
   // It is taken up again at once when it can be met.
   run(target, (level) => (level > 0 ? US / 2 : 2 * US), 5000);
-  expect(reason(target)).toContain('at most 0.500 us with this: pieces of 38 %');
+  expect(reason(target)).toContain('at most 0.500 us; reduced: pieces to 38 %');
 });
 
 test('a message whose queue pair is destroyed is not counted', () => {
