@@ -22,7 +22,7 @@ export function contextOf(tenant: string, index = 0): ContextView {
   return facts as unknown as ContextView;
 }
 
-/** A queue pair. A class, because objects that are put together from others need not have the same layout. */
+/** A queue pair. A class, because objects that are built by spreading others may differ in layout. */
 class BenchQp {
   readonly type = IBV_QPT_RC;
   readonly broken = false;

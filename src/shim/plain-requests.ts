@@ -12,7 +12,7 @@ const LENGTH = L.WR_SGE0 + L.SGE_LENGTH;
 /** Bits of WR_OP: the element count, IBV_SEND_INLINE, and the bits that only opcodes from ISO_WR_WAIT upwards have. */
 export const PLAIN_MASK = (0xffff << 16) | (IBV_SEND_INLINE << 8) | (0x100 - ISO_WR_WAIT);
 export const PLAIN = 1 << 16;
-/** As PLAIN_MASK, and all bits of the opcode. */
+/** As PLAIN_MASK, with all bits of the opcode. */
 export const OPCODE_MASK = PLAIN_MASK | 0xff;
 const MASK = PLAIN_MASK;
 /** This many messages below SHORT_BYTES add up to less than 2^31. */
@@ -30,7 +30,7 @@ export function plainRun(words: Uint32Array, start: number, count: number, bytes
 
 /**
  * The total bytes of requests, if all are plain and shorter than `below`, a power of two; otherwise -1.
- * @param mask OPCODE_MASK: all must have the opcode in `plain`, which is PLAIN otherwise
+ * @param mask PLAIN_MASK; or OPCODE_MASK if all must have the opcode in `plain`
  */
 export function plainBytes(
   words: Uint32Array,

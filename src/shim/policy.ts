@@ -136,7 +136,7 @@ export interface Actions {
   /**
    * From now on, posts that consist of plain requests (plain-requests.ts) shorter than `below` bytes, a power of two up
    * to 2^21, go straight to the device without `onload`; their bytes are counted. Ends with 0, and when a request is
-   * held. With `most`, only that many requests do in all, and only those of one opcode (IBV_WR_*).
+   * held. With `most`, at most that many requests do, and only those of this opcode (IBV_WR_*).
    */
   passPlain(qp: QpView, below: number, most?: number, opcode?: number): void;
   /** With `completionsOf` 'held', onCompleted reports this queue pair although it has never held a request. */

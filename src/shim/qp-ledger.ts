@@ -137,8 +137,8 @@ export class QpLedger implements QpView {
   lastSignaled = -1;
   inBacklogList = false;
   /**
-   * Plain requests shorter than this go straight to the device without `onload`, 0 if none do; how many more of them do,
-   * and which (plainBytes).
+   * Plain requests shorter than `plainBelow` bytes (0: none) go straight to the device without `onload`: at most
+   * `plainLeft` more, and only those that match `plainMask` and `plainOp` (plainBytes).
    */
   plainBelow = 0;
   plainLeft = 0;

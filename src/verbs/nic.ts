@@ -54,7 +54,9 @@ export interface NicFacts extends MeasuredFacts {
   readonly egressFifoBytes: number | null;
   /** Time from the post of a request to its completion on an idle NIC, which fetches the request and its payload. */
   readonly latencyNs: number | null;
-  /** Queue pairs whose contexts the NIC caches. It reads that of any other one from memory before it serves it. */
+  /**
+   * Queue pairs whose contexts the NIC caches. It reads other contexts from memory before it serves their queue pairs.
+   */
   readonly cachedQps: number | null;
   /** Time from an ENABLE to the request behind the WAIT for the enabled request. */
   readonly handoverNs: number | null;

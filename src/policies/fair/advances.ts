@@ -1,13 +1,13 @@
 /**
- * Messages that may pass before the policy is asked again. While a tenant is well behind those being served, and sends on
- * one queue pair, it gets an advance of some messages like the last one. They are charged when the advance ends: with the
- * next message that is different, waits, or exceeds the advance, and with most other events of the tenant.
+ * Messages that may pass before the policy is called again. While a tenant is well behind those being served, and sends
+ * on a single queue pair, it gets an advance: some messages like its last one. They are charged when the advance ends:
+ * at the next message that differs, waits, or exceeds the advance, and at most other events of the tenant.
  */
 import { BYTES, SEEN } from '../../shim/counters.ts';
 import type { Actions, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 
-/** The most messages of an advance, and the least that are worth the effort. */
+/** The most messages of an advance, and the fewest that are worth the effort. */
 export const MOST_MESSAGES = 32;
 const LEAST_MESSAGES = 4;
 
@@ -20,7 +20,7 @@ const OPCODE = 3;
 
 /** The advances of tenants: at most one each. */
 export class Advances {
-  /** Of the advance that ended last: its messages, their bytes of data, and their opcode; which `give` also reads. */
+  /** Of the advance that ended last: its messages, their bytes of data, and their opcode, which `give` also reads. */
   messages = 0;
   bytes = 0;
   opcode = 0;
@@ -45,7 +45,7 @@ export class Advances {
     return this.holders[tenant] !== undefined;
   }
 
-  /** The queue pair has sent a message. Returns whether it has sent the tenant's one before, too. */
+  /** The queue pair has sent a message. Returns whether it also sent the tenant's previous message. */
   follows(tenant: number, qp: number): boolean {
     const at = (tenant << BITS) + LAST;
     const isSame = this.tenants[at] === qp + 1;
@@ -54,8 +54,8 @@ export class Advances {
   }
 
   /**
-   * Gives a tenant without an advance one of at most `most` messages, if these are enough. They have the opcode in
-   * `opcode`, and are shorter than `below` bytes, a power of two.
+   * Gives a tenant without an advance one of at most `most` messages, if these are worth the effort. They have the
+   * opcode in `opcode`, and are shorter than `below` bytes, a power of two.
    * @param posted messages of the queue pair that are being posted now
    */
   give(tenant: number, qp: QpView, most: number, posted: number, below: number, out: Actions): void {

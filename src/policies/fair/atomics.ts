@@ -1,8 +1,8 @@
 /**
- * Shares the rate at which peers execute atomics. Every device executes those of all queue pairs one after another, far
- * more slowly than the link carries them, and a queue pair has as many of them there as it may have outstanding. So if
- * several tenants send atomics to a peer, these wait in front of the device, until only so many are in flight as keep the
- * peer busy. Those of a single tenant pass.
+ * Shares the rate at which peers execute atomics. Every device executes the atomics of all queue pairs one after
+ * another, far more slowly than the link carries them, and each queue pair can have as many of them there as it may
+ * have outstanding. Therefore, if several tenants send atomics to a peer, these wait in front of the sender's device,
+ * so that only as many are in flight as keep the peer busy. The atomics of a single tenant pass.
  */
 import type { Actions, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
@@ -19,10 +19,10 @@ const IN_FLIGHT = 1.5;
 /** Atomics of a turn of a queue pair, and those that a tenant may be behind after a time in which it sent fewer. */
 const TURN_ATOMICS = 4;
 const LAG_ATOMICS = 8;
-/** Peers whose atomics are shared. Those of further ones pass. */
+/** The most peers whose atomics are shared. Atomics to further peers pass. */
 const MOST_PEERS = 64;
 
-/** What the atomics of a device need. */
+/** What sharing the atomics of a device requires. */
 export interface AtomicsOptions {
   /** Time for which an atomic occupies the device that executes it; 0: unknown, so that all atomics pass. */
   readonly gapNs: number;
@@ -31,7 +31,7 @@ export interface AtomicsOptions {
   readonly token: number;
   readonly clock: EventClock;
   readonly tenantOf: (qp: { readonly index: number }) => number;
-  /** The next request of the queue pair is no atomic. */
+  /** The next request of the queue pair is not an atomic. */
   readonly stray: (qp: QpView) => void;
   /** An atomic was issued. */
   readonly issued: (qp: QpView) => void;
@@ -80,7 +80,7 @@ class PeerAtomics {
       options.stray(qp);
       return BLOCKED;
     }
-    // More would wait at the device, in the place of others.
+    // More would wait at the device, and take the place of others.
     const bytes = out.inflight(qp) < Math.max(1, qp.maxRdAtomic) ? step(qp, out, pieceBytes) : BLOCKED;
     if (bytes === BLOCKED) return BLOCKED;
     out.signalNow(qp);
@@ -130,7 +130,7 @@ export class AtomicShares {
     return this.ofQp(qp) ?? this.connect(qp, out);
   }
 
-  /** A queue pair sends its first atomic. Undefined: atomics of its peer pass. */
+  /** A queue pair sends its first atomic. Undefined: atomics to its peer pass. */
   private connect(qp: QpView, out: Actions): PeerAtomics | undefined {
     const { byName, peers, options } = this;
     if (options.gapNs === 0) return undefined;

@@ -1,7 +1,7 @@
 /**
- * Serves the tenant that has had least of its dominant resource, in proportion to its weight: dominant resource fairness
- * (Ghodsi et al., NSDI 2011) as start-time fair queueing (Goyal et al., SIGCOMM 1996). A request costs the larger of the
- * times in which it occupies the link and the processing units. The queue pairs of a tenant take turns.
+ * Serves the tenant that has had the least of its dominant resource, in proportion to its weight: dominant resource
+ * fairness (Ghodsi et al., NSDI 2011) as start-time fair queueing (Goyal et al., SIGCOMM 1996). A request costs the
+ * larger of the times for which it occupies the link and the processing units. The queue pairs of a tenant take turns.
  */
 import { fitColumn } from '../../shim/tables.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
@@ -24,23 +24,23 @@ export interface Costs {
 }
 
 /**
- * Words of a tenant: its virtual time, in ns of its dominant resource, its weight, and, while it waits, by what it is
- * sorted: its virtual time, or the present one if it may go beyond its share.
+ * Words of a tenant: its virtual time, in ns of its dominant resource; its weight; and, while it waits, its sort key:
+ * its virtual time, or one shortly before the present if it may go beyond its share.
  */
 const BITS = 2;
 const WEIGHT = 1;
 const KEY = 2;
 /**
- * Words of a queue pair: its weight among those of its tenant, the bytes left of its turn, and its bytes on the wire, for
- * takeSentBytes. A fourth one keeps them together.
+ * Words of a queue pair: its weight among those of its tenant, the bytes left of its turn, and its bytes on the wire,
+ * for takeSentBytes. The fourth word is unused.
  */
 const QP_BITS = 2;
 const QP_WEIGHT = 0;
 const CREDIT = 1;
 const SENT = 2;
 /**
- * Words of the device: bytes on the wire of those that waited, the virtual time of the tenant in service, the latest one
- * of any tenant, and the bytes of all.
+ * Words of the device: bytes on the wire of requests that waited, the virtual time of the tenant in service, the latest
+ * virtual time of any tenant, and bytes on the wire of all requests.
  */
 const BYTES = 0;
 const NOW = 1;
@@ -50,7 +50,7 @@ const SERVED = 3;
 /** The most turns of a tenant's queue pairs that are skipped in a row. A smaller weight is rounded up. */
 const MOST_SKIPS = 64;
 
-/** The least that a request counts where messages are counted. */
+/** The least that a request costs when the messages that may pass are counted: no request is free. */
 const LEAST_NS = 1e-3;
 
 /** The order of tenants by what they have had. */
@@ -59,7 +59,7 @@ export class DominantOrder implements TurnOrder {
   ignoresTime = true;
   round = 1;
   private costs: Costs;
-  /** Those of requests that have waited: more if they may use only a part of the device. */
+  /** Costs of requests that have waited: higher if these may use only a part of the device. */
   private waitingCosts: Costs;
   private readonly tenantOf: (qp: number) => number;
   private readonly misses: (tenant: number) => boolean;
@@ -78,12 +78,12 @@ export class DominantOrder implements TurnOrder {
   /** By queue pair: 1 if its last message was tiny, so that the next one is presumably tiny, too. */
   private tiny: Uint8Array = new Uint8Array(64);
   private readonly totals = new Float64Array(4);
-  /** Whether one tenant waits, whose key there is out of date. */
+  /** Whether only one tenant waits, and its key in the tree is out of date. */
   private isUnsorted = false;
   /** Requests since the last charge. */
   private requests = 0;
 
-  /** @param misses whether the turns of a tenant's queue pairs cost cache misses: it has more than its part of the cache */
+  /** @param misses whether a tenant's turns cost cache misses, because its queue pairs exceed its part of the cache */
   constructor(tenantOf: (qp: number) => number, costs: Costs, misses: (tenant: number) => boolean) {
     this.tenantOf = tenantOf;
     this.misses = misses;
@@ -198,16 +198,16 @@ export class DominantOrder implements TurnOrder {
   }
 
   /**
-   * How many such messages the tenant has had less than those being served.
+   * By how many such messages the tenant is behind those being served.
    * @param wireBytes the length of each
-   * @param most is returned if there are more
+   * @param most the most to return
    */
   behind(tenant: number, wireBytes: number, most: number): number {
     const { tenants, totals } = this;
     const at = tenant << BITS;
     const leadNs = (totals[NOW] - tenants[at]) * tenants[at + WEIGHT];
     const costNs = this.costOf(wireBytes);
-    // A division takes long.
+    // Division is slow.
     if (leadNs >= costNs * most) return most;
     return leadNs > 0 ? leadNs / costNs : 0;
   }
@@ -260,7 +260,7 @@ export class DominantOrder implements TurnOrder {
     this.chargeTenant(tenant, qp, wireBytes, false, this.costs);
   }
 
-  /** Several requests of the queue pair pass because nothing waits, so that no tenant is behind. */
+  /** Several requests of the queue pair pass because nothing waits. Afterwards, no tenant is behind. */
   passAlone(qp: number, wireBytes: number, count: number): void {
     this.passed(qp, wireBytes * count, count);
     this.totals[NOW] = this.totals[LATEST];
@@ -337,7 +337,7 @@ export class DominantOrder implements TurnOrder {
     if (first !== NONE && 2 * this.allowance.leftNs(first) > this.costs.lagNs) this.place(first);
   }
 
-  /** @param isBeyond whether the tenant was not served because of its share, but because of its allowance */
+  /** @param isBeyond whether the tenant was served because of its allowance, not because of its share */
   private chargeTenant(tenant: number, qp: number, wireBytes: number, isBeyond: boolean, costs: Costs): void {
     const { tenants, totals, allowance } = this;
     const at = tenant << BITS;

@@ -1,10 +1,10 @@
 /**
- * Decides how strictly a device is scheduled, by what short messages take. It times one message at a time, each on a queue
- * pair with nothing else in flight.
+ * Decides how strictly a device is scheduled, by the latency of short messages. It times one message at a time, each on
+ * a queue pair with nothing else in flight.
  */
 import { STANCE_NUMBERS } from './stance.ts';
 
-/** The queue pair of no message. */
+/** No message is being timed. */
 const NOTHING = -1;
 
 /** A judge of one device. */
@@ -13,11 +13,11 @@ export abstract class Judge {
   abstract readonly isOn: boolean;
   /** How strictly to schedule it: 0, or more to have less in flight (strictness.ts). */
   abstract readonly level: number;
-  /** Whether `plan` has been called, and `onTimer` has not ended this. */
+  /** Whether `plan` has been called, and `onTimer` has not returned Infinity since. */
   abstract readonly isPlanned: boolean;
   /** Whether the device is left alone, and nothing is measured. */
   abstract readonly isAside: boolean;
-  /** Whether the device is scheduled, and nothing is measured until the next trial, which has a date. */
+  /** Whether the device is scheduled, and nothing is measured until the next trial, which is planned. */
   abstract readonly isResting: boolean;
   /** Whether a short message on an idle queue pair is to be timed. */
   abstract readonly wantsTime: boolean;
@@ -31,9 +31,9 @@ export abstract class Judge {
 
   /**
    * Returns when to call it again; Infinity: not before `plan`.
-   * @param sentBytes what all have sent
-   * @param isContended whether scheduling may make a difference: requests wait, or, while the device is left alone, more
-   * than one queue pair is in use
+   * @param sentBytes bytes that all queue pairs have sent
+   * @param isContended whether scheduling may make a difference: requests wait, or, while the device is left alone,
+   * more than one queue pair is in use
    */
   abstract onTimer(nowNs: number, sentBytes: number, isContended: boolean): number;
 

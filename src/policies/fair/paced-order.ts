@@ -1,10 +1,10 @@
-/** The order of tenants, with a rate at which what waits is sent, so that short messages find the link idle. */
+/** The order of tenants, with a limit on the rate of requests that wait, so that short messages find the link idle. */
 import { NONE } from '../kit/run-queue.ts';
 import { DominantOrder } from './dominant-order.ts';
 
-/** The order of tenants, at most at a certain rate. */
+/** The order of tenants, with a limit on their rate. */
 export class PacedOrder extends DominantOrder {
-  /** Time between two bytes on the wire; 0: no limit. And when the request in service was chosen. */
+  /** Time per byte on the wire (0: no limit), and when the request in service was chosen. */
   private readonly times = new Float64Array(2);
 
   /** @param nsPerByte time per byte on the wire; 0: as fast as the window allows */

@@ -46,17 +46,20 @@ const SIGNALED = IBV_SEND_SIGNALED << 8;
 const SPARE_PIECES = 1.15;
 /** Pieces of a turn among the queue pairs of one tenant. Tenants take turns of one piece. */
 const TURN_PIECES = 4;
-/** The part of its time on the link that a queue pair may wait for its context. */
+/** The most time that a queue pair may wait for its context, as a part of its time on the link. */
 const MISS_PART = 0.03;
 /** An advance is a third of what a tenant is behind, so that the tenant is still behind when it has used it up. */
 const ADVANCE_SHARE = 3;
-/** The longest messages of an advance are at least as long, in bytes, so that short ones may differ in length. */
+/**
+ * The limit on the length of messages of an advance is at least this, in bytes, so that short ones may differ in
+ * length.
+ */
 const ADVANCE_BYTES = 32;
 /** Kinds of timers: for trials, and for atomics. */
 const TRIAL = FIRST_KIND;
 const ATOMICS = FIRST_KIND + 1;
 export const KINDS = FIRST_KIND + 2;
-/** The shortest pieces for the sake of a target. */
+/** The shortest pieces that a target may lead to. */
 const LEAST_PIECE_BYTES = 256;
 /** Bytes of an atomic. */
 const ATOMIC_BYTES = 8;
@@ -159,7 +162,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     );
   }
 
-  /** Whether a tenant's queue pairs are more than its part of the device's cache, while not all fit. */
+  /** Whether not all queue pairs fit into the device's cache, and those of the tenant exceed its part. */
   private misses(tenant: number): boolean {
     const { cachedQps, tenants } = this;
     if (this.qpCount <= cachedQps) return false;
@@ -173,7 +176,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       nsPerByte: 1 / linkPerNs,
       nsPerRequest: gapNs / units,
       turnBytes,
-      // The device reads a context while what precedes it is sent, and in less time than it takes for a message.
+      // The device reads a context while it sends what comes before, and faster than it serves a message.
       missTurnBytes: Math.max(turnBytes, (latencyNs * linkPerNs) / MISS_PART),
       lagNs: this.options.passBytes / linkPerNs,
       tinyBytes: 2 * egressBytes(this.wire, IBV_WR_RDMA_WRITE, 0),
@@ -279,7 +282,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     return this.worth.isAside ? ASIDE_SAMPLE_NS : super.samplePeriodNs;
   }
 
-  /** Where scheduling the device does not help, it is left out. */
+  /** Leaves the device alone where scheduling it does not help. */
   private judge(context: ContextView, out: Actions): void {
     const { worth, outbound, inbound, plain } = this;
     const { isOn: wasOn, level, isAside: wasAside } = worth;
@@ -340,7 +343,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     super.changed(qp, change, out);
   }
 
-  /** Has the completions of this queue pair alone reported, of those whose messages all pass. */
+  /** Of the queue pairs whose messages all pass, has the completions of only this one reported. */
   private watch(qp: QpView | null, out: Actions): void {
     if (this.watched !== null) out.watchCompletions(this.watched, false);
     if (qp !== null) out.watchCompletions(qp, true);
@@ -364,7 +367,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     direction.passed(load);
   }
 
-  /** All of a post has passed, and the last message had this length: more like it may be let pass. */
+  /** All messages of a post have passed, and the last one had this length: more like it may pass. */
   private advance(
     tenant: number,
     qp: QpView,
@@ -444,8 +447,8 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   }
 
   /**
-   * Whether nothing else of this process waits or is in flight, and messages are so short that all of them wait in the queue
-   * of the queue pair, and in no one's way.
+   * Whether nothing else of this process waits or is in flight, and messages are so short that all of them wait in the
+   * queue of the queue pair, where they delay no others.
    */
   private isAlone(qp: QpView, direction: Direction<PacedOrder>, load: number, out: Actions): boolean {
     if (!direction.isShort(load) || !direction.isUnused || this.worth.level > 0) return false;
@@ -455,7 +458,10 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     return true;
   }
 
-  /** A post while the device is left alone, measured, or not planned. Returns whether to time its message. */
+  /**
+   * A queue pair posts while the device is left alone or measured, or nothing is planned. Returns whether to time its
+   * message.
+   */
   private prepare(qp: QpView, out: Actions): boolean {
     const { worth } = this;
     if (worth.isAside) {

@@ -1,6 +1,7 @@
 /**
- * Schedules a device so strictly that 99 % of short messages take at most a given time (Justitia's target): step by step, as
- * long as they take longer. If no step is enough, the target cannot be met, and what is in flight is not reduced.
+ * Schedules a device just strictly enough for 99 % of short messages to take at most a given time (Justitia's target):
+ * the level rises step by step while they take longer. If no level is enough, the target cannot be met, and nothing is
+ * reduced.
  */
 import { TailEstimator } from '../kit/tail-estimator.ts';
 import { Judge } from './judge.ts';
@@ -10,15 +11,18 @@ import { STRICTEST } from './strictness.ts';
 /** Latencies of a measurement. Two of them may be longer than the percentile. */
 const SAMPLES = 256;
 const PERCENTILE = 99;
-/** Measurements in a row that miss a target that was met at this level, before the next one: one may be a rare event. */
+/**
+ * Measurements in a row that must miss a target that was met at this level, before the level rises: a single one may be
+ * a rare event.
+ */
 const MISSES = 2;
 /**
- * Measurements in a row that meet the target before less strictness is tried: twice as many after a try that failed, half as
- * many after one that did not.
+ * Measurements in a row that must meet the target before a lower level is tried: twice as many after a try that failed,
+ * half as many after one that succeeded.
  */
 const PATIENCE = 16;
 const MOST_PATIENCE = 256;
-/** The same before a target that could not be met is tried again. */
+/** Measurements before a target that could not be met is tried again: twice as many after each failure. */
 const REST = 256;
 const MOST_REST = 8192;
 /** Without short messages for this many periods, there is nothing to protect. */
@@ -32,12 +36,13 @@ export class Target extends Judge {
   isPlanned = false;
   private readonly targetNs: number;
   private readonly estimator = new TailEstimator({ windowSamples: SAMPLES, percentile: PERCENTILE });
-  /** Measurements in a row that met the target, or missed it, and how many must meet it before the level falls. */
+  /** Measurements in a row that met the target, or missed it. */
   private met = 0;
   private missed = 0;
   /** Whether the target was met at this level, and whether the level has just begun. */
   private hasMet = false;
   private isNew = true;
+  /** How many measurements in a row must meet the target before the level falls. */
   private patience = PATIENCE;
   /** Whether the last change was to a lower level. */
   private isTrying = false;

@@ -17,7 +17,7 @@ export class TenantTree {
   /** The number of places, a power of two. */
   private places = 1;
   private keys = Float64Array.of(Number.POSITIVE_INFINITY, 0);
-  /** The winner of each match: that of matches 2n and 2n + 1 in match n; then, the tenants. */
+  /** The winner of each match, then the tenants. Match n is between entries 2n and 2n + 1. */
   private winners = Int32Array.of(0, 0);
 
   /** The tenant with the smallest key, the one that was put first among equals. There must be one. */

@@ -1,15 +1,15 @@
 /**
- * Finds out whether scheduling a device helps. From time to time, it is done the other way for a few milliseconds: not at
- * all, if it is done, and the reverse. Scheduling helps if it shortens the latency of short messages by a larger factor
- * than it lowers the throughput.
+ * Finds out whether scheduling a device helps. From time to time, the device is treated the other way for a few
+ * milliseconds: left alone if it is scheduled, scheduled if it is left alone. Scheduling helps if it shortens the
+ * latency of short messages by a larger factor than it lowers the throughput.
  */
 import { Judge } from './judge.ts';
 import { PART, REFERENCE_NS, SHORT_NS, STANCE, Stance } from './stance.ts';
 
-/** Time between two trials; between the first ones, until two in a row have agreed, less. */
+/** Time between two trials, and the shorter time that applies until two trials in a row have agreed. */
 const PERIOD_NS = 500e6;
 const FIRST_PERIOD_NS = 100e6;
-/** Length of a measurement, which is extended up to the most for so many latencies. */
+/** Length of a measurement. It is extended, up to this many times the length, until it has this many latencies. */
 const UNIT_NS = 2.5e6;
 const MOST_UNITS = 8;
 const LATENCIES = 8;
@@ -30,7 +30,7 @@ interface Measured {
   perNs: number;
 }
 
-/** The judgement on one device. */
+/** The judge of one device. */
 export class Worth extends Judge {
   /** Differs from `isWorth` during a trial. */
   isOn: boolean;
@@ -95,7 +95,7 @@ export class Worth extends Judge {
     const [sinceNs, before] = this.since;
     if (this.phase === REST) {
       if (sentBytes === before) return this.stop();
-      // Chance decides trials in which nothing waits, and what they have shown before may not hold any more.
+      // Where nothing waits, trials are decided by chance, and what earlier ones have shown may no longer hold.
       if (!isContended && this.isWorth !== this.isPresumed) this.presume();
       return this.enter(isContended ? CONTROL : REST, nowNs, sentBytes);
     }

@@ -13,7 +13,7 @@ export abstract class DevicePolicy<S extends LinkScheduler<TurnOrder>> {
   /** The shim executes the application's WAITs, because the device would count the completions of pieces. */
   readonly crossChannel = true;
   readonly statistics = 'itself';
-  /** Those of queue pairs whose messages all pass do not matter. */
+  /** Completions of queue pairs whose messages all pass do not matter. */
   readonly completionsOf = 'held';
   protected readonly schedulers: S[] = [];
   // By context, and by queue pair.

@@ -80,7 +80,7 @@ export class Direction<Turns extends TurnOrder> {
   private countedMessages = 0;
   private roundTripNs = 0;
   private rowMessages = 0;
-  /** Longer messages take longer on the link than in their queue pair, which therefore has no row of them. */
+  /** Messages from this length on take longer on the link than in their queue pair, and do not form rows. */
   private rowBytes = 0;
   /** The queue pair that was served last, and its messages in a row. */
   private last = NONE;
@@ -238,7 +238,7 @@ export class Direction<Turns extends TurnOrder> {
     const { pace, latePolls, expectedNs } = this;
     const { index } = qp;
     const nowNs = this.clock.nowNs(qp.context, out);
-    // Short messages follow each other at once if their peer had no receives for them, too. A 0_WAIT also is in flight.
+    // Short messages also complete at once one after another if their peer had no receives. A 0_WAIT is in flight, too.
     const isBulk = inflight > 0 && 4 * out.inflightBytes(qp) > inflight * this.puller.pieceBytes;
     const lateNs = isBulk ? pace.lateNs(index, nowNs) : 0;
     const isLate = latePolls.isLate(lateNs, expectedNs);
@@ -304,8 +304,8 @@ export class Direction<Turns extends TurnOrder> {
   }
 
   /**
-   * The same, unless only this queue pair waits, with a short message. Then all of them may wait in the queue of the queue
-   * pair, and cost the application's core nothing more.
+   * The same, unless only this queue pair waits, with a short message. Then all its short messages may wait in its own
+   * queue, so that they cost the application's core nothing more.
    */
   private isFullNow(qp: QpView, out: Actions): boolean {
     if (!this.isFull(qp, out)) return false;
@@ -353,8 +353,8 @@ export class Direction<Turns extends TurnOrder> {
   };
 
   /**
-   * Whether what is left of a message has room in the window, and nothing waits behind it. As pieces, as much would be in
-   * flight, and the device would fetch them one after another.
+   * Whether the window has room for what is left of a message, and nothing waits behind it. In pieces, as much would be
+   * in flight, and the device would fetch the pieces one after another.
    */
   private fitsWhole(qp: QpView, leftBytes: number, out: Actions): boolean {
     if (!this.window.fitsPieces || this.order.isShared || out.backlog(qp) > 1) return false;
@@ -364,7 +364,7 @@ export class Direction<Turns extends TurnOrder> {
     return egressBytes(this.wire, IBV_WR_RDMA_WRITE, leftBytes) <= roomBytes;
   }
 
-  /** While polls are late, 0_WAITs keep the pieces of a queue pair apart, as far as the device has them. */
+  /** While polls are late, 0_WAITs keep the pieces of a queue pair apart, if the device supports them. */
   private space(qp: QpView, out: Actions): void {
     const { waitStepNs } = this.window;
     if (waitStepNs === 0 || qp.type === IBV_QPT_UD || out.room(qp) < 4) return;

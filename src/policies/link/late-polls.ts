@@ -1,9 +1,9 @@
 /**
- * Finds out how late completions are polled. A window that covers a round trip empties while nothing polls, and the link
- * stands idle. What is in flight must also cover this time, and no more than that.
+ * Finds out how late completions are polled. A window that covers a round trip empties while nothing polls, and the
+ * link stands idle. What is in flight must also cover this time, and no more than that.
  *
- * That a request takes long has other reasons, too. But if polls are late, several completions wait for the same poll, and
- * the next one follows at once.
+ * A request may take long for other reasons, too. But if polls are late, several completions wait for the same poll,
+ * and the next one follows at once.
  */
 import { NONE } from '../kit/run-queue.ts';
 
@@ -17,7 +17,10 @@ const AT_ONCE = 0.5;
 const POLLS_NS = 1000;
 /** What is in flight suffices if this part of the link is used. */
 const BUSY = 0.9;
-/** For how long polls count as late after they were. After that, half as late for as long again, and so on. */
+/**
+ * For how long polls count as late after a late one. After that, they count as half as late for as long again, and so
+ * on.
+ */
 const HOLD_NS = 10e6;
 /** A completion later than this part of `ns` shows that polls are still late. */
 const STILL = 0.25;
@@ -29,7 +32,7 @@ export class LatePolls {
   /** The time for which completions wait; 0: they are polled soon. */
   ns = 0;
   private heldUntilNs = 0;
-  /** The queue pair whose next completion shows whether one was polled late, NONE: there is none. */
+  /** The queue pair whose next completion shows whether one was polled late; NONE: there is none. */
   private qp = NONE;
   private lateNs = 0;
   private usedPart = 0;

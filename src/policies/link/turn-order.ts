@@ -13,7 +13,7 @@ export interface TurnOrder extends Order {
   readonly round: number;
   /** Bytes on the wire that all queue pairs have sent while they waited for the window. */
   readonly totalBytes: number;
-  /** The same with what did not wait; absent: the same. */
+  /** Bytes on the wire that all queue pairs have sent, waiting or not; absent: `totalBytes`. */
   readonly servedBytes?: number;
   /** Whether a queue pair waits to be served. */
   isReady(qp: number): boolean;

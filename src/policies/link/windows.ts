@@ -42,7 +42,7 @@ export interface WindowRules {
   readonly sums: 'configured' | 'active';
 }
 
-/** Columns that members of one policy report in addition, and what the daemon says of a member that reported them. */
+/** Columns that members of one policy report in addition, and how the daemon describes a member that reported them. */
 export interface Additional {
   readonly reports: readonly Column[];
   begin(members: MembersView): (member: number) => Description;
@@ -322,7 +322,7 @@ class Windows implements Decider<WindowRules> {
       if (row === undefined) continue;
       due += row.due;
       part += row.part;
-      // Members of one device see the same traffic, so that they hardly differ.
+      // Members of one device see the same traffic, so they hardly differ.
       said ??= this.describeMember(member);
     }
     return said === null ? {} : { share: due, windowPart: part, ...said };
