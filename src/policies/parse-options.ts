@@ -116,13 +116,21 @@ export function mergeOptions<T extends object>(
 
 function describeIssue(name: string, options: ZodType, issue: z.core.$ZodIssue, given: unknown): string {
   if (issue.code === 'unrecognized_keys' && options instanceof z.ZodObject) {
-    const known = Object.keys(options.shape).join(', ') || 'none';
-    return `${name}: there is no option '${issue.keys.join("', '")}'; there are: ${known}`;
+    const known = Object.keys(options.shape);
+    const meant = known.filter((option) => issue.keys.some((key) => isSameName(key, option)));
+    const hint =
+      meant.length > 0 ? `did you mean '${meant.join("', '")}'?` : `there are: ${known.join(', ') || 'none'}`;
+    return `${name}: there is no option '${issue.keys.join("', '")}'; ${hint}`;
   }
   const where = [name, ...issue.path].join('.');
   const expected = expectedNumber(issue);
   if (expected !== null) return `${where}: must be ${expected}, got ${shown(valueAt(given, issue.path))}`;
   return `${where}: ${issue.message}`;
+}
+
+/** Whether two names differ in case only. */
+function isSameName(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
 }
 
 /** What number an issue asks for, in words; null if it is about something else. */

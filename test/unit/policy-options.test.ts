@@ -40,6 +40,8 @@ test.each<[Record<string, unknown>, string]>([
   [{ ratesGbps: 'a:0' }, "fair.ratesGbps.a: must be above 0, got 'a:0'"],
   [{ ratesRequestsPerS: 'a:1.5x' }, "fair.ratesRequestsPerS.a: must be a number, got 'a:1.5x'"],
   [{ ratesGbps: 'a:10/b:1/a:5' }, "fair.ratesGbps: names tenant 'a' twice"],
+  [{ targetus: '3' }, "fair: there is no option 'targetus'; did you mean 'targetUs'?"],
+  [{ targetMs: '3' }, "fair: there is no option 'targetMs'; there are: pieceBytes, "],
   [{ ratesGbps: '10' }, 'fair.ratesGbps: should be TENANT:NUMBER/TENANT:NUMBER, or an object'],
 ])('fair with %j is refused', (options, sentence) => {
   expect(() => createPolicy('fair', options)).toThrow(sentence);

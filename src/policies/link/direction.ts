@@ -210,7 +210,7 @@ export class Direction<Turns extends TurnOrder> {
     return whole.has(whole.last) && puller.flyingBytes(whole.last) > this.windowBytes;
   }
 
-  /** Whether messages of this length occupy their queue pair for longer than the link, so that they do not queue there. */
+  /** Whether messages of this length occupy their queue pair for longer than the link, where they do not queue then. */
   isShort(bytes: number): boolean {
     return bytes < this.rowBytes;
   }

@@ -93,14 +93,14 @@ export class LatePolls {
 
   /**
    * Forgets that polls were late if they have not been so for some time. Returns whether `ns` has changed.
-   * @param lateNs how late a completion was, and `expectedNs` of `isLate`
+   * @param lateNs how late a completion was; `expectedNs` as in `isLate`
    */
   expire(lateNs: number, expectedNs: number, nowNs: number): boolean {
     const isStillLate = lateNs > STILL * this.ns;
     if (this.ns === 0 || (nowNs < this.heldUntilNs && !isStillLate)) return false;
     this.heldUntilNs = nowNs + HOLD_NS;
     if (isStillLate) return false;
-    // When little is left, it makes no difference.
+    // So little would make no difference.
     this.ns = this.ns < expectedNs - this.ns ? 0 : this.ns / 2;
     return true;
   }
