@@ -216,9 +216,7 @@ export class Direction<Turns extends TurnOrder> {
   }
 
   /** Whether requests of a queue pair have belonged here. */
-  uses(qp: number): boolean {
-    return this.isUsed[qp] === 1;
-  }
+  readonly uses = (qp: number): boolean => this.isUsed[qp] === 1;
 
   onCompleted(qp: QpView, out: Actions): void {
     if (this.isUsed[qp.index] === 0) return;
@@ -322,9 +320,9 @@ export class Direction<Turns extends TurnOrder> {
       order.hold(index);
       return BLOCKED;
     }
-    const opcode = out.nextOpcode(qp);
     const isLate = this.latePolls.ns > 0;
     if (isLate && !isSlow) this.space(qp, out);
+    const opcode = out.nextOpcode(qp);
     const several =
       !isSlow && !isLate && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
     const pieces = several ? this.piecesOf(qp, out, pieceBytes) : 1;
@@ -357,8 +355,8 @@ export class Direction<Turns extends TurnOrder> {
    * in flight, and the device would fetch the pieces one after another.
    */
   private fitsWhole(qp: QpView, leftBytes: number, out: Actions): boolean {
-    if (!this.window.fitsPieces || this.order.isShared || out.backlog(qp) > 1) return false;
-    if (leftBytes > WHOLE_PIECES * this.longestBytes) return false;
+    if (!this.window.fitsPieces || this.order.isShared) return false;
+    if (out.backlog(qp) > 1 || leftBytes > WHOLE_PIECES * this.longestBytes) return false;
     const roomBytes =
       this.windowBytes * this.part * (1 - this.pieceLength.passedPart) - this.puller.usedBytes;
     return egressBytes(this.wire, IBV_WR_RDMA_WRITE, leftBytes) <= roomBytes;

@@ -4,12 +4,8 @@
  */
 import { fitColumn } from '../../shim/tables.ts';
 
-/**
- * Such a message counts at most this part of the window while no short messages pass, so that the next one follows without
- * a pause, or if it is longer than so many windows, so that others go on.
- */
+/** Such a message counts at most this part of the window while no short messages pass, so that the next one follows at once. */
 const WINDOW_PART = 0.5;
-const LONG_WINDOWS = 16;
 /** Its queue pair may go without a completion for so many times as long as the link takes for it, within a limit. */
 const STALL_TIMES = 4;
 const MOST_STALL_NS = 1e7;
@@ -43,8 +39,6 @@ export class WholeMessages {
 
   /** The part that counts of what a queue pair with one has in flight. @param isQuiet whether nothing short passes */
   countedPart(bytes: number, windowBytes: number, isQuiet: boolean): number {
-    return isQuiet || bytes > LONG_WINDOWS * windowBytes
-      ? Math.min(1, (WINDOW_PART * windowBytes) / bytes)
-      : 1;
+    return isQuiet ? Math.min(1, (WINDOW_PART * windowBytes) / bytes) : 1;
   }
 }
