@@ -327,7 +327,7 @@ export class Direction<Turns extends TurnOrder> {
       !isSlow && !isLate && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
     const pieces = several ? this.piecesOf(qp, out, pieceBytes) : 1;
     const leftBytes = out.nextBytes(qp);
-    const isWhole = leftBytes > pieceBytes && !isLate && this.fitsWhole(qp, leftBytes, out);
+    const isWhole = leftBytes > pieceBytes && !isLate && this.goesWhole(qp, leftBytes, out);
     const mostBytes = isWhole ? leftBytes : this.fitPiece(index, pieceBytes, leftBytes);
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : mostBytes);
     if (bytes === BLOCKED) {
@@ -345,7 +345,7 @@ export class Direction<Turns extends TurnOrder> {
     if (this.window.fitsPieces) {
       const load = this.loadOf(this.wire, opcode, bytes) * this.puller.pieces;
       this.pieceLength.issued(load, isPiece || isWhole);
-      this.pieceLength.cut(index, leftBytes, bytes + moreBytes, this.longestBytes);
+      this.pieceLength.cut(index, leftBytes, bytes + moreBytes);
     }
     return bytes + moreBytes;
   };
@@ -354,8 +354,10 @@ export class Direction<Turns extends TurnOrder> {
    * Whether the window has room for what is left of a message, and nothing waits behind it. In pieces, as much would be
    * in flight, and the device would fetch the pieces one after another.
    */
-  private fitsWhole(qp: QpView, leftBytes: number, out: Actions): boolean {
-    if (!this.window.fitsPieces || this.order.isShared) return false;
+  private goesWhole(qp: QpView, leftBytes: number, out: Actions): boolean {
+    if (!this.window.fitsPieces) return false;
+    if (leftBytes <= this.longestBytes) return this.order.creditOf(qp.index) >= leftBytes;
+    if (this.order.isShared) return false;
     if (out.backlog(qp) > 1 || leftBytes > WHOLE_PIECES * this.longestBytes) return false;
     const roomBytes =
       this.windowBytes * this.part * (1 - this.pieceLength.passedPart) - this.puller.usedBytes;
@@ -452,7 +454,7 @@ export class Direction<Turns extends TurnOrder> {
     const bytes = puller.windowBytes;
     if (pieceLength.update(longestWireBytes))
       puller.pieceBytes = pieceLength.fit(bytes, this.longestBytes, longestWireBytes);
-    const lessBytes = pieceLength.isFitting ? puller.pieceBytes / 2 : 0;
+    const lessBytes = pieceLength.lessPieces * puller.pieceBytes;
     puller.windowBytes = Math.max(1, bytes * (1 - pieceLength.passedPart) - lessBytes);
   }
 

@@ -18,8 +18,10 @@ const LEAST_PART = 0.75;
 
 /** How much of the former measurement of ends remains: messages of several queue pairs may end together. */
 const ENDS_KEPT = 0.98;
+/** From this part on, as the inverse, what passes fills the gaps between pieces. */
+const PASSED_TIMES = 8;
 /** Pieces are fitted while at most this part of them ends a message. */
-const MOST_ENDS = 0.02;
+const MOST_ENDS = 0.08;
 
 /** The traffic of one direction, as far as the length of pieces depends on it. */
 export class PieceLength {
@@ -59,16 +61,23 @@ export class PieceLength {
   }
 
   /** A queue pair has sent some of the bytes that were left of its oldest message. */
-  cut(qp: number, leftBytes: number, bytes: number, longestBytes: number): void {
-    // A message of nearly the longest piece is cut if pieces are shorter. Longer ones were sent whole.
-    const mayBeCut = bytes > LEAST_PART * longestBytes && bytes <= longestBytes;
-    if (leftBytes === bytes && (this.isWithin[qp] === 1 || mayBeCut)) this.ends++;
+  cut(qp: number, leftBytes: number, bytes: number): void {
+    if (leftBytes === bytes && this.isWithin[qp] === 1) this.ends++;
     this.isWithin[qp] = leftBytes > bytes ? 1 : 0;
   }
 
   /** Whether a whole number of pieces can fill the window. */
   get isFitting(): boolean {
     return this.endsPart <= MOST_ENDS;
+  }
+
+  /**
+   * How much less than the window may be in flight before the next piece is sent, in pieces: half of one, so that as much
+   * as the window is in flight on average. The more pieces end messages, the longer the link would be idle, unless much
+   * else passes.
+   */
+  get lessPieces(): number {
+    return 0.5 * Math.max(1 - this.endsPart / MOST_ENDS, Math.min(1, PASSED_TIMES * this.passedPart));
   }
 
   /** Measures again after enough bytes. Returns whether it did. @param pieceWireBytes the longest piece on the wire */
