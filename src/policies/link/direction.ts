@@ -167,15 +167,12 @@ export class Direction<Turns extends TurnOrder> {
   /** A queue pair was created. */
   add(qp: QpView, out: Actions): void {
     this.order.reset(qp.index);
-    this.pace.reset(qp.index);
-    this.latePolls.reset(qp.index);
-    this.spacing.reset(qp.index);
     this.isUsed = fitColumn(this.isUsed, qp.index);
     this.isUsed[qp.index] = 0;
-    this.pieceLength.reset(qp.index);
+    const { pace, latePolls, spacing, pieceLength, whole } = this;
+    for (const part of [pace, latePolls, spacing, pieceLength, whole]) part.reset(qp.index);
     this.unreported = fitColumn(this.unreported, qp.index);
     this.unreported[qp.index] = 0;
-    this.whole.reset(qp.index);
     // All peers of datagrams count as one.
     if (qp.type === IBV_QPT_UD) this.roundTrip.connect(qp.index, '');
     this.puller.onQp(qp, 'created', out);
@@ -355,10 +352,10 @@ export class Direction<Turns extends TurnOrder> {
    * in flight, and the device would fetch the pieces one after another.
    */
   private goesWhole(qp: QpView, leftBytes: number, out: Actions): boolean {
-    if (!this.window.fitsPieces) return false;
-    if (leftBytes <= this.longestBytes) return this.order.creditOf(qp.index) >= leftBytes;
-    if (this.order.isShared) return false;
-    if (out.backlog(qp) > 1 || leftBytes > WHOLE_PIECES * this.longestBytes) return false;
+    const { order, longestBytes, window } = this;
+    if (!window.fitsPieces || leftBytes > WHOLE_PIECES * longestBytes) return false;
+    if (leftBytes <= longestBytes) return order.creditOf(qp.index) >= leftBytes;
+    if (order.isShared || out.backlog(qp) > 1) return false;
     const roomBytes =
       this.windowBytes * this.part * (1 - this.pieceLength.passedPart) - this.puller.usedBytes;
     return egressBytes(this.wire, IBV_WR_RDMA_WRITE, leftBytes) <= roomBytes;
