@@ -331,7 +331,8 @@ export class Direction<Turns extends TurnOrder> {
       order.hold(index);
       return BLOCKED;
     }
-    whole.sent(index, !isSlow && bytes > this.windowBytes, bytes / window.linkPerNs);
+    const isUncut = !isSlow && bytes > Math.max(pieceBytes, this.windowBytes);
+    whole.sent(index, isUncut, bytes / window.linkPerNs);
     puller.stallNs = Math.max(puller.stallNs, whole.stallNs);
     this.issued(qp, bytes, out);
     if (pace.isDue(index, out.inflight(qp))) this.beginTiming(qp, out);

@@ -1,10 +1,9 @@
 /**
  * Chooses the length of pieces so that a whole number of them fills the window. With pieces of a fixed length, up to one
  * piece more than needed would be in flight, and short messages would wait for it at the link. Messages of a few pieces
- * often end with a shorter one, so that no length fits: the link would be idle for a while each time. They have pieces of
- * full length, and as much as that may be in flight.
+ * often end with a shorter one, so that no length fits: the link would be idle for a while each time. The more pieces
+ * end messages, the less of the window is left unused.
  */
-
 import { fitColumn } from '../../shim/tables.ts';
 
 /** Messages shorter than a piece take a part of the window, which is measured over this many bytes on the wire. */
@@ -15,10 +14,9 @@ const KEPT = 0.75;
 const QUIET = 1e-4;
 /** Pieces are not shortened below this part of the longest: each has its headers, and takes its time in the device. */
 const LEAST_PART = 0.75;
-
 /** How much of the former measurement of ends remains: messages of several queue pairs may end together. */
 const ENDS_KEPT = 0.98;
-/** From this part on, as the inverse, what passes fills the gaps between pieces. */
+/** What passes fills the gaps between pieces if it is at least this part, as its inverse. */
 const PASSED_TIMES = 8;
 /** Pieces are fitted while at most this part of them ends a message. */
 const MOST_ENDS = 0.08;
