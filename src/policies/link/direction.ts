@@ -340,8 +340,8 @@ export class Direction<Turns extends TurnOrder> {
     this.time(qp, opcode, bytes, out);
     const isPiece = bytes === pieceBytes;
     const moreBytes = pieces < 2 || !isPiece ? 0 : this.issueMore(qp, out, pieces - 1);
-    if (this.window.fitsPieces) {
-      const load = this.loadOf(this.wire, opcode, bytes) * this.puller.pieces;
+    if (window.fitsPieces) {
+      const load = this.loadOf(this.wire, opcode, bytes) * puller.pieces;
       this.pieceLength.issued(load, isPiece || isWhole);
       this.pieceLength.cut(index, leftBytes, bytes + moreBytes);
     }
@@ -349,8 +349,8 @@ export class Direction<Turns extends TurnOrder> {
   };
 
   /**
-   * Whether the window has room for what is left of a message, and nothing waits behind it. In pieces, as much would be
-   * in flight, and the device would fetch the pieces one after another.
+   * Whether what is left of a message is at most the longest piece, or else the window has room for it and nothing waits
+   * behind it. In pieces, as much would be in flight, and the device would fetch the pieces one after another.
    */
   private goesWhole(qp: QpView, leftBytes: number, out: Actions): boolean {
     const { order, longestBytes, window } = this;
