@@ -55,8 +55,6 @@ const LEAST_NS = 1e-3;
 
 /** The order of tenants by what they have had. */
 export class DominantOrder implements TurnOrder {
-  wakeNs = Number.POSITIVE_INFINITY;
-  ignoresTime = true;
   round = 1;
   private costs: Costs;
   /** Costs of requests that have waited: higher if these may use only a part of the device. */
@@ -96,6 +94,14 @@ export class DominantOrder implements TurnOrder {
     this.costs = costs;
     this.waitingCosts = waitingCosts;
     this.allowance.configure(costs.lagNs);
+  }
+
+  get wakeNs(): number {
+    return Number.POSITIVE_INFINITY;
+  }
+
+  get ignoresTime(): boolean {
+    return true;
   }
 
   get isShared(): boolean {
@@ -341,16 +347,29 @@ export class DominantOrder implements TurnOrder {
   private chargeTenant(tenant: number, qp: number, wireBytes: number, isBeyond: boolean, costs: Costs): void {
     const { tenants, totals, allowance } = this;
     const at = tenant << BITS;
-    this.qps[(qp << QP_BITS) + SENT] += wireBytes;
-    totals[SERVED] += wireBytes;
     const isTiny = wireBytes <= costs.tinyBytes * this.requests;
-    const costNs = Math.max(wireBytes * costs.nsPerByte, this.requests * costs.nsPerRequest);
-    this.requests = 0;
+    const costNs = this.account(qp, wireBytes, costs);
     this.tiny[qp] = isTiny ? 1 : 0;
     if (!isBeyond) tenants[at] += costNs / tenants[at + WEIGHT];
     if (isTiny) allowance.take(tenant, costNs);
-    allowance.used(costNs);
     totals[LATEST] = Math.max(totals[LATEST], tenants[at]);
+  }
+
+  /** Counts the requests of a queue pair since the last charge. Returns what they cost, in ns of the dominant resource. */
+  private account(qp: number, wireBytes: number, costs: Costs): number {
+    this.qps[(qp << QP_BITS) + SENT] += wireBytes;
+    this.totals[SERVED] += wireBytes;
+    const costNs = Math.max(wireBytes * costs.nsPerByte, this.requests * costs.nsPerRequest);
+    this.requests = 0;
+    this.allowance.used(costNs);
+    return costNs;
+  }
+
+  /** Several requests of a queue pair that has no share, but a rate of its own, are served. @param wireBytes of all */
+  protected countRated(qp: number, wireBytes: number, count: number): void {
+    this.requests = count;
+    this.totals[BYTES] += wireBytes;
+    this.account(qp, wireBytes, this.costs);
   }
 
   private place(tenant: number): void {

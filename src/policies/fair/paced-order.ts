@@ -2,27 +2,40 @@
 import { NONE } from '../kit/run-queue.ts';
 import { DominantOrder } from './dominant-order.ts';
 
+/** Words: time per byte on the wire (0: no limit); when the request in service was chosen; when the next one may be. */
+const NS_PER_BYTE = 0;
+const CHOSEN_NS = 1;
+const DUE_NS = 2;
+
 /** The order of tenants, with a limit on their rate. */
 export class PacedOrder extends DominantOrder {
-  /** Time per byte on the wire (0: no limit), and when the request in service was chosen. */
-  private readonly times = new Float64Array(2);
+  private readonly pace = new Float64Array(3);
+
+  override get ignoresTime(): boolean {
+    return this.pace[NS_PER_BYTE] === 0;
+  }
+
+  override get wakeNs(): number {
+    return this.ignoresTime ? Number.POSITIVE_INFINITY : this.pace[DUE_NS];
+  }
 
   /** @param nsPerByte time per byte on the wire; 0: as fast as the window allows */
   setPace(nsPerByte: number): void {
-    this.times[0] = nsPerByte;
-    this.ignoresTime = nsPerByte === 0;
-    this.wakeNs = nsPerByte === 0 ? Number.POSITIVE_INFINITY : 0;
+    this.pace[NS_PER_BYTE] = nsPerByte;
+    this.pace[DUE_NS] = 0;
   }
 
   override next(nowNs = 0): number {
-    if (this.ignoresTime) return super.next(nowNs);
-    if (nowNs < this.wakeNs) return NONE;
-    this.times[1] = nowNs;
+    const { pace } = this;
+    if (pace[NS_PER_BYTE] === 0) return super.next(nowNs);
+    if (nowNs < pace[DUE_NS]) return NONE;
+    pace[CHOSEN_NS] = nowNs;
     return super.next(nowNs);
   }
 
   override charge(qp: number, wireBytes: number): void {
     super.charge(qp, wireBytes);
-    if (!this.ignoresTime) this.wakeNs = this.times[1] + wireBytes * this.times[0];
+    const { pace } = this;
+    pace[DUE_NS] = pace[CHOSEN_NS] + wireBytes * pace[NS_PER_BYTE];
   }
 }

@@ -6,16 +6,15 @@ import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import type { Resources } from '../../shim/resources.ts';
 import type { PolicyGauge } from '../../verbs/provider.ts';
-import { entityOfTenant } from '../kit/entities.ts';
 import { NONE } from '../kit/run-queue.ts';
 import { Throttle } from '../kit/throttle.ts';
 import { mergeOptions } from '../parse-options.ts';
 import { requireRate, type TokenBucketOptions, tokenBucketOptions } from './options.ts';
-import { grantedGbps, type Member, RATE_GBPS, RATED_QPS, shareRulesOf, shares } from './shares.ts';
+import { RATE_GBPS, shareRulesOf, shares } from './shares.ts';
+import { TenantRates } from './tenant-rates.ts';
 
-/** Timer tokens below this are tenants. From here on they retry share() for a context. */
-const SHARE_RETRY_TOKEN = 2 ** 30;
-const SHARE_RETRY_NS = 2000;
+/** Timer tokens below this are tenants. From here on they belong to TenantRates. */
+const RETRY_TOKEN = 2 ** 30;
 
 /** The policy token-bucket: holds requests until the bucket of their tenant has tokens for them. */
 export class TokenBucket implements Policy {
@@ -28,44 +27,35 @@ export class TokenBucket implements Policy {
   readonly crossChannel = true;
   readonly statistics = 'itself';
   private options: TokenBucketOptions;
-  private readonly registry: CoordinatorRegistry;
   private readonly throttle: Throttle;
-  // By context, and by queue pair.
-  private readonly members: Member[] = [];
-  private readonly memberOf: Member[] = [];
-  /** By tenant: its contexts with queue pairs. */
-  private readonly sharers: Member[][] = [];
+  private readonly rates: TenantRates<TokenBucketOptions>;
 
   constructor(options: TokenBucketOptions, coordinators: CoordinatorRegistry) {
     this.options = options;
     this.splitsAboveBytes = options.pieceBytes;
-    this.registry = coordinators;
+    this.rates = new TenantRates(coordinators, shares, shareRulesOf, RETRY_TOKEN);
     this.throttle = new Throttle({
       ...options,
-      keyOf: ({ context }) => this.members[context.index].key,
-      perNsOf: (tenant) => grantedGbps(this.sharers[tenant], this.throttle.takePaid(tenant)) / 8,
+      keyOf: (qp) => this.rates.keyOf(qp),
+      perNsOf: (tenant) => this.rates.gbpsOf(tenant, this.throttle.takePaid(tenant)) / 8,
       firstBurst: ({ context }) => (coordinators.isRemote(context) ? 0 : 1),
     });
   }
 
   setup({ context }: Resources): void {
     requireRate(context, this.options);
-    this.registry.govern(context, shares, this.options, shareRulesOf);
-    const page = this.registry.page(context);
-    const columns = page.columns(shares);
-    columns.reports[RATED_QPS] = 0;
-    this.members[context.index] = { context, page, columns, qps: 0, key: '' };
+    this.rates.open(context, this.options);
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
     const options = mergeOptions('token-bucket', tokenBucketOptions, this.options, changes, []);
-    const open = this.members.filter(({ context }) => this.registry.has(context));
+    const open = this.rates.openMembers;
     for (const { context } of open) requireRate(context, options);
     this.options = options;
     this.throttle.configure(options);
     for (const { context, qps } of open) {
-      this.registry.changeRules(context, shares, options, shareRulesOf);
-      if (qps > 0) this.share(context, out);
+      this.rates.changeRules(context, options);
+      if (qps > 0) this.rates.share(context, out);
     }
     for (let tenant = 0; tenant < this.throttle.entities.limit; tenant++) this.throttle.serve(tenant, out);
   }
@@ -74,39 +64,19 @@ export class TokenBucket implements Policy {
     if (change === 'created') this.addQp(qp, out);
     // A bucket that was empty at first may have tokens by now, so that the first requests need not be held.
     if (change === 'state') this.throttle.fill(this.throttle.entities.of(qp), qp.context, out);
-    if (change === 'labels') this.share(qp.context, out);
+    if (change === 'labels') this.rates.share(qp.context, out);
     if (change === 'destroyed') this.removeQp(qp, out);
   }
 
   private addQp(qp: QpView, out: Actions): void {
-    const member = this.members[qp.context.index];
-    if (member.qps === 0) member.key = entityOfTenant(qp.context, this.registry.tenantOf(qp.context));
     const tenant = this.throttle.join(qp, out);
-    this.memberOf[qp.index] = member;
-    member.columns.reports[RATED_QPS] = ++member.qps;
-    if (member.qps === 1) {
-      this.sharers[tenant] = [...(this.sharers[tenant] ?? []), member];
-      this.share(qp.context, out);
-    }
+    this.rates.join(qp, tenant, out);
     this.throttle.fill(tenant, qp.context, out);
   }
 
   private removeQp(qp: QpView, out: Actions): void {
     const tenant = this.throttle.leave(qp, out);
-    if (tenant === NONE) return;
-    const member = this.memberOf[qp.index];
-    if (--member.qps === 0) this.sharers[tenant] = this.sharers[tenant].filter((one) => one !== member);
-    if (!this.registry.has(member.context)) return;
-    member.columns.reports[RATED_QPS] = member.qps;
-    if (member.qps === 0) this.share(member.context, out);
-  }
-
-  /** Recomputes the rates of all tenants after a context got its first queue pair or lost its last. */
-  private share(context: ContextView, out: Actions): void {
-    const nowNs = out.nowNs(context);
-    const isDone = this.registry.decide(context, shares, nowNs);
-    this.registry.announce(context.device);
-    if (!isDone) out.timer(context, nowNs + SHARE_RETRY_NS, SHARE_RETRY_TOKEN + context.index);
+    if (tenant !== NONE) this.rates.leave(qp, tenant, out);
   }
 
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
@@ -118,21 +88,20 @@ export class TokenBucket implements Policy {
   }
 
   onGrants(context: ContextView, out: Actions): void {
-    const tenant = this.throttle.entities.find(this.members[context.index].key);
+    const tenant = this.throttle.entities.find(this.rates.memberAt(context)!.key);
     if (tenant === NONE) return;
     this.throttle.fill(tenant, context, out);
     this.throttle.serve(tenant, out);
   }
 
   onTimer(token: number, out: Actions): void {
-    const member = this.members[token - SHARE_RETRY_TOKEN];
-    if (token < SHARE_RETRY_TOKEN) this.throttle.serve(token, out);
-    else if (member !== undefined && this.registry.has(member.context)) this.share(member.context, out);
+    if (!this.rates.onTimer(token, out)) this.throttle.serve(token, out);
   }
 
   /** The tokens of each tenant with queue pairs, and the rate at which they arrive. */
   gauges(out: Actions): Omit<PolicyGauge, 'policy'>[] {
-    return this.sharers.flatMap((members, tenant) => {
+    return Array.from({ length: this.rates.limit }, (_, tenant) => tenant).flatMap((tenant) => {
+      const members = this.rates.sharersOf(tenant);
       if (members.length === 0) return [];
       const [{ context }] = members;
       const { device, tenant: name } = context;
