@@ -119,7 +119,7 @@ const HASH_BITS = 43;
 
 /** Default number of rows, and of columns in each. */
 export const DEFAULT_CAPACITY = 4096;
-const DEFAULT_WIDTH: RowWidth = { reports: 40, grants: 64 };
+const DEFAULT_WIDTH: RowWidth = { reports: 64, grants: 64 };
 /** Behind the members: a row of all columns' defaults, and the device's own row, for what all threads must know. */
 const EXTRA_ROWS = 2;
 

@@ -23,6 +23,9 @@ import { master } from './perf/master.ts';
 import { perfOptions } from './perf/options.ts';
 import { readAgents } from './perf/read-agent.ts';
 import { slots } from './perf/slot-rotation.ts';
+import { tassel } from './tassel/index.ts';
+import { tasselOptions } from './tassel/options.ts';
+import { tasselRates } from './tassel/ruler.ts';
 import { tokenBucket } from './token-bucket/index.ts';
 import { tokenBucketOptions } from './token-bucket/options.ts';
 import { shares } from './token-bucket/shares.ts';
@@ -148,6 +151,15 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     agents: [],
     options: palosOptions,
     create: (options) => palos(palosOptions.parse(options)),
+  },
+  tassel: {
+    summary:
+      'Tassel: holds queue pairs, groups, applications and tenants to exact rates, which fall together if they exceed the link',
+    needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
+    rulers: [fairWindows, tasselRates],
+    agents: [],
+    options: tasselOptions,
+    create: (options) => tassel(tasselOptions.parse(options)),
   },
   'token-bucket': {
     summary:

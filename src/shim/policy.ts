@@ -9,8 +9,11 @@ import type { ContextView, QpView } from './views.ts';
 
 export type { ContextView, QpView } from './views.ts';
 
-/** What happened to a queue pair. state: the application modified it, or it failed (`broken`). labels: they changed. */
-export type QpChange = 'created' | 'state' | 'labels' | 'destroyed';
+/**
+ * What happened to a queue pair. state: the application modified it, or it failed (`broken`). labels: they changed. rate:
+ * the application has set `rateLimitKbps`, which only a policy that `limitsRates` learns.
+ */
+export type QpChange = 'created' | 'state' | 'labels' | 'rate' | 'destroyed';
 
 /** The requirements of a policy on the layers below it. */
 export interface PolicyNeeds {
@@ -41,6 +44,11 @@ export interface Policy {
    * request. With 'held', the others cost no more than without `onCompleted`.
    */
   readonly completionsOf?: 'all' | 'held';
+  /**
+   * Whether the policy holds queue pairs to the rates that applications set (ibv_modify_qp_rate_limit(3), and
+   * IBV_QP_RATE_LIMIT of ibv_modify_qp(3)). They then do not reach the device, which need not have limiters.
+   */
+  readonly limitsRates?: boolean;
   /** A context was opened: declares the queue pairs that the policy needs there for itself. */
   setup?(resources: Resources, out: Actions): void;
   /**
@@ -158,6 +166,11 @@ export interface Actions {
    * the queue pair gives up this many of its turns. `token` goes to onInternal when the last of them has ended.
    */
   zeroSends(qp: QpView, sink: ResourceView, count: number, token?: number): void;
+  /**
+   * Lets the device limit the rate of a queue pair in RTS, in units of 1000 bit/s; 0: no limit. Returns false if the device
+   * refuses.
+   */
+  limitRate(qp: QpView, kbps: number): boolean;
   /** The next request issued for this queue pair, or the last one of this event, reports its completion. */
   signalNow(qp: QpView): void;
   /**

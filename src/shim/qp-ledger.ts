@@ -71,6 +71,8 @@ export class QpLedger implements QpView {
   recvFreed = 0;
   realPosted = 0;
   realFreed = 0;
+  /** As QpView.rateLimitKbps. */
+  rateLimitKbps = 0;
   /** IBV_QPS_*, as last set. When the device has moved to ERR by itself, it accepts requests as in RTS. */
   state = 0;
   /** Whether a request was ever held, so that rows exist. */

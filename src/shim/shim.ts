@@ -35,6 +35,7 @@ import type { Policy } from './policy.ts';
 import { Polling } from './polling.ts';
 import { Posting } from './posting.ts';
 import { QpLedger } from './qp-ledger.ts';
+import { RateLimits } from './rate-limits.ts';
 import { Tables } from './tables.ts';
 import { Standby, type StandbyOptions } from './wait/standby.ts';
 
@@ -100,6 +101,7 @@ class Shim {
   private readonly slots: number;
   private readonly contexts: Contexts;
   private readonly coordinator: CoordinatorPort | null;
+  private readonly rates: RateLimits;
   /** Counts of the queue pairs that were destroyed, and of requests that belong to none. */
   private readonly destroyedCounts = new Float64Array(COLUMNS);
 
@@ -135,6 +137,7 @@ class Shim {
       serve: (index) => this.contexts.serve(index),
       counts: this.destroyedCounts,
     });
+    this.rates = new RateLimits(policy.limitsRates === true, next, this.tables, this.feeder);
     this.posting = new Posting(policy, next, this.tables, this.feeder);
     this.polling = new Polling(next, this.tables, this.feeder);
     const { slots, splitsAboveBytes } = policy;
@@ -206,6 +209,7 @@ class Shim {
       },
       createQp: (pd, attr) => this.createQp(pd, attr),
       modifyQp: (qp, attr, mask) => this.modifyQp(qp, attr, mask),
+      modifyQpRateLimit: (qp, limit) => this.rates.modifyQpRateLimit(qp, limit),
       queryMw: (mw) => queryMw(next, tables, this.feeder, mw),
       queryQp: (qp) => this.queryQp(qp),
       destroyQp: (qp) => this.destroyQp(qp),
@@ -401,7 +405,7 @@ class Shim {
     const resets = (mask & IBV_QP_STATE) !== 0 && attr?.qpState === IBV_QPS_RESET;
     if (qp !== undefined && resets) this.countCompletions(qp);
     const leavesSqe = qp !== undefined && attr?.qpState === IBV_QPS_RTS && this.isInSqe(qp);
-    this.next.modifyQp(handle, attr, mask);
+    this.rates.modifyQp(handle, attr, mask);
     if (qp === undefined) return;
     if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) {
       qp.accessFlags = attr.qpAccessFlags ?? 0;
@@ -458,7 +462,8 @@ class Shim {
     const cap = { ...answer.init.cap, maxSendWr: qp.appDepth };
     const init = { ...answer.init, cap, ...(qp.managed && { managed: true }) };
     const { qpWeight, group, traffic } = qp.labels;
-    return { attr: { ...answer.attr, cap, qpWeight, group, traffic }, init };
+    const attr = { ...answer.attr, cap, qpWeight, group, traffic, ...this.rates.attrOf(qp) };
+    return { attr, init };
   }
 
   private destroyQp(handle: number): void {

@@ -42,6 +42,8 @@ export interface QpView {
   readonly dgid: string;
   /** The most READs and atomics that it may have outstanding, as last set; 1 until then. */
   readonly maxRdAtomic: number;
+  /** The rate that the application has set, in units of 1000 bit/s, if the policy `limitsRates`; 0: none. */
+  readonly rateLimitKbps: number;
   /** Its labels now, including those of its context; a new object after each change. */
   readonly labels: Labels;
   /** The shim's counts so far, by the columns of counters.ts. */

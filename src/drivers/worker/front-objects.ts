@@ -77,6 +77,7 @@ export class FrontQp implements QpView {
   readonly sgid = '';
   readonly dgid = '';
   readonly maxRdAtomic = 1;
+  readonly rateLimitKbps = 0;
   /** Labels that were given to the queue pair itself, and those that result with the context's. */
   private ownLabels: QpLabels;
   labels: Labels;

@@ -16,7 +16,7 @@ export class PacedOrder extends DominantOrder {
   }
 
   override get wakeNs(): number {
-    return this.ignoresTime ? Number.POSITIVE_INFINITY : this.pace[DUE_NS];
+    return this.pace[NS_PER_BYTE] === 0 ? Number.POSITIVE_INFINITY : this.pace[DUE_NS];
   }
 
   /** @param nsPerByte time per byte on the wire; 0: as fast as the window allows */

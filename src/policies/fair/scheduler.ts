@@ -5,12 +5,7 @@ import { BYTES } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
-import {
-  IBV_SEND_SIGNALED,
-  IBV_WR_ATOMIC_FETCH_AND_ADD,
-  IBV_WR_RDMA_READ,
-  IBV_WR_RDMA_WRITE,
-} from '../../verbs/constants.ts';
+import { IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { byTenant, Entities } from '../kit/entities.ts';
 import { egressBytes, ingressBytes } from '../kit/wire.ts';
@@ -31,6 +26,7 @@ import type { Costs } from './dominant-order.ts';
 import type { Judge } from './judge.ts';
 import { type FairOptions, fairWindows, RULES } from './options.ts';
 import { PacedOrder } from './paced-order.ts';
+import { runLength } from './run-length.ts';
 import { reasonOf, stanceOf } from './stance.ts';
 import { pacePartAt, piecePartAt, windowPartAt } from './strictness.ts';
 import { Target } from './target.ts';
@@ -39,9 +35,6 @@ import { Worth } from './worth.ts';
 /** Short messages that may wait in the queue of their queue pair, so that it always has another one to process. */
 const QUEUED_MESSAGES = 32;
 
-const LENGTH = L.WR_SGE0 + L.SGE_LENGTH;
-/** IBV_SEND_SIGNALED in WR_OP. */
-const SIGNALED = IBV_SEND_SIGNALED << 8;
 /** Pieces in flight in addition to what the link carries in a round trip: one is being sent, and times vary. */
 const SPARE_PIECES = 1.15;
 /** Pieces of a turn among the queue pairs of one tenant. Tenants take turns of one piece. */
@@ -72,14 +65,18 @@ const TRIAL_NS = 5e6;
 const ASIDE_SAMPLE_NS = 500e6;
 
 /** How requests go to the device while it is not scheduled. */
+export const WHOLE_BYTES = 2 ** 30;
 const WHOLE = {
-  pieceBytes: 2 ** 30,
+  pieceBytes: WHOLE_BYTES,
   sparePieces: 1,
   fetchedPieces: 0,
   queuedMessages: Number.POSITIVE_INFINITY,
   fitsPieces: false,
   lengthensPieces: false,
 };
+
+/** Makes the order of one direction. The arguments are those of PacedOrder. */
+export type MakeOrder = (...of: ConstructorParameters<typeof PacedOrder>) => PacedOrder;
 
 /** Schedules the queue pairs of all contexts of one device. */
 export class Scheduler extends LinkScheduler<PacedOrder> {
@@ -117,11 +114,19 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   /** The level of strictness that the directions have. */
   private fittedLevel = 0;
   private options: FairOptions;
-  private readonly arbitrates: boolean;
+  protected readonly arbitrates: boolean;
+  private readonly makeOrder: MakeOrder;
 
-  constructor(number: number, context: ContextView, options: FairOptions, registry: CoordinatorRegistry) {
+  constructor(
+    number: number,
+    context: ContextView,
+    options: FairOptions,
+    registry: CoordinatorRegistry,
+    makeOrder: MakeOrder = (...of) => new PacedOrder(...of),
+  ) {
     super(number, context, { kinds: KINDS, registry, ruler: fairWindows });
     this.options = options;
+    this.makeOrder = makeOrder;
     this.cachedQps = context.nic?.cachedQps ?? Number.POSITIVE_INFINITY;
     this.arbitrates = context.nic?.arbitrates !== false;
     this.worth = this.createJudge();
@@ -155,7 +160,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   }
 
   private addOrder(): PacedOrder {
-    return new PacedOrder(
+    return this.makeOrder(
       (index) => this.tenants.of({ index }),
       this.costs,
       (tenant) => this.misses(tenant),
@@ -183,7 +188,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     };
   }
 
-  private get choice(): WindowChoice {
+  protected get choice(): WindowChoice {
     const { pieceBytes, windowBytes } = this.options;
     if (!this.worth.isOn) return { ...WHOLE, windowBytes: TRIAL_NS * this.linkPerNs };
     return {
@@ -478,23 +483,10 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   }
 
   /** What a message puts on the wire in its direction. */
-  private loadOf(opcode: number, bytes: number): number {
+  protected loadOf(opcode: number, bytes: number): number {
     const { wire } = this;
     const headerBytes = this.headers[opcode];
     if (bytes <= wire.mtuBytes) return headerBytes === 0 ? 0 : bytes + headerBytes;
     return opcode === IBV_WR_RDMA_READ ? ingressBytes(wire, opcode, bytes) : egressBytes(wire, opcode, bytes);
   }
-}
-
-/** How many requests from this one on are like it: of the same opcode and flags, with one SGE of the same length. */
-function runLength(words: Uint32Array, at: number, most: number): number {
-  const op = words[at + L.WR_OP];
-  if (op >>> 16 !== 1) return 1;
-  const length = words[at + LENGTH];
-  let n = 1;
-  for (let next = at + L.SLOT_WORDS; n < most; n++, next += L.SLOT_WORDS) {
-    // The last one of a batch is signaled.
-    if ((words[next + L.WR_OP] ^ op) & ~SIGNALED || words[next + LENGTH] !== length) break;
-  }
-  return n;
 }

@@ -80,6 +80,7 @@ export abstract class DevicePolicy<S extends LinkScheduler<TurnOrder>> {
     const scheduler = this.byQp[qp.index];
     if (scheduler === undefined) return;
     if (change === 'labels') scheduler.relabel(qp, out);
+    else if (change === 'rate') scheduler.rerate(qp, out);
     else scheduler.changed(qp, change, out);
     if (change === 'destroyed') this.byQp[qp.index] = undefined;
   }

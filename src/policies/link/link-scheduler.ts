@@ -223,6 +223,9 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
   /** The labels of a queue pair have changed. */
   abstract relabel(qp: QpView, out: Actions): void;
 
+  /** The application has set the rate of a queue pair. Only a policy that limits rates learns of it. */
+  rerate(_qp: QpView, _out: Actions): void {}
+
   /** A queue pair was modified, or destroyed. */
   changed(qp: QpView, change: QpChange, out: Actions): void {
     this.clock.begin();

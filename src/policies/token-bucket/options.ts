@@ -5,38 +5,41 @@ import { ConfigError } from '../../verbs/errors.ts';
 const above0 = z.coerce.number().positive().max(1e6);
 const requestsPerS = z.coerce.number().positive().max(1e12);
 
-/** Parses `a:3/b:1` into an object. Any other value is returned unchanged. */
-function fromText(value: unknown, context: z.RefinementCtx): unknown {
+/** Parses `a:3/b:1` into an object. Any other value is returned unchanged. @param noun what the names stand for */
+function fromText(value: unknown, context: z.RefinementCtx, noun: string): unknown {
   if (typeof value !== 'string') return value;
   const pairs = value.split('/').map((pair) => /^(.+):([^:]+)$/.exec(pair));
   if (pairs.includes(null)) return value;
-  const tenants = pairs.map((pair) => pair?.[1]);
-  const twice = tenants.find((tenant, k) => tenants.indexOf(tenant) < k);
-  if (twice !== undefined) context.addIssue(`names tenant '${twice}' twice`);
+  const names = pairs.map((pair) => pair?.[1]);
+  const twice = names.find((name, k) => names.indexOf(name) < k);
+  if (twice !== undefined) context.addIssue(`names ${noun} '${twice}' twice`);
   return Object.fromEntries(pairs.map((pair) => [pair?.[1], pair?.[2]]));
 }
 
-/** Numbers by tenant. */
-const byTenant = (number: typeof above0) =>
-  z.preprocess(
-    fromText,
-    z
-      .record(z.string(), number, { error: 'should be TENANT:NUMBER/TENANT:NUMBER, or an object' })
-      .default({}),
+/** Numbers by name. */
+function byName(noun: string, number: typeof above0) {
+  const pair = `${noun.toUpperCase()}:NUMBER`;
+  return z.preprocess(
+    (value, context) => fromText(value, context, noun),
+    z.record(z.string(), number, { error: `should be ${pair}/${pair}, or an object` }).default({}),
   );
+}
+
+/** Rates of groups in Gbit/s. */
+export const gbpsByGroup = byName('group', above0);
 
 /** Options that set the rates of tenants. */
 export const tenantRates = {
-  weights: byTenant(above0).describe(
+  weights: byName('tenant', above0).describe(
     'shares of the link, as a:3/b:1; default: the label weight of each tenant',
   ),
-  ratesGbps: byTenant(above0).describe(
+  ratesGbps: byName('tenant', above0).describe(
     'fixed rates of tenants in Gbit/s, as a:10/b:2.5, instead of a share of the link',
   ),
 };
 
 /** Limits of tenants in requests of the application, in addition to those of the link. */
-export const requestRates = byTenant(requestsPerS).describe(
+export const requestRates = byName('tenant', requestsPerS).describe(
   'the most requests per second that tenants may send, as a:1e6/b:5e5',
 );
 

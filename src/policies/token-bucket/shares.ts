@@ -18,10 +18,12 @@ import { type Tenants, tenantId } from '../../coordinator/tenants.ts';
 import type { ContextView } from '../../shim/policy.ts';
 import { type TokenBucketOptions, tokenBucketOptions } from './options.ts';
 
-const SHARE_REPORTS: readonly Column[] = [
+/** The columns of `shares`. Rulers of other policies have the same, and more behind them. */
+export const SHARE_REPORTS: readonly Column[] = [
   { name: 'ratedQps', unit: 'queue pairs that require a rate', min: 0, max: 2 ** 20, default: 0 },
 ];
-const SHARE_GRANTS: readonly Column[] = [
+/** See SHARE_REPORTS. */
+export const SHARE_GRANTS: readonly Column[] = [
   { name: 'rateGbps', unit: 'Gbit/s on the wire', min: 0, max: 1e9, default: 0, alone: 1e5, joining: 0 },
   { name: 'tenantGbps', unit: 'Gbit/s of all members of the tenant', min: 0, max: 1e9, default: 0 },
 ];
@@ -170,7 +172,8 @@ class PresentTenants {
   }
 }
 
-class Shares implements Decider<ShareRules> {
+/** Decides the rates of tenants, in the columns of `shares`. */
+export class Shares implements Decider<ShareRules> {
   private readonly members: MembersView;
   private readonly ratedQps: ReportColumn;
   private readonly rateGbps: GrantColumn;

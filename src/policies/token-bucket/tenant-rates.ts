@@ -59,6 +59,17 @@ export class TenantRates<Options extends object> {
     return member.key;
   }
 
+  /** The same of a context that has queue pairs; '' before its first one. */
+  keyAt(context: ContextView): string {
+    return this.members[context.index]?.key ?? '';
+  }
+
+  /** Whether the context with this index is open. */
+  isOpen(index: number): boolean {
+    const member = this.members[index];
+    return member !== undefined && this.registry.has(member.context);
+  }
+
   /** A queue pair of a tenant was created. */
   join(qp: QpView, tenant: number, out: Actions): void {
     const member = this.members[qp.context.index];

@@ -11,6 +11,7 @@ import {
   ISO_WR_ENABLE,
   ISO_WR_WAIT,
 } from '../../verbs/constants.ts';
+import { IsoverbsError } from '../../verbs/errors.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Provider, WaitSupport } from '../../verbs/provider.ts';
 import type { ShimContext } from '../context.ts';
@@ -94,6 +95,16 @@ export class Issuer extends SyntheticWriter implements Actions {
     qp.plainLeft = most === 0 ? UNLIMITED : most;
     qp.plainMask = most === 0 ? PLAIN_MASK : OPCODE_MASK;
     qp.plainOp = most === 0 ? PLAIN : PLAIN | opcode;
+  }
+
+  limitRate(view: QpView, kbps: number): boolean {
+    try {
+      this.next.modifyQpRateLimit(view.handle, { rateLimitKbps: kbps });
+      return true;
+    } catch (error) {
+      if (error instanceof IsoverbsError) return false;
+      throw error;
+    }
   }
 
   watchCompletions(view: QpView, isWatched: boolean): void {

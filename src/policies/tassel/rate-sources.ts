@@ -1,0 +1,180 @@
+/**
+ * Where the rates of queue pairs come from: options of the policy, the ruler of tenants' rates, and programs, which set the
+ * rates of their queue pairs (ibv_modify_qp_rate_limit(3)). Nothing here runs for each request.
+ */
+import type { QpView } from '../../shim/policy.ts';
+import { byContext, Entities } from '../kit/entities.ts';
+import { NONE } from '../kit/run-queue.ts';
+import { APPLICATION, GROUP, LIMITS, type RateTable, TENANT } from './rate-table.ts';
+
+/** The rates that options set, in Gbit/s on the wire. */
+export interface GivenRates {
+  readonly groupRatesGbps: Readonly<Record<string, number>>;
+  readonly applicationGbps?: number;
+  /** Of queue pairs whose programs have set no rate. */
+  readonly qpGbps?: number;
+}
+
+/** What a change of rates requires of the orders: no queue pair that it concerns may be waiting meanwhile. */
+export interface Rescaling {
+  /** The rates of these queue pairs are about to change. */
+  suspend(qps: readonly QpView[]): void;
+  /** What is left of the last piece of a queue pair (`limit` NONE) or a limit lasts this many times as long. */
+  rescale(qp: number, limit: number, times: number): void;
+  resume(): void;
+  /** A limit has come into being. */
+  begin(limit: number): void;
+}
+
+/** Time per byte in ns at a rate in Gbit/s; 0: no rate. */
+export const nsPerByteOf = (gbps: number | undefined): number =>
+  gbps === undefined || gbps <= 0 ? 0 : 8 / gbps;
+
+/** The limits of the queue pairs of one device. */
+export class RateSources {
+  private readonly rates: RateTable;
+  private readonly changes: Rescaling;
+  private given: GivenRates;
+  /** By which (APPLICATION, GROUP, TENANT). */
+  private readonly entities: readonly Entities[];
+  private readonly qps: (QpView | undefined)[] = [];
+
+  constructor(rates: RateTable, given: GivenRates, tenantKeyOf: (qp: QpView) => string, changes: Rescaling) {
+    this.rates = rates;
+    this.given = given;
+    this.changes = changes;
+    const keys = [byContext, (qp: QpView) => `${tenantKeyOf(qp)} ${qp.labels.group}`, tenantKeyOf];
+    this.entities = keys.map((keyOf, which) => {
+      const onNew = (entity: number, qp: QpView) => this.begin(which, entity, qp);
+      return new Entities({ keyOf, onNew });
+    });
+  }
+
+  private begin(which: number, entity: number, qp: QpView): void {
+    const limit = limitAt(which, entity);
+    const { applicationGbps, groupRatesGbps } = this.given;
+    const gbps =
+      which === APPLICATION
+        ? applicationGbps
+        : which === GROUP
+          ? groupRateOf(groupRatesGbps, qp.labels.group)
+          : undefined;
+    this.rates.setLimit(limit, nsPerByteOf(gbps));
+    this.changes.begin(limit);
+  }
+
+  /** A queue pair was created. Returns the number of its tenant. */
+  add(qp: QpView): number {
+    this.qps[qp.index] = qp;
+    this.rates.add(qp.index);
+    for (let which = 0; which < LIMITS; which++)
+      this.rates.assign(qp.index, which, limitAt(which, this.entities[which].join(qp)));
+    this.rates.setOwn(qp.index, this.ownNsOf(qp));
+    this.rates.fit(qp.index);
+    return this.entities[TENANT].of(qp);
+  }
+
+  private ownNsOf({ rateLimitKbps }: QpView): number {
+    return rateLimitKbps > 0 ? 8e6 / rateLimitKbps : nsPerByteOf(this.given.qpGbps);
+  }
+
+  /** A queue pair was destroyed. Returns the number of the tenant that it belonged to. */
+  drop(qp: QpView): number {
+    this.qps[qp.index] = undefined;
+    this.rates.add(qp.index);
+    this.entities[APPLICATION].leave(qp);
+    this.entities[GROUP].leave(qp);
+    return this.entities[TENANT].leave(qp);
+  }
+
+  /** Whether the queue pair has been added. */
+  has(qp: QpView): boolean {
+    return this.qps[qp.index] === qp;
+  }
+
+  /** The tenant with this key; NONE: it has no queue pairs. */
+  tenantOf(key: string): number {
+    return this.entities[TENANT].find(key);
+  }
+
+  /** The limit of a tenant. */
+  limitOfTenant(tenant: number): number {
+    return limitAt(TENANT, tenant);
+  }
+
+  /** The labels of a queue pair have changed: it may belong to another group. */
+  relabel(qp: QpView): void {
+    const { entities, rates } = this;
+    const before = entities[GROUP].of(qp);
+    this.changes.suspend([qp]);
+    const entity = entities[GROUP].rejoin(qp);
+    if (entity !== before) rates.assign(qp.index, GROUP, limitAt(GROUP, entity));
+    rates.fit(qp.index);
+    this.changes.resume();
+  }
+
+  /** A program has set the rate of its queue pair. */
+  changed(qp: QpView): void {
+    this.changeOwn(qp, this.ownNsOf(qp));
+  }
+
+  private changeOwn(qp: QpView, ns: number): void {
+    const { rates, changes } = this;
+    const before = rates.ownNsOf(qp.index);
+    if (ns === before) return;
+    changes.suspend([qp]);
+    rates.setOwn(qp.index, ns);
+    rates.fit(qp.index);
+    changes.rescale(qp.index, NONE, before === 0 ? 1 : ns / before);
+    changes.resume();
+  }
+
+  /** The device limits the rate of a queue pair. */
+  leaveToDevice(qp: QpView): void {
+    this.changeOwn(qp, 0);
+  }
+
+  /** The rate of a tenant. @param gbps 0 or Infinity: no limit */
+  setTenant(tenant: number, gbps: number): void {
+    this.setLimit(TENANT, tenant, nsPerByteOf(gbps === Number.POSITIVE_INFINITY ? 0 : gbps));
+  }
+
+  private setLimit(which: number, entity: number, ns: number): void {
+    const { rates, changes } = this;
+    const limit = limitAt(which, entity);
+    const before = rates.nsOf(limit);
+    if (ns === before) return;
+    const members = this.membersOf(which, entity);
+    changes.suspend(members);
+    rates.setLimit(limit, ns);
+    for (const { index } of members) rates.fit(index);
+    changes.rescale(NONE, limit, before === 0 ? 1 : ns / before);
+    changes.resume();
+  }
+
+  private membersOf(which: number, entity: number): QpView[] {
+    const found: QpView[] = [];
+    const of = this.entities[which];
+    for (let qp = of.firstQp(entity); qp !== NONE; qp = of.nextQp(qp)) found.push(this.qps[qp]!);
+    return found;
+  }
+
+  /** Options have changed. */
+  configure(given: GivenRates): void {
+    this.given = given;
+    const { applicationGbps, groupRatesGbps } = given;
+    for (const qp of this.qps) {
+      if (qp === undefined) continue;
+      this.changed(qp);
+      this.setLimit(APPLICATION, this.entities[APPLICATION].of(qp), nsPerByteOf(applicationGbps));
+      const group = nsPerByteOf(groupRateOf(groupRatesGbps, qp.labels.group));
+      this.setLimit(GROUP, this.entities[GROUP].of(qp), group);
+    }
+  }
+}
+
+const limitAt = (which: number, entity: number) => entity * LIMITS + which;
+
+function groupRateOf(rates: Readonly<Record<string, number>>, group: string): number | undefined {
+  return Object.hasOwn(rates, group) ? rates[group] : undefined;
+}
