@@ -137,6 +137,23 @@ export const chains: Record<string, Chain> = {
     chain: () => [createPolicy('fair', { pieceBytes: 256, windowBytes: 1500, passBytes: 0 })],
     share: 0.3,
   },
+  tassel: {
+    chain: () => [createPolicy('tassel', { pieceBytes: 700, qpGbps: 400 })],
+    share: 0.3,
+  },
+  'tassel, all limits at once, a small window': {
+    chain: () => [
+      createPolicy('tassel', {
+        pieceBytes: 256,
+        windowBytes: 1500,
+        passBytes: 0,
+        qpGbps: 300,
+        applicationGbps: 350,
+        groupRatesGbps: { '': 400 },
+      }),
+    ],
+    share: 0.3,
+  },
   'perf, in turns': { chain: () => [perf(512, 128, { qpIsolation: 'always', ...SHORT_TURNS })] },
   'perf, as it finds': {
     chain: () => [

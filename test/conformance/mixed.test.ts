@@ -15,6 +15,7 @@ const SOME = [
   'justitia',
   'palos',
   'fair',
+  'tassel',
   'limited, in pieces',
 ];
 

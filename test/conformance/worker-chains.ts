@@ -26,6 +26,11 @@ export const palosSpec = (pieceBytes: number): PolicySpec => ({
 
 export const fairSpec = (pieceBytes: number): PolicySpec => ({ name: 'fair', options: { pieceBytes } });
 
+export const tasselSpec = (pieceBytes: number): PolicySpec => ({
+  name: 'tassel',
+  options: { pieceBytes, qpGbps: 400 },
+});
+
 const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   'pass-through': { policies: [module('pass-through')] },
   arbitrary: { policies: [module('arbitrary', { seed: 7 })] },
@@ -36,6 +41,7 @@ const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   justitia: { policies: [justitiaSpec(512)] },
   palos: { policies: [palosSpec(512)] },
   fair: { policies: [fairSpec(512)] },
+  tassel: { policies: [tasselSpec(512)] },
   'perf 1024, WAIT emulated': { policies: [perfSpec(1024, 256)], wait: false },
 };
 
@@ -56,5 +62,6 @@ export const suiteWorkerChains: Record<string, () => Interceptor[]> = {
   justitia: () => [workerDriver([justitiaSpec(512)])],
   palos: () => [workerDriver([palosSpec(512)])],
   fair: () => [workerDriver([fairSpec(512)])],
+  tassel: () => [workerDriver([tasselSpec(512)])],
   hold: () => [workerDriver([module('hold')])],
 };

@@ -24,6 +24,8 @@ export interface Rescaling {
   resume(): void;
   /** A limit has come into being. */
   begin(limit: number): void;
+  /** Whether a limit without queue pairs has been used beyond the present, so that it must be remembered. */
+  isAhead(limit: number): boolean;
 }
 
 /** Time per byte in ns at a rate in Gbit/s; 0: no rate. */
@@ -46,7 +48,7 @@ export class RateSources {
     const keys = [byContext, (qp: QpView) => `${tenantKeyOf(qp)} ${qp.labels.group}`, tenantKeyOf];
     this.entities = keys.map((keyOf, which) => {
       const onNew = (entity: number, qp: QpView) => this.begin(which, entity, qp);
-      return new Entities({ keyOf, onNew });
+      return new Entities({ keyOf, onNew, mayForget: (entity) => !changes.isAhead(limitAt(which, entity)) });
     });
   }
 

@@ -67,6 +67,7 @@ export class TasselScheduler extends Scheduler {
       begin: (limit) => {
         for (const { tags } of orders) tags.begin(limit);
       },
+      isAhead: (limit) => orders.some(({ tags }) => tags.isAhead(limit)),
     });
     this.fitPieces();
   }

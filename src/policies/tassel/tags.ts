@@ -33,6 +33,8 @@ const LATE_NS = 3;
 const CAPACITY = 4;
 const OTHERS = 5;
 const PHI = 6;
+/** The system time from which queue pairs without a rate have a turn before all others. */
+const REST_FREE_NS = 7;
 
 /** Rates make up for at least this much of lost time, and for no more than that. */
 const LEAST_LATE_NS = 5_000;
@@ -54,7 +56,16 @@ export class Tags {
   private readonly eligible = new IndexHeap();
   /** Queue pairs that wait for a limit, a queue for each. */
   private readonly queues = new RunQueue();
-  private readonly clock = Float64Array.of(0, Number.NaN, Number.POSITIVE_INFINITY, LEAST_LATE_NS, 1, 0, 1);
+  private readonly clock = Float64Array.of(
+    0,
+    Number.NaN,
+    Number.POSITIVE_INFINITY,
+    LEAST_LATE_NS,
+    1,
+    0,
+    1,
+    0,
+  );
   private hasRest = false;
   private pieceBytes = 4096;
   // By queue pair, and by limit: the system time from which its rate allows the next piece.
@@ -117,6 +128,18 @@ export class Tags {
     this.fitPhi();
   }
 
+  /** Whether queue pairs without a rate have had less than their part of the link. `next` must have been called. */
+  get isRestDue(): boolean {
+    return this.clock[REST_FREE_NS] <= this.clock[SYSTEM_NS];
+  }
+
+  /** Queue pairs without a rate have sent this many bytes on the wire. */
+  chargeRest(wireBytes: number): void {
+    const { clock } = this;
+    const fromNs = Math.max(clock[REST_FREE_NS], clock[SYSTEM_NS] - LEAST_LATE_NS);
+    clock[REST_FREE_NS] = fromNs + wireBytes / (REST_PART * clock[CAPACITY]);
+  }
+
   private fitPhi(): void {
     const { clock } = this;
     const sum = this.active.perNs + clock[OTHERS] + (this.hasRest ? REST_PART * clock[CAPACITY] : 0);
@@ -170,6 +193,11 @@ export class Tags {
   private rescaled(ns: number, times: number): number {
     const nowNs = this.clock[SYSTEM_NS];
     return ns > nowNs ? nowNs + (ns - nowNs) * times : ns;
+  }
+
+  /** Whether a limit has been used beyond the present, so that it must be remembered. */
+  isAhead(limit: number): boolean {
+    return this.limitFreeNs[limit] > this.clock[SYSTEM_NS];
   }
 
   /** A queue pair has something to send. */

@@ -93,13 +93,16 @@ export class TasselOrder extends PacedOrder {
   override next(nowNs = 0): number {
     const { tags } = this;
     if (tags.count === 0) return super.next(nowNs);
-    const qp = tags.next(nowNs);
-    return qp === NONE ? super.next(nowNs) : qp;
+    const rated = tags.next(nowNs);
+    if (rated !== NONE && !(tags.isRestDue && !super.isIdle)) return rated;
+    const other = super.next(nowNs);
+    return other === NONE ? rated : other;
   }
 
   override charge(qp: number, wireBytes: number): void {
     if (this.joined[qp] === 0) {
       super.charge(qp, wireBytes);
+      if (this.tags.count > 0) this.tags.chargeRest(wireBytes);
       return;
     }
     this.tags.charge(qp, wireBytes);
