@@ -21,12 +21,16 @@ export class RateTable {
   private ownNs: Float64Array = new Float64Array(64);
   private lowestNs: Float64Array = new Float64Array(64);
   private members: Int32Array = new Int32Array(64 << LIMIT_BITS);
+  /** By queue pair: 1 if it has a limit with a rate. */
+  private limited: Uint8Array = new Uint8Array(64);
 
   /** A queue pair was created. */
   add(qp: number): void {
     this.ownNs = fitColumn(this.ownNs, qp);
     this.lowestNs = fitColumn(this.lowestNs, qp);
     this.members = fitColumn(this.members, (qp + 1) << LIMIT_BITS);
+    this.limited = fitColumn(this.limited, qp);
+    this.limited[qp] = 0;
     this.ownNs[qp] = 0;
     this.lowestNs[qp] = 0;
     this.members.fill(0, qp << LIMIT_BITS, (qp + 1) << LIMIT_BITS);
@@ -69,6 +73,11 @@ export class RateTable {
     return this.lowestNs[qp];
   }
 
+  /** Whether one of the limits of a queue pair has a rate. */
+  isLimited(qp: number): boolean {
+    return this.limited[qp] === 1;
+  }
+
   /** Whether a queue pair has a rate. */
   isRated(qp: number): boolean {
     return this.lowestNs[qp] > 0;
@@ -77,9 +86,12 @@ export class RateTable {
   /** Some rate of a queue pair has changed. */
   fit(qp: number): void {
     let ns = this.ownNs[qp];
+    this.limited[qp] = 0;
     for (let which = 0; which < LIMITS; which++) {
       const limit = this.limitOf(qp, which);
-      if (limit !== NONE) ns = Math.max(ns, this.limitNs[limit]);
+      if (limit === NONE) continue;
+      ns = Math.max(ns, this.limitNs[limit]);
+      this.limited[qp] = 1;
     }
     this.lowestNs[qp] = ns;
   }

@@ -98,7 +98,10 @@ export class TasselScheduler extends Scheduler {
   private begin(context: ContextView, out: Actions): void {
     this.clock.begin();
     const nowNs = this.clock.nowNs(context, out);
-    for (const { tags } of this.orders) tags.advance(nowNs);
+    for (const { tags } of this.orders) {
+      tags.now[0] = nowNs;
+      tags.advance();
+    }
   }
 
   /** While the device is left alone, queue pairs with rates still send pieces. */

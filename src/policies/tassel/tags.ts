@@ -50,6 +50,8 @@ const REST_PART = 0.01;
 export class Tags {
   /** The number of queue pairs that have joined. */
   count = 0;
+  /** [0] The device's time, for `next` and `advance`. An array, because V8 allocates a double that is passed to a function. */
+  readonly now = new Float64Array(1);
   private readonly rates: RateTable;
   private readonly active: ActiveRates;
   private readonly timeline = new Timeline();
@@ -265,6 +267,7 @@ export class Tags {
   private allowedNs(qp: number): number {
     const { rates, limitFreeNs } = this;
     let ns = this.freeNs[qp];
+    if (!rates.isLimited(qp)) return ns;
     for (let which = 0; which < LIMITS; which++) {
       const limit = rates.limitOf(qp, which);
       if (limit !== NONE) ns = Math.max(ns, limitFreeNs[limit]);
@@ -289,18 +292,27 @@ export class Tags {
    * @param opened a limit whose turn it is, so that its queue does not matter
    */
   private check(qp: number, opened: number): boolean {
-    const { rates, queues, holders, limitFreeNs, freeNs, states } = this;
+    const { rates, eligible } = this;
+    if (rates.isLimited(qp) && !this.passesLimits(qp, opened)) return false;
+    this.states[qp] = ELIGIBLE;
+    eligible.due[0] = this.allowedNs(qp) + this.pieceBytes * rates.lowestNsOf(qp);
+    eligible.put(qp);
+    return true;
+  }
+
+  private passesLimits(qp: number, opened: number): boolean {
+    const { rates, queues, holders, limitFreeNs, freeNs } = this;
+    const nowNs = this.clock[SYSTEM_NS];
     // What has not been used because another rate held the queue pair back is not made up for.
-    const leastNs = this.clock[SYSTEM_NS] - this.clock[LATE_NS];
+    const leastNs = nowNs - this.clock[LATE_NS];
     if (opened !== NONE) freeNs[qp] = Math.max(freeNs[qp], leastNs);
     for (let which = 0; which < LIMITS; which++) {
       const limit = rates.limitOf(qp, which);
       if (limit === NONE) continue;
-      if (limit !== opened && queues.first(limit) === NONE && holders[limit] === 0)
-        limitFreeNs[limit] = Math.max(limitFreeNs[limit], leastNs);
-      const isOpen = limitFreeNs[limit] <= this.clock[SYSTEM_NS] && holders[limit] === 0;
-      if (isOpen && (limit === opened || queues.first(limit) === NONE)) continue;
-      states[qp] = QUEUED;
+      const isUnwanted = queues.first(limit) === NONE && holders[limit] === 0;
+      if (isUnwanted && limit !== opened) limitFreeNs[limit] = Math.max(limitFreeNs[limit], leastNs);
+      if (limitFreeNs[limit] <= nowNs && (isUnwanted || (limit === opened && holders[limit] === 0))) continue;
+      this.states[qp] = QUEUED;
       queues.push(qp, limit);
       this.arm(limit);
       return false;
@@ -309,9 +321,6 @@ export class Tags {
       const limit = rates.limitOf(qp, which);
       if (limit !== NONE) holders[limit] = qp + 1;
     }
-    states[qp] = ELIGIBLE;
-    this.eligible.due[0] = this.allowedNs(qp) + this.pieceBytes * rates.lowestNsOf(qp);
-    this.eligible.put(qp);
     return true;
   }
 
@@ -326,6 +335,7 @@ export class Tags {
   /** A queue pair that limits have let go is done: their queues continue. */
   private letGo(qp: number): void {
     const { rates, holders } = this;
+    if (!rates.isLimited(qp)) return;
     for (let which = 0; which < LIMITS; which++) {
       const limit = rates.limitOf(qp, which);
       if (limit === NONE || holders[limit] !== qp + 1) continue;
@@ -334,15 +344,16 @@ export class Tags {
     }
   }
 
-  /** The queue pair that may send now and would end first; NONE: none before `wakeNs`. @param nowNs the device's time */
-  next(nowNs: number): number {
+  /** The queue pair that may send now (`now`) and would end first; NONE: none before `wakeNs`. */
+  next(): number {
     const { clock, eligible } = this;
+    const nowNs = this.now[0];
     if (nowNs > clock[WAKE_NS]) {
       const lateNs = Math.min(nowNs - clock[WAKE_NS], MOST_LATE_NS);
       clock[LATE_NS] = Math.max(LEAST_LATE_NS, lateNs, FORGET * clock[LATE_NS]);
     }
     clock[WAKE_NS] = Number.POSITIVE_INFINITY;
-    this.advance(nowNs);
+    this.advance();
     if (eligible.size > 0) return eligible.first;
     if (this.count > 0) {
       const waitNs = (this.timeline.nextNs - clock[SYSTEM_NS]) * clock[PHI];
@@ -351,9 +362,10 @@ export class Tags {
     return NONE;
   }
 
-  /** Advances system time to a time of the device. What becomes due on the way changes its pace. */
-  advance(nowNs: number): void {
+  /** Advances system time to the device's time (`now`). What becomes due on the way changes its pace. */
+  advance(): void {
     const { clock, timeline } = this;
+    const nowNs = this.now[0];
     // The device's time may jump back, or this is the first event.
     if (!(nowNs >= clock[AT_NS])) clock[AT_NS] = nowNs;
     for (;;) {
@@ -405,6 +417,7 @@ export class Tags {
     const { rates, clock, freeNs, limitFreeNs } = this;
     const leastNs = clock[SYSTEM_NS] - MOST_LATE_NS;
     freeNs[qp] = Math.max(freeNs[qp], leastNs) + wireBytes * rates.ownNsOf(qp);
+    if (!rates.isLimited(qp)) return;
     for (let which = 0; which < LIMITS; which++) {
       const limit = rates.limitOf(qp, which);
       if (limit === NONE) continue;

@@ -93,7 +93,8 @@ export class TasselOrder extends PacedOrder {
   override next(nowNs = 0): number {
     const { tags } = this;
     if (tags.count === 0) return super.next(nowNs);
-    const rated = tags.next(nowNs);
+    tags.now[0] = nowNs;
+    const rated = tags.next();
     if (rated !== NONE && !(tags.isRestDue && !super.isIdle)) return rated;
     const other = super.next(nowNs);
     return other === NONE ? rated : other;

@@ -13,6 +13,7 @@ import { NONE, RunQueue } from '../kit/run-queue.ts';
 
 /** Length of a slot, in ns. The wheel reaches 4.2 ms: pieces of 4 KiB at 8 Mbit/s or more. */
 const SLOT_NS = 1024;
+const SLOTS_PER_NS = 1 / SLOT_NS;
 const MASK = SET_SIZE - 1;
 
 /** Where an item is: nowhere, in the heap of the present slot, in the heap of the far future, or in a slot of the wheel. */
@@ -29,13 +30,15 @@ export class Timeline {
   readonly due = new Float64Array(1);
   /** [0] The time of the item that `seek` has found; Infinity if there is none. */
   readonly firstNs = Float64Array.of(Number.POSITIVE_INFINITY);
+  /** [0] Nothing is due before this time. */
+  private readonly quiet = Float64Array.of(Number.POSITIVE_INFINITY);
   private readonly near = new IndexHeap();
   private readonly far = new IndexHeap();
   private readonly wheel = new RunQueue(SET_SIZE);
   private readonly occupied = new Int32Array(SET_WORDS);
   private inWheel = 0;
-  /** The number of the present slot. Items of this slot and of earlier ones are in `near`. */
-  private slot = 0;
+  /** [0] The number of the present slot. Items of this slot and of earlier ones are in `near`. */
+  private readonly slots = new Float64Array(1);
   // By item.
   private times: Float64Array = new Float64Array(64);
   private places: Uint8Array = new Uint8Array(64);
@@ -63,9 +66,10 @@ export class Timeline {
   }
 
   private place(item: number): void {
-    const { slot } = this;
+    const slot = this.slots[0];
     const ns = this.times[item];
-    const at = Math.floor(ns / SLOT_NS);
+    const at = Math.floor(ns * SLOTS_PER_NS);
+    if (ns < this.quiet[0]) this.quiet[0] = ns;
     if (at > slot && at < slot + SET_SIZE) {
       this.wheel.push(item, at & MASK);
       addTo(this.occupied, 0, at & MASK);
@@ -83,7 +87,7 @@ export class Timeline {
   remove(item: number): void {
     if (!this.has(item)) return;
     const place = this.places[item];
-    if (place === IN_WHEEL) this.takeOut(item, Math.floor(this.times[item] / SLOT_NS) & MASK);
+    if (place === IN_WHEEL) this.takeOut(item, Math.floor(this.times[item] * SLOTS_PER_NS) & MASK);
     else (place === NEAR ? this.near : this.far).remove(item);
     this.places[item] = NOWHERE;
     this.size--;
@@ -97,18 +101,24 @@ export class Timeline {
 
   /** Finds the first of the items that are due by the time in `due`, for `firstNs` and `shift`. */
   seek(): void {
-    const { near, firstNs } = this;
-    const last = Math.floor(this.due[0] / SLOT_NS);
+    const { near, firstNs, due, quiet } = this;
+    if (due[0] < quiet[0]) {
+      firstNs[0] = Number.POSITIVE_INFINITY;
+      return;
+    }
+    const last = Math.floor(due[0] * SLOTS_PER_NS);
     while (near.size === 0) {
       const slot = this.nextSlot();
       if (slot > last) {
-        if (last > this.slot) this.slot = last;
+        if (last > this.slots[0]) this.slots[0] = last;
         firstNs[0] = Number.POSITIVE_INFINITY;
+        quiet[0] = slot * SLOT_NS;
         return;
       }
       this.turnTo(slot);
     }
     firstNs[0] = near.firstNs[0];
+    quiet[0] = firstNs[0];
   }
 
   /** Removes and returns the item that `seek` has found. */
@@ -134,7 +144,7 @@ export class Timeline {
   /** Turns the wheel to a slot, whose items then are in `near`. */
   private turnTo(slot: number): void {
     const { wheel, far } = this;
-    this.slot = slot;
+    this.slots[0] = slot;
     while (far.size > 0 && far.firstNs[0] < (slot + 1) * SLOT_NS) {
       const item = far.first;
       far.remove(item);
@@ -149,14 +159,14 @@ export class Timeline {
 
   /** The next slot with items; Infinity if there is none. */
   private nextSlot(): number {
-    const farSlot = Math.floor(this.far.firstNs[0] / SLOT_NS);
+    const farSlot = Math.floor(this.far.firstNs[0] * SLOTS_PER_NS);
     return this.inWheel === 0 ? farSlot : Math.min(farSlot, this.nextInWheel());
   }
 
   private nextInWheel(): number {
-    const from = (this.slot + 1) & MASK;
+    const from = (this.slots[0] + 1) & MASK;
     const at = atOrAfter(this.occupied, 0, from);
     const next = at === ABSENT ? atOrAfter(this.occupied, 0, 0) : at;
-    return this.slot + 1 + ((next - from) & MASK);
+    return this.slots[0] + 1 + ((next - from) & MASK);
   }
 }

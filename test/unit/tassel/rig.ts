@@ -31,7 +31,17 @@ export class Rig {
 
   constructor(makeTags: (rates: RateTable) => Tags = (rates) => new Tags(rates, LINK_PER_NS)) {
     this.tags = makeTags(this.rates);
-    this.tags.advance(this.nowNs);
+    this.advance();
+  }
+
+  private advance(): void {
+    this.tags.now[0] = this.nowNs;
+    this.tags.advance();
+  }
+
+  private next(): number {
+    this.tags.now[0] = this.nowNs;
+    return this.tags.next();
   }
 
   /** Adds a queue pair with a rate and an endless message. */
@@ -54,12 +64,12 @@ export class Rig {
   }
 
   join(qp: number): void {
-    this.tags.advance(this.nowNs);
+    this.advance();
     this.tags.join(qp);
   }
 
   leave(qp: number): void {
-    this.tags.advance(this.nowNs);
+    this.advance();
     this.tags.leave(qp);
   }
 
@@ -77,7 +87,7 @@ export class Rig {
   run(untilNs: number): void {
     const { tags, sent } = this;
     while (this.nowNs < untilNs) {
-      const qp = tags.next(this.nowNs);
+      const qp = this.next();
       if (qp === NONE) {
         this.nowNs = Math.min(untilNs, tags.wakeNs);
         continue;
