@@ -39,6 +39,10 @@ function limitedFlows(limited: Limited, paper: number) {
     series: {
       'limiters of the hardware': () => ({ apps: limited.map((one) => app(one, `,rate=${one[0]}Mbps`)) }),
       'token-bucket': () => ({ policy: `token-bucket:ratesGbps=${rates}` }),
+      'the policy tassel': () => ({
+        policy: 'tassel',
+        apps: limited.map((one) => app(one, `,rate=${one[0]}Mbps`)),
+      }),
     },
     panels: [
       {
@@ -71,6 +75,7 @@ const figure7: Figure<number> = {
   series: {
     'limiter of the hardware': (gbps) => ({ apps: [`B:size=${size(gbps)},rate=${gbps}Gbps`] }),
     'token-bucket': (gbps) => ({ policy: `token-bucket:ratesGbps=B:${gbps}` }),
+    'the policy tassel': (gbps) => ({ policy: `tassel:qpGbps=${gbps}` }),
   },
   panels: [
     {
