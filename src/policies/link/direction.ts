@@ -290,7 +290,7 @@ export class Direction<Turns extends TurnOrder> {
   }
 
   private isSlow(qp: number): boolean {
-    return !this.isSteered && this.pace.isSlow(qp);
+    return !this.isSteered && this.pace.isSlow(qp) && this.order.paces?.(qp) !== true;
   }
 
   /** Whether a queue pair has the most messages in flight that it may have. */
@@ -318,7 +318,8 @@ export class Direction<Turns extends TurnOrder> {
       return BLOCKED;
     }
     const isLate = this.latePolls.ns > 0;
-    if (isLate && !isSlow) this.space(qp, out);
+    const isPaced = order.paces?.(index) === true;
+    if (isLate && !isSlow && !isPaced) this.space(qp, out);
     const opcode = out.nextOpcode(qp);
     const several =
       !isSlow && !isLate && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
@@ -335,7 +336,7 @@ export class Direction<Turns extends TurnOrder> {
     whole.sent(index, isUncut, bytes / window.linkPerNs);
     puller.stallNs = Math.max(puller.stallNs, whole.stallNs);
     this.issued(qp, bytes, out);
-    if (pace.isDue(index, out.inflight(qp))) this.beginTiming(qp, out);
+    if (!isPaced && pace.isDue(index, out.inflight(qp))) this.beginTiming(qp, out);
     if (isSlow) return bytes;
     this.time(qp, opcode, bytes, out);
     const isPiece = bytes === pieceBytes;

@@ -15,6 +15,11 @@ export interface TurnOrder extends Order {
   readonly totalBytes: number;
   /** Bytes on the wire that all queue pairs have sent, waiting or not; absent: `totalBytes`. */
   readonly servedBytes?: number;
+  /**
+   * Whether the order holds the queue pair to a rate, so that the times of its requests say nothing of what else holds it
+   * up; absent: no queue pair.
+   */
+  paces?(qp: number): boolean;
   /** Whether a queue pair waits to be served. */
   isReady(qp: number): boolean;
   /** Whether a queue pair waits to be served, or has something to send that it cannot send now. */

@@ -50,6 +50,10 @@ export class TasselOrder extends PacedOrder {
     return this.tags.count === 0 && super.isOneTenant;
   }
 
+  paces(qp: number): boolean {
+    return this.rates.isRated(qp);
+  }
+
   override isReady(qp: number): boolean {
     return this.joined[qp] === 1 || super.isReady(qp);
   }
