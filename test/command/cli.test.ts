@@ -17,6 +17,8 @@ import { palosOptions } from '../../src/policies/palos/options.ts';
 import { Palos } from '../../src/policies/palos/palos.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
 import { Perf } from '../../src/policies/perf/perf.ts';
+import { tasselOptions } from '../../src/policies/tassel/options.ts';
+import { Tassel } from '../../src/policies/tassel/tassel.ts';
 import { tokenBucketOptions } from '../../src/policies/token-bucket/options.ts';
 import { TokenBucket } from '../../src/policies/token-bucket/token-bucket.ts';
 import { handleIndex } from '../../src/verbs/handles.ts';
@@ -93,6 +95,7 @@ test('policies lists exactly the requirements that each policy declares', () => 
     justitia: new Justitia(justitiaOptions.parse({}), new CoordinatorRegistry()),
     fair: new Fair(fairOptions.parse({}), new CoordinatorRegistry()),
     palos: new Palos(palosOptions.parse({}), new CoordinatorRegistry()),
+    tassel: new Tassel(tasselOptions.parse({}), new CoordinatorRegistry()),
     'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new CoordinatorRegistry()),
     chunk: new Chunk(chunkOptions.parse({})),
   };
