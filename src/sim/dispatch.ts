@@ -2,7 +2,7 @@
 import * as C from '../verbs/constants.ts';
 import { onDeparted, setPaused } from './egress/departures.ts';
 import { onRate } from './egress/rate-limiters.ts';
-import { onPacerDue } from './egress/rate-pacing.ts';
+import { onPacerDue, onTagsDue } from './egress/rate-pacing.ts';
 import { admitPackets } from './egress/round.ts';
 import type { StoppablePort } from './egress/stoppable-port.ts';
 import * as K from './kernel/event-kinds.ts';
@@ -63,6 +63,9 @@ export function dispatch(world: World, kind: number, a: number, b: number, c: nu
       return;
     case K.EV_UNIT:
       stepDone(world, a, b, c);
+      return;
+    case K.EV_TAGS:
+      onTagsDue(world, a);
       return;
     case K.EV_HOP:
     case K.EV_SWITCH_OUT:

@@ -8,7 +8,7 @@ import { mtuBytes } from '../verbs/names.ts';
 import type { QpAttr, QpCap } from '../verbs/types.ts';
 import { dispatch } from './dispatch.ts';
 import type { MakeQpScheduler } from './egress/make-scheduler.ts';
-import { changeRate, freeLimiter } from './egress/rate-limiters.ts';
+import { changeRate, endPacing } from './egress/rate-limiters.ts';
 import { runKickedPorts } from './egress/round.ts';
 import { ALL_CLASSES, type StoppablePort } from './egress/stoppable-port.ts';
 import * as K from './kernel/event-kinds.ts';
@@ -147,7 +147,7 @@ export class Simulation {
   }
 
   destroyQp(qp: Qp): void {
-    freeLimiter(qp);
+    endPacing(this.world, qp);
     qp.reset();
     for (const port of this.world.ports) for (const sender of [qp.requests, qp.replies]) port.remove(sender);
     this.world.hosts[qp.host].weights?.remove(qp);
@@ -165,7 +165,7 @@ export class Simulation {
   modifyQp(qp: Qp, attr: QpAttr, mask: number, to: number, peerHost: number): void {
     const from = qp.state;
     if (to === C.IBV_QPS_RESET) {
-      freeLimiter(qp);
+      endPacing(this.world, qp);
       qp.reset();
       qp.sendCq.purge(qp.qpn);
       qp.recvCq.purge(qp.qpn);

@@ -10,6 +10,8 @@ import { NicWeights } from './egress/palos/nic-weights.ts';
 import type { Port } from './egress/port.ts';
 import { Limiters } from './egress/rate-limiters.ts';
 import { StoppablePort } from './egress/stoppable-port.ts';
+import { LinkTags } from './egress/tassel/link-tags.ts';
+import { PacedRound } from './egress/tassel/paced-round.ts';
 import { EV_ACK, EV_COMPLETION, EV_CQ_OVERFLOW } from './kernel/event-kinds.ts';
 import { EventQueue } from './kernel/event-queue.ts';
 import { PacketPool, PKT_ACK } from './kernel/packets.ts';
@@ -87,6 +89,8 @@ export class World {
   readonly ports: Port[] = [];
   /** Whether all ports are StoppablePorts; otherwise all are EgressPorts. */
   readonly stoppable: boolean;
+  /** The tags of each port; empty unless Tassel is the rate limiter. */
+  private readonly linkTags: LinkTags[] = [];
   /** Indexed by number. Numbers are unique across all hosts and never reused. */
   readonly qps: (Qp | undefined)[] = [undefined];
   readonly cqs: (Cq | undefined)[] = [undefined];
@@ -178,7 +182,12 @@ export class World {
   private makePort(gbps: number, weights: NicWeights | null): Port {
     const { params, clock } = this;
     const id = this.ports.length;
-    const make = () => this.makeQpScheduler(params, weights);
+    let make = () => this.makeQpScheduler(params, weights);
+    if (params.rateLimiter === 'tassel') {
+      const tags = new LinkTags(id, gbps, clock, this.events);
+      this.linkTags.push(tags);
+      make = () => new PacedRound(params, tags, this.makeQpScheduler(params, weights));
+    }
     if (!this.stoppable) return new EgressPort(id, params, gbps, clock, make());
     return new StoppablePort(id, params, gbps, clock, classSchedulerOf(params), make);
   }
@@ -199,6 +208,16 @@ export class World {
   /** The egress port through which a connected queue pair sends. */
   portOf(qp: Qp): Port {
     return this.ports[qp.host * 2 + (qp.peerHost === qp.host ? 1 : 0)];
+  }
+
+  /** The tags of that port; null: Tassel is not the rate limiter. */
+  tagsOf(qp: Qp): LinkTags | null {
+    return this.linkTags.length === 0 ? null : this.linkTags[this.portOf(qp).id];
+  }
+
+  /** The tags of a port. Tassel must be the rate limiter. */
+  tagsOfPort(port: number): LinkTags {
+    return this.linkTags[port];
   }
 
   /** Adds a sender that has packets to the round of its port. */

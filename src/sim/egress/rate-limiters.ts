@@ -89,11 +89,22 @@ export function onRate(world: World, qp: Qp, change: number): void {
 function apply(world: World, qp: Qp, limiter: Limiter): void {
   const { kbps, burstBytes, factor } = limiter;
   if (kbps === 0) freeLimiter(qp);
+  const tags = world.tagsOf(qp);
+  if (tags !== null) {
+    tags.limit(qp, kbps);
+    return;
+  }
   setPacer(world, qp, kbps === 0 ? null : new LeakyBucket(kbps * factor, burstBytes, world.clock[0]));
 }
 
+/** A queue pair is reset or destroyed: its limiter is free, and its tags are gone. */
+export function endPacing(world: World, qp: Qp): void {
+  freeLimiter(qp);
+  world.tagsOf(qp)?.release(qp);
+}
+
 /** Returns the limiter of a queue pair. */
-export function freeLimiter(qp: Qp): void {
+function freeLimiter(qp: Qp): void {
   if (qp.limiter === null) return;
   qp.limiter.inUse = false;
   qp.limiter = null;

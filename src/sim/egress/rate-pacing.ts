@@ -1,6 +1,14 @@
 /** Packets of a queue pair reach its port no faster than its rate limit and congestion control allow. */
 import { EV_PACER } from '../kernel/event-kinds.ts';
-import { DEADLINE, type Qp, RESUME, ROLE_REQUEST, SENDING, type Sender } from '../transport/qp.ts';
+import {
+  DEADLINE,
+  type Qp,
+  RESUME,
+  ROLE_REQUEST,
+  ROLE_RESPONSE,
+  SENDING,
+  type Sender,
+} from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import type { RateLimiter } from './rate-limiter.ts';
 
@@ -18,7 +26,9 @@ export function setPacer(world: World, qp: Qp, pacer: RateLimiter | null): void 
  */
 export function joinPort(world: World, sender: Sender): void {
   const { qp } = sender;
-  if ((qp.pacer === null && qp.congestion === null) || mayGo(world, sender)) {
+  const tags = qp.tagMember < 0 ? null : world.tagsOf(qp);
+  const isFree = tags === null && qp.pacer === null && qp.congestion === null;
+  if (isFree || (tags === null ? mayGo(world, sender) : tags.mayGo(sender))) {
     world.join(sender);
     return;
   }
@@ -28,7 +38,8 @@ export function joinPort(world: World, sender: Sender): void {
   const bit = 1 << sender.role;
   if ((qp.heldRoles & bit) === 0) {
     qp.heldRoles |= bit;
-    world.events.push(EV_PACER, qp.qpn, sender.role, qp.epoch);
+    if (tags !== null) tags.hold(sender);
+    else world.events.push(EV_PACER, qp.qpn, sender.role, qp.epoch);
   }
   // A held-back sender does not block a processing unit ("greedy"). This comes last because yielding starts
   // other senders.
@@ -49,8 +60,13 @@ function mayGo(world: World, { qp, role }: Sender): boolean {
 }
 
 /** Accounts for a packet admitted to the port. */
-export function countPacket(world: World, { qp, role }: Sender, bytes: number): void {
+export function countPacket(world: World, sender: Sender, bytes: number): void {
+  const { qp, role } = sender;
   const { pacer, congestion } = qp;
+  if (qp.tagMember >= 0) {
+    world.tagsOf(qp)?.count(sender, bytes);
+    return;
+  }
   if (congestion !== null) congestion.count(bytes, world.clock);
   if (pacer !== null && role === ROLE_REQUEST) pacer.count(bytes, world.clock);
 }
@@ -59,6 +75,16 @@ export function countPacket(world: World, { qp, role }: Sender, bytes: number): 
 export function onPacerDue(world: World, qp: Qp, role: number): void {
   qp.heldRoles &= ~(1 << role);
   goOn(world, role === ROLE_REQUEST ? qp.requests : qp.replies);
+}
+
+/** The time has come for packets that the tags of a port hold back. */
+export function onTagsDue(world: World, port: number): void {
+  const tags = world.tagsOfPort(port);
+  for (let qp = tags.takeDue(); qp !== null; qp = tags.takeDue()) {
+    for (const role of [ROLE_REQUEST, ROLE_RESPONSE]) {
+      if ((qp.heldRoles & (1 << role)) !== 0) onPacerDue(world, qp, role);
+    }
+  }
 }
 
 /**

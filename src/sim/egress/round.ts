@@ -109,7 +109,7 @@ export function rejoin(world: World, sender: Sender, bytes: number, holdEnded: b
     world.units[qp.host].yield(sender.unitUser!);
     world.units[qp.host].request(sender.unitUser!);
   }
-  const limited = qp.pacer !== null || qp.congestion !== null;
+  const limited = qp.pacer !== null || qp.congestion !== null || qp.tagMember >= 0;
   if (limited) countPacket(world, sender, bytes);
   const next = sender.role === ROLE_REQUEST ? nextRequestBytes(world, qp) : nextResponseBytes(world, qp);
   // A sender that waits for its payload lets others go first.

@@ -62,6 +62,8 @@ export const EV_CNP = 53;
 export const EV_COPY = 54;
 /** A new rate takes effect in a rate limiter. a: qp number, b: change, c: epoch. */
 export const EV_RATE = 42;
+/** The first packet that a port's tags hold back may go. a: port. */
+export const EV_TAGS = 43;
 
 // Syndromes of acknowledgements.
 export const ACK = 0;

@@ -48,6 +48,11 @@ export class Dcqcn implements RateLimiter {
     return this.limiting ? this.numbers[RATE] : Number.POSITIVE_INFINITY;
   }
 
+  /** Writes the current rate to `gbps[0]`; Infinity at line rate. */
+  readRate(gbps: Float64Array): void {
+    gbps[0] = this.limiting ? this.numbers[RATE] : Number.POSITIVE_INFINITY;
+  }
+
   get alpha(): number {
     return this.numbers[ALPHA];
   }
@@ -156,4 +161,5 @@ export function congested(world: World, qp: Qp, source: Qp): void {
 export function notified(world: World, qp: Qp): void {
   qp.congestion ??= new Dcqcn(world.params);
   qp.congestion.notified(world.clock);
+  world.tagsOf(qp)?.rateChanged(qp);
 }

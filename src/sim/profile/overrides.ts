@@ -74,7 +74,16 @@ export function override(base: Readonly<NicParams>, changes: Readonly<Record<str
     requireValue(name, value);
     params[name] = value;
   }
+  // What Tassel is about: every queue pair has a limiter, which is exact and changes at once.
+  if (params.rateLimiter === 'tassel') {
+    Object.assign(params, { rateLimiters: Number.POSITIVE_INFINITY, rateError: 0, rateChangeNs: 0 });
+  }
   const result = params as unknown as NicParams;
+  if (result.rateLimiter === 'tassel' && result.scheduler === 'palos') {
+    throw new ConfigError(
+      'rateLimiter tassel and scheduler palos exclude each other, because both order queue pairs; choose one of them',
+    );
+  }
   if (result.scheduler === 'greedy' && result.puHoldBytes === 0) {
     throw new ConfigError(
       'scheduler greedy requires puHoldBytes above 0, the bytes for which a unit keeps its queue pair',

@@ -14,6 +14,8 @@ export type RrOrder = 'tail' | 'fixed';
  * end of a run.
  */
 export type AckRequests = 'message' | 'signaled';
+/** How rate limits are kept: a leaky bucket per limiter, or Tassel's tags (egress/tassel). */
+export type RateLimiterName = 'bucket' | 'tassel';
 /** Congestion control of the NIC. */
 export type CongestionControl = 'none' | 'dcqcn';
 
@@ -132,6 +134,8 @@ export interface NicParams {
   ackRequests: AckRequests;
   /** Packets inside a message after which one requests an acknowledgement. */
   ackEveryPackets: number;
+  /** With `tassel`, which is exact, unlimited in number and without delay, the next three have no effect. */
+  rateLimiter: RateLimiterName;
   /** Number of hardware rate limiters, maximum relative error of their rates, and delay of a change. */
   rateLimiters: number;
   rateError: number;
@@ -222,5 +226,6 @@ export const WORDS: Readonly<Record<string, readonly string[]>> = Object.freeze(
   rrOrder: ['tail', 'fixed'],
   ackRequests: ['message', 'signaled'],
   palosSums: ['configured', 'active'],
+  rateLimiter: ['bucket', 'tassel'],
   congestionControl: ['none', 'dcqcn'],
 });

@@ -62,6 +62,7 @@ const IDEAL: Readonly<NicParams> = Object.freeze({
   ackReturnNs: 0,
   ackRequests: 'signaled',
   ackEveryPackets: 16,
+  rateLimiter: 'bucket',
   rateLimiters: NEVER,
   rateError: 0,
   rateChangeNs: 0,

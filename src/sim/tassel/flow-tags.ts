@@ -2,6 +2,7 @@
  * Start and finish times of packets (WF2Q+; Tassel, figure 1): the next packet of a queue pair starts when the
  * previous one finishes at the rate of the queue pair, or now if the queue pair was idle for longer.
  */
+import { fitColumn } from '../../shim/tables.ts';
 import { FRACTION, isAfter, PART, type SystemTime, WHOLE } from './system-time.ts';
 
 /** Duration of a tick: one clock at 250 MHz. */
@@ -21,15 +22,10 @@ export class FlowTags {
     this.finish = new Float64Array(2 * queuePairs);
   }
 
-  /** Makes room for queue pairs up to this number. */
-  fit(queuePairs: number): void {
-    if (queuePairs <= this.rateBps.length) return;
-    const { rateBps, finish } = this;
-    const size = Math.max(queuePairs, 2 * rateBps.length);
-    this.rateBps = new Float64Array(size);
-    this.rateBps.set(rateBps);
-    this.finish = new Float64Array(2 * size);
-    this.finish.set(finish);
+  /** Makes room for a queue pair. */
+  fit(qp: number): void {
+    this.rateBps = fitColumn(this.rateBps, qp);
+    this.finish = fitColumn(this.finish, 2 * qp + PART);
   }
 
   /** Whether the next packet may start now. */
@@ -54,6 +50,19 @@ export class FlowTags {
     const nsTimesRate = (bytes * 8e9) / TICK_NS;
     const whole = Math.floor(nsTimesRate / rate);
     this.add(2 * qp, whole, Math.floor(((nsTimesRate - whole * rate) / rate) * FRACTION));
+  }
+
+  /**
+   * Forgives what a queue pair is behind its rate by more than this many ticks after a packet. WF2Q+ delays no packet
+   * longer than until its finish time and the end of one more packet: something else held back the queue pair.
+   */
+  limitLag(qp: number, ticks: number): void {
+    const { finish } = this;
+    const { now } = this.time;
+    const i = 2 * qp;
+    if (finish[i] >= now[WHOLE] - ticks) return;
+    finish[i] = now[WHOLE] - ticks;
+    finish[i + PART] = now[PART];
   }
 
   /**

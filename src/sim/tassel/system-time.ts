@@ -90,4 +90,13 @@ export class SystemTime {
     if (distance <= 0) return 0;
     return Math.max(0, Math.floor((distance / this.step) * (1 - 2 ** -50)) - 1);
   }
+
+  /** Ticks until system time reaches the point at index `i` of `point`; of a long span, perhaps a few less. */
+  ticksUntil(point: Float64Array, i: number): number {
+    let ticks = this.ticksBefore(point, i);
+    if (ticks > MOST_TICKS) return ticks;
+    const distance = (point[i] - this.now[WHOLE]) * FRACTION + (point[i + PART] - this.now[PART]);
+    while (ticks * this.step < distance) ticks++;
+    return ticks;
+  }
 }

@@ -220,6 +220,8 @@ export class Qp {
   /** Its rate limiter and the pacing that results. */
   limiter: Limiter | null = null;
   pacer: RateLimiter | null = null;
+  /** Its number in the tags of its port, if those limit it instead; -1: none. */
+  tagMember = -1;
   /** State of congestion control since the first notification. */
   congestion: Dcqcn | null = null;
   /** Records its packets; null: they are not recorded. */

@@ -14,7 +14,7 @@ import { tryStart } from './request-start.ts';
 const TWO32 = 4294967296;
 
 /** Bytes on the wire of the next packet; -1 when there is none. */
-export function nextRequestBytes(world: World, qp: Qp): number {
+export function nextRequestBytes(world: Pick<World, 'params'>, qp: Qp): number {
   if (qp.phase !== SENDING) return -1;
   const opcode = opcodeOf(qp, qp.cur);
   if (isReadOrAtomic(opcode)) return world.params.headerBytes + world.params.rethBytes;

@@ -368,7 +368,7 @@ export function onResponsePayload(world: World, qp: Qp): void {
 }
 
 /** Bytes on the wire of the next response packet; -1 when there is none. */
-export function nextResponseBytes(world: World, qp: Qp): number {
+export function nextResponseBytes(world: Pick<World, 'params'>, qp: Qp): number {
   if (qp.respPhase !== SENDING) return -1;
   return (nextResponsePayload(qp) + world.params.headerBytes) | 0;
 }
