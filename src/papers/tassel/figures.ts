@@ -32,12 +32,16 @@ function limitedFlows(limited: Limited, paper: number) {
   );
   const rates = limited.map(([mbps, qps]) => `r${mbps}:${(mbps * qps) / 1e3}`).join('/');
   return {
-    note: 'Rates count bytes on the wire. token-bucket limits all queue pairs with the same rate together, and does not count 16 bytes of each message. Where the limits exceed the link, only the fastest queue pairs get less than their limit: the packet round gives slow queue pairs all that they may use.',
+    note: 'Rates count bytes on the wire. token-bucket limits all queue pairs with the same rate together, and does not count 16 bytes of each message. Where the limits exceed the link, only the fastest queue pairs get less than their limit: the packet round gives slow queue pairs all that they may use. Tassel divides all limits by the same factor.',
     x: { title: 'Mbps of the limit', values: limited.map(([mbps]) => mbps), log: true },
     mix: () => bare,
     policies: [],
     series: {
       'limiters of the hardware': () => ({ apps: limited.map((one) => app(one, `,rate=${one[0]}Mbps`)) }),
+      'tassel in the NIC': () => ({
+        apps: limited.map((one) => app(one, `,rate=${one[0]}Mbps`)),
+        set: { rateLimiter: 'tassel' },
+      }),
       'token-bucket': () => ({ policy: `token-bucket:ratesGbps=${rates}` }),
       'the policy tassel': () => ({
         policy: 'tassel',
@@ -74,6 +78,10 @@ const figure7: Figure<number> = {
   policies: [],
   series: {
     'limiter of the hardware': (gbps) => ({ apps: [`B:size=${size(gbps)},rate=${gbps}Gbps`] }),
+    'tassel in the NIC': (gbps) => ({
+      apps: [`B:size=${size(gbps)},rate=${gbps}Gbps`],
+      set: { rateLimiter: 'tassel' },
+    }),
     'token-bucket': (gbps) => ({ policy: `token-bucket:ratesGbps=B:${gbps}` }),
     'the policy tassel': (gbps) => ({ policy: `tassel:qpGbps=${gbps}` }),
   },
