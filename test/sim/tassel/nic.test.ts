@@ -172,6 +172,151 @@ describe('dynamics', () => {
   });
 });
 
+describe('queue pairs that come, go, and are held up', () => {
+  /** Connected ends on a fabric, each with a limit in Gbit/s (0: none) and this many messages of 64 KiB. */
+  function fabricOf(
+    flows: { from: number; to: number; gbps: number; messages: number }[],
+    more: object = {},
+  ) {
+    const fabric = createFabric({
+      hosts: 3,
+      profile: override(PROFILES.ideal, { ...TASSEL, ...more }),
+      topology: 'star',
+      payload: false,
+      autoAdvance: false,
+    });
+    const logs = flows.map(({ from, to, gbps, messages }) => {
+      const cap = { maxSendWr: 256 };
+      const [a, b] = [makeEnd(fabric, from, { cap }), makeEnd(fabric, to, { cap })];
+      connect(a, b);
+      if (gbps > 0) a.v.modifyQpRateLimit(a.qp, { rateLimitKbps: gbps * 1e6 });
+      const qp = fabric.simulation.world.qps[a.qpNum] as Qp;
+      qp.departures = new DepartureLog();
+      for (let i = 0; i < messages; i++)
+        a.send.write(i, SIGNALED, a.mr.addr, 65_536, a.mr.lkey, b.mr.addr, b.mr.rkey);
+      expect(post(a)).toBe(messages);
+      return { a, qp, log: qp.departures };
+    });
+    return { fabric, flows: logs };
+  }
+
+  /** The most that leaves within 10 us after a time, less a packet, in Gbit/s. */
+  const mostGbps = (log: DepartureLog, fromNs: number) => {
+    const all = log.list().filter(({ leftNs }) => leftNs >= fromNs);
+    expect(all.length).toBeGreaterThan(100);
+    const bytes = all.map(({ leftNs }, i) =>
+      all
+        .slice(i + 1)
+        .filter((each) => each.leftNs < leftNs + 10e3)
+        .reduce((sum, { wireBytes }) => sum + wireBytes, 0),
+    );
+    return (Math.max(...bytes) * 8) / 10e3;
+  };
+
+  test('those that run out of messages do not count in Phi any more', () => {
+    const { fabric, flows } = fabricOf([
+      { from: 0, to: 1, gbps: 20, messages: 80 },
+      { from: 0, to: 1, gbps: 90, messages: 50 },
+      { from: 0, to: 2, gbps: 90, messages: 50 },
+    ]);
+    fabric.simulation.runUntil(2e6);
+    const ends = flows.slice(1).map(({ log }) => log.list().at(-1)!.leftNs);
+    const { leftNs } = flows[0].log.list().at(-1)!;
+    expect(leftNs).toBeGreaterThan(Math.max(...ends) + 500e3);
+    const after = flows[0].log.list().filter((each) => each.leftNs > Math.max(...ends) + 1000);
+    const bytes = after.slice(1).reduce((sum, { wireBytes }) => sum + wireBytes, 0);
+    expect(Math.abs((bytes * 8) / (after.at(-1)!.leftNs - after[0].leftNs) / 20 - 1)).toBeLessThan(0.01);
+  });
+
+  test('one that the network held up does not make up for it with a burst', () => {
+    // Together they exceed the link of host 2, whose switch pauses both senders.
+    const { fabric, flows } = fabricOf(
+      [
+        { from: 0, to: 2, gbps: 60, messages: 250 },
+        { from: 1, to: 2, gbps: 0, messages: 120 },
+      ],
+      { pfcXoffBytes: 20_000, pfcXonBytes: 16_000 },
+    );
+    fabric.simulation.runUntil(5e6);
+    const end = flows[1].log.list().at(-1)!.leftNs;
+    const held = flows[0].log.list().filter(({ leftNs }) => leftNs < end);
+    // It lost more than 10 us.
+    expect((held.length * PACKET * 8) / 60).toBeLessThan(end - 10e3);
+    // More than 60 Gbps x 10 us: two packets that a pause kept in the FIFO, and what limitLag() leaves, which is one
+    // packet and 1 us at its rate.
+    expect(mostGbps(flows[0].log, end)).toBeLessThanOrEqual(60 + (3 * PACKET * 8 + 60e3) / 10e3);
+    expect(mostGbps(flows[0].log, end + 20e3)).toBeLessThanOrEqual(60);
+  });
+
+  test('the smallest finish time goes first: a fast queue pair does not wait for many slow ones', () => {
+    const { sim, apps, packets } = limited([60, ...Array.from({ length: 60 }, () => 1)]);
+    for (const app of apps) app.start();
+    sim.runUntil(2e6);
+    const times = packets(0, 0.5e6).map(({ leftNs }) => leftNs);
+    expect(times.length).toBeGreaterThan(2000);
+    // Its packet time, times Phi, and what is in the FIFO.
+    const most = ((PACKET * 8) / 60) * 1.2 + 3 * ((PACKET * 8) / 100);
+    expect(Math.max(...times.slice(1).map((time, i) => time - times[i]))).toBeLessThanOrEqual(most);
+  });
+
+  test('new queue pairs take the places of destroyed ones, and have their own shares', () => {
+    const { lab, sim, qps, apps } = limited([60, ...Array.from({ length: 40 }, () => 30)]);
+    for (const app of apps) app.start();
+    for (let round = 0; round < 5; round++) {
+      // At first, when all 41 have an eligible packet.
+      sim.runUntil(sim.nowNs + (round === 0 ? 2e3 : 100e3 + 77 * round));
+      for (const qp of qps.splice(1)) sim.destroyQp(qp);
+      for (const gbps of [90, 80, 70, 60, 40]) {
+        const number = sim.world.qps.length;
+        const app = lab.add(B);
+        const qp = sim.world.qps[number] as Qp;
+        sim.setRate(qp, gbps * 1e6, 0);
+        qps.push(qp);
+        app.start();
+      }
+    }
+    const logs = qps.map((qp) => {
+      qp.departures = new DepartureLog();
+      return qp.departures;
+    });
+    const from = sim.nowNs + 500e3;
+    sim.runUntil(from + 5e6);
+    for (const [i, gbps] of [60, 90, 80, 70, 60, 40].entries()) {
+      const all = logs[i].list().filter(({ leftNs }) => leftNs >= from);
+      const bytes = all.slice(1).reduce((sum, { wireBytes }) => sum + wireBytes, 0);
+      expect(Math.abs((bytes * 8) / (all.at(-1)!.leftNs - all[0].leftNs) / (gbps / 4) - 1)).toBeLessThan(
+        0.01,
+      );
+    }
+  });
+});
+
+test('a destroyed queue pair whose packet waits for its turn leaves nothing to the one that takes its place', () => {
+  const { lab, sim, qps, apps } = limited([99, 99, 99, 1]);
+  for (const app of apps) app.start();
+  for (let i = 0; i < 50; i++) {
+    // The packet with 1 Gbps is eligible, and has the largest finish time for 33 us x Phi.
+    sim.runUntil(sim.nowNs + 20e3 + 1001 * (i % 7));
+    sim.destroyQp(qps[3]);
+    const number = sim.world.qps.length;
+    const app = lab.add(B);
+    qps[3] = sim.world.qps[number] as Qp;
+    sim.setRate(qps[3], 1e6, 0);
+    app.start();
+  }
+  const logs = qps.map((qp) => {
+    qp.departures = new DepartureLog();
+    return qp.departures;
+  });
+  sim.runUntil(sim.nowNs + 20e6);
+  for (const [i, gbps] of [99, 99, 99, 1].entries()) {
+    const all = logs[i].list();
+    const bytes = all.slice(1).reduce((sum, { wireBytes }) => sum + wireBytes, 0);
+    const rate = (bytes * 8) / (all.at(-1)!.leftNs - all[0].leftNs);
+    expect(Math.abs(rate / (gbps / 2.98) - 1)).toBeLessThan(0.01);
+  }
+});
+
 describe('verbs', () => {
   const limit = (end: ReturnType<typeof makeEnd>, rateLimitKbps: number) =>
     end.v.modifyQpRateLimit(end.qp, { rateLimitKbps });
@@ -232,11 +377,11 @@ function incast(set: Record<string, unknown>) {
   const { world } = fabric.simulation;
   const network = world.switchNetwork as SwitchNetwork;
   const sent = () => world.ports.filter((_, id) => id % 2 === 0).map((port) => port.bytesOut[0]);
-  fabric.advance(30e6);
+  fabric.simulation.runUntil(30e6);
   const before = sent();
   const queues: number[] = [];
   for (let i = 0; i < 3000; i++) {
-    fabric.advance(10e3);
+    fabric.simulation.runUntil(30e6 + (i + 1) * 10e3);
     queues.push(network.portOfHost(senders).queuedBytes);
   }
   const rates = sent()
@@ -263,9 +408,5 @@ test('DCQCN, 32 to 1: Jain at least 0.95, and the queue of the switch is no long
   expect(tassel.gbps).toBeGreaterThan(50);
   expect(tassel.everQueueBytes).toBeLessThanOrEqual(bucket.everQueueBytes);
   expect(tassel.mostQueueBytes).toBeLessThanOrEqual(bucket.mostQueueBytes);
-  // A shorter FIFO in the NIC keeps fewer packets out of the switch, with any limiter: the mean is 1 % longer than with
-  // the default FIFO of the bucket. With the same FIFO, it is shorter.
-  const sameFifo = incast({ egressFifoBytes: 2 * (PACKET + 16) });
-  expect(tassel.meanQueueBytes).toBeLessThanOrEqual(sameFifo.meanQueueBytes);
-  expect(tassel.meanQueueBytes).toBeLessThanOrEqual(1.02 * bucket.meanQueueBytes);
+  expect(tassel.meanQueueBytes).toBeLessThanOrEqual(bucket.meanQueueBytes);
 }, 120_000);

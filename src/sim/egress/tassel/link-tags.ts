@@ -131,8 +131,6 @@ export class LinkTags {
     const member = sender.qp.tagMember;
     if (this.isActive[member] === 0 || !this.isPaced(sender)) return;
     this.advance();
-    // A network that is congested gets no burst from a queue pair that makes up for lost time.
-    if (sender.qp.congestion?.limiting === true) this.tags.begin(member);
     this.tags.charge(member, bytes);
     this.tags.limitLag(member, PERIOD_TICKS);
     this.leave(member);
