@@ -4,18 +4,13 @@
  */
 import { MEMBER, NONE_ALLOWED, TENANT } from './member-table.ts';
 import type { Decider, MembersView, Ruler } from './ruler.ts';
+import { SendingMembers } from './sending-members.ts';
 
-/**
- * A member that has sent nothing for this long, and holds nothing, leaves its part of the requests to
- * others.
- */
-const IDLE_NS = 200e6;
 const MAX_QPS = 2 ** 24;
 
 const columnsOf = (members: MembersView) => ({
   limitQps: members.report('maxQps', TENANT),
   limitRequestsPerS: members.report('maxRequestsPerS', TENANT),
-  sentRequests: members.report('sentRequests', MEMBER),
   heldRequests: members.report('heldRequests', MEMBER),
   qps: members.report('qps', MEMBER),
   maxQps: members.grant('maxQps', MEMBER),
@@ -27,20 +22,19 @@ const columnsOf = (members: MembersView) => ({
 class TenantLimits implements Decider<null> {
   private readonly members: MembersView;
   private readonly columns: ReturnType<typeof columnsOf>;
-  /** By member: the requests sent as of the last decision (NaN: unknown), and when that number last changed. */
-  private lastSentRequests = new Float64Array(0);
-  private lastSentNs = new Float64Array(0);
+  /** A member that sends nothing, and holds nothing, leaves its part of the requests to others. */
+  private readonly sending: SendingMembers;
   /** By member: the queue pairs that it was allowed at the last decision; NaN: there was no limit. */
   private allowedQps = new Float64Array(0);
   /** By member, 1: it sends. */
   private sends = new Uint8Array(0);
-  private version = -1;
   /** Whether any tenant had limits at the last decision. */
   private hadLimits = false;
 
   constructor(members: MembersView) {
     this.members = members;
     this.columns = columnsOf(members);
+    this.sending = new SendingMembers(members, members.report('sentRequests', MEMBER));
   }
 
   /**
@@ -67,35 +61,17 @@ class TenantLimits implements Decider<null> {
 
   /** Another member may take the row of one that left. */
   private forgetLeft(): void {
+    if (!this.sending.forgetLeft()) return;
     const { tenants } = this.members;
-    if (this.version === tenants.version) return;
-    this.version = tenants.version;
     const size = tenants.memberLimit;
     if (this.sends.length < size) {
-      const { lastSentRequests, lastSentNs, allowedQps } = this;
+      const { allowedQps } = this;
       this.allowedQps = new Float64Array(2 * size).fill(Number.NaN);
       this.allowedQps.set(allowedQps);
-      this.lastSentRequests = new Float64Array(2 * size).fill(Number.NaN);
-      this.lastSentRequests.set(lastSentRequests);
-      this.lastSentNs = new Float64Array(2 * size);
-      this.lastSentNs.set(lastSentNs);
       this.sends = new Uint8Array(2 * size);
     }
-    for (let member = 0; member < size; member++) {
-      if (tenants.tenantOf(member) >= 0) continue;
-      this.lastSentRequests[member] = Number.NaN;
-      this.allowedQps[member] = Number.NaN;
-    }
-  }
-
-  private isSending(member: number, nowNs: number): boolean {
-    const { sentRequests, heldRequests } = this.columns;
-    const sent = sentRequests.of(member);
-    const known = this.lastSentRequests[member];
-    this.lastSentRequests[member] = sent;
-    if (Number.isNaN(known)) this.lastSentNs[member] = Number.NEGATIVE_INFINITY;
-    else if (sent !== known) this.lastSentNs[member] = nowNs;
-    return heldRequests.of(member) > 0 || nowNs - this.lastSentNs[member] < IDLE_NS;
+    for (let member = 0; member < size; member++)
+      if (tenants.tenantOf(member) < 0) this.allowedQps[member] = Number.NaN;
   }
 
   private qpsOf(member: number): number {
@@ -109,7 +85,8 @@ class TenantLimits implements Decider<null> {
     let sending = 0;
     for (let k = first; k < end; k++) {
       const member = tenants.memberAt(k);
-      sends[member] = this.isSending(member, nowNs) ? 1 : 0;
+      const isSending = this.sending.isSending(member, nowNs) || columns.heldRequests.of(member) > 0;
+      sends[member] = isSending ? 1 : 0;
       sending += sends[member];
     }
     const limitQps = columns.limitQps.of(tenants.memberAt(first));
