@@ -13,6 +13,8 @@ export interface ContextView {
   readonly nic: NicFacts | null;
   /** Its labels now; a new object after each change. */
   readonly labels: Labels;
+  /** Whether another shim around this one reports what the context sends to the coordinator. */
+  readonly isInner?: boolean;
 }
 
 /** A queue pair. `index` is dense, so a policy can use it for typed columns. */

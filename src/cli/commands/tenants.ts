@@ -189,7 +189,10 @@ export function addSet(command: Command): void {
       ['isoverbs set storage weight=3', 'three shares of the link'],
       ['isoverbs set storage traffic=latency group=kv', 'labels for all contexts of the tenant'],
       ['isoverbs set storage groups.kv=3 groups.scan=1', 'weights of two groups of the tenant'],
-      ['isoverbs set storage gbps=10', 'a fixed rate instead of a share'],
+      [
+        'isoverbs set storage gbps=10',
+        'a fixed rate instead of a share; under fair, the most that it may send',
+      ],
       ['isoverbs set storage maxRequestsPerS=1000 maxQps=none', 'set one limit, remove the other'],
     ],
     failed: 'no daemon answers, or it refuses the change',

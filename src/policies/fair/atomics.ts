@@ -31,7 +31,9 @@ export interface AtomicsOptions {
   readonly token: number;
   readonly clock: EventClock;
   readonly tenantOf: (qp: { readonly index: number }) => number;
-  /** The next request of the queue pair is not an atomic. */
+  /** Whether the tenant of the queue pair may send now. */
+  readonly mayGo: (qp: QpView, out: Actions) => boolean;
+  /** The next request of the queue pair is not an atomic, or its tenant may not send now. */
   readonly stray: (qp: QpView) => void;
   /** An atomic was issued. */
   readonly issued: (qp: QpView) => void;
@@ -76,7 +78,7 @@ class PeerAtomics {
 
   private readonly issue = (qp: QpView, out: Actions, pieceBytes: number): number => {
     const { order, options } = this;
-    if (!isAtomic(out.nextOpcode(qp))) {
+    if (!isAtomic(out.nextOpcode(qp)) || !options.mayGo(qp, out)) {
       options.stray(qp);
       return BLOCKED;
     }

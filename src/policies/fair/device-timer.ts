@@ -13,9 +13,17 @@ export class DeviceTimer {
   /** The context that the timer is set on; null: it waits for a queue pair. */
   private holder: ContextView | null = null;
   private readonly atNs = Float64Array.of(Number.POSITIVE_INFINITY);
+  private readonly mayBeLate: boolean;
 
-  constructor(token: number) {
+  /** @param mayBeLate see Actions.timer */
+  constructor(token: number, mayBeLate: boolean) {
     this.token = token;
+    this.mayBeLate = mayBeLate;
+  }
+
+  /** When it is due. */
+  get dueNs(): number {
+    return this.atNs[0];
   }
 
   /** Sets the timer. @param context one in use; default: the one that it was set on. `atNs` may be Infinity: never */
@@ -27,8 +35,7 @@ export class DeviceTimer {
   }
 
   private put(atNs: number, out: Actions): void {
-    // No event depends on it, so it may be late.
-    if (this.holder !== null) out.timer(this.holder, atNs, this.token, true);
+    if (this.holder !== null) out.timer(this.holder, atNs, this.token, this.mayBeLate);
   }
 
   /** A queue pair was created. */

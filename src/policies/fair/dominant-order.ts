@@ -356,7 +356,7 @@ export class DominantOrder implements TurnOrder {
   }
 
   /** Counts the requests of a queue pair since the last charge. Returns what they cost, in ns of the dominant resource. */
-  private account(qp: number, wireBytes: number, costs: Costs): number {
+  protected account(qp: number, wireBytes: number, costs: Costs): number {
     this.qps[(qp << QP_BITS) + SENT] += wireBytes;
     this.totals[SERVED] += wireBytes;
     const costNs = Math.max(wireBytes * costs.nsPerByte, this.requests * costs.nsPerRequest);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type WindowRules, windowsRuler } from '../link/windows.ts';
 import { requestRates, tenantRates } from '../token-bucket/options.ts';
-import { stances } from './stance.ts';
+import { stancesAndRates } from './stance.ts';
 
 /** The options of fair. None is required. */
 export const fairOptions = z.strictObject({
@@ -55,9 +55,9 @@ export type FairOptions = z.infer<typeof fairOptions>;
 /** The rules of the ruler: tenants share by what they send now. */
 export const RULES: WindowRules = { sums: 'active' };
 
-/** The ruler of fair: the part of the window of each member, and how it describes the device. */
+/** The ruler of fair: the parts of the window and of its tenant's rate that each member has, and how it describes the device. */
 export const fairWindows = windowsRuler(
   'fairWindows',
   fairOptions.transform(() => RULES),
-  stances,
+  stancesAndRates,
 );

@@ -5,27 +5,23 @@ import { BYTES } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
-import { IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
+import { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { byTenant, Entities } from '../kit/entities.ts';
 import { egressBytes, ingressBytes } from '../kit/wire.ts';
 import type { Direction } from '../link/direction.ts';
-import {
-  FIRST_KIND,
-  INBOUND,
-  isAtomic,
-  LinkScheduler,
-  OUTBOUND,
-  type WindowChoice,
-} from '../link/link-scheduler.ts';
+import { INBOUND, isAtomic, OUTBOUND, type WindowChoice } from '../link/link-scheduler.ts';
 import type { WindowRules } from '../link/windows.ts';
 import { Advances, MOST_MESSAGES } from './advances.ts';
 import { AtomicShares } from './atomics.ts';
+import { BURST_BYTES } from './daemon-rates.ts';
 import { DeviceTimer } from './device-timer.ts';
 import type { Costs } from './dominant-order.ts';
 import type { Judge } from './judge.ts';
-import { type FairOptions, fairWindows, RULES } from './options.ts';
-import { PacedOrder } from './paced-order.ts';
+import { type FairOptions, RULES } from './options.ts';
+import type { PacedOrder } from './paced-order.ts';
+import { type MakeOrder, RatedOrder } from './rated-order.ts';
+import { FIRST_OWN_KIND, RatedScheduler } from './rated-scheduler.ts';
 import { runLength } from './run-length.ts';
 import { reasonOf, stanceOf } from './stance.ts';
 import { pacePartAt, piecePartAt, windowPartAt } from './strictness.ts';
@@ -49,13 +45,11 @@ const ADVANCE_SHARE = 3;
  */
 const ADVANCE_BYTES = 32;
 /** Kinds of timers: for trials, and for atomics. */
-const TRIAL = FIRST_KIND;
-const ATOMICS = FIRST_KIND + 1;
-export const KINDS = FIRST_KIND + 2;
+const TRIAL = FIRST_OWN_KIND;
+const ATOMICS = FIRST_OWN_KIND + 1;
+export const KINDS = FIRST_OWN_KIND + 2;
 /** The shortest pieces that a target may lead to. */
 const LEAST_PIECE_BYTES = 256;
-/** Bytes of an atomic. */
-const ATOMIC_BYTES = 8;
 /** The longest messages that bypass the policy while the device is left alone. */
 const PLAIN_BELOW_BYTES = 2 ** 21;
 /** What may be in flight while scheduling is left out for a trial: what the link carries in this time. */
@@ -75,11 +69,8 @@ const WHOLE = {
   lengthensPieces: false,
 };
 
-/** Makes the order of one direction. The arguments are those of PacedOrder. */
-export type MakeOrder = (...of: ConstructorParameters<typeof PacedOrder>) => PacedOrder;
-
 /** Schedules the queue pairs of all contexts of one device. */
-export class Scheduler extends LinkScheduler<PacedOrder> {
+export class Scheduler extends RatedScheduler {
   protected readonly outbound: Direction<PacedOrder>;
   protected readonly inbound: Direction<PacedOrder>;
   private readonly tenants = new Entities({
@@ -94,7 +85,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       ![this.outbound.order, this.inbound.order, this.atomics].some((one) => one.isAhead(tenant)),
   });
   private worth: Judge;
-  private readonly trial = new DeviceTimer(this.tokenOf(TRIAL));
+  private readonly trial = new DeviceTimer(this.tokenOf(TRIAL), true);
   private readonly atomics: AtomicShares;
   private readonly advances = new Advances();
   /** By opcode: the headers of a message of one packet, in bytes; 0 if it does not leave the device. */
@@ -117,16 +108,17 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   protected readonly arbitrates: boolean;
   private readonly makeOrder: MakeOrder;
 
+  /** @param makeOrder of a policy with rates of its own; default: that of fair, which keeps to the rates of a daemon */
   constructor(
     number: number,
     context: ContextView,
     options: FairOptions,
     registry: CoordinatorRegistry,
-    makeOrder: MakeOrder = (...of) => new PacedOrder(...of),
+    makeOrder?: MakeOrder,
   ) {
-    super(number, context, { kinds: KINDS, registry, ruler: fairWindows });
+    super(number, context, registry, { kinds: KINDS, hasRates: makeOrder === undefined });
     this.options = options;
-    this.makeOrder = makeOrder;
+    this.makeOrder = makeOrder ?? ((...of) => new RatedOrder(this.daemonRates, ...of));
     this.cachedQps = context.nic?.cachedQps ?? Number.POSITIVE_INFINITY;
     this.arbitrates = context.nic?.arbitrates !== false;
     this.worth = this.createJudge();
@@ -136,8 +128,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   }
 
   private createAtomics({ nic }: ContextView): AtomicShares {
-    const { outbound, tenants, wire, clock } = this;
-    const loadBytes = egressBytes(wire, IBV_WR_ATOMIC_FETCH_AND_ADD, ATOMIC_BYTES);
+    const { outbound, tenants, wire, clock, atomicBytes } = this;
     return new AtomicShares({
       gapNs: nic?.atomicGapNs ?? 0,
       latencyNs: nic?.latencyNs ?? 0,
@@ -145,11 +136,12 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       token: this.tokenOf(ATOMICS),
       clock,
       tenantOf: (qp) => tenants.of(qp),
+      mayGo: (qp, out) => this.mayGo(qp, out),
       stray: (qp) => this.strays.push(qp),
       // They also load the link and the processing units.
       issued: ({ index }) => {
-        outbound.order.pass(index, loadBytes);
-        outbound.passed(loadBytes);
+        outbound.order.pass(index, atomicBytes);
+        outbound.passed(atomicBytes);
       },
     });
   }
@@ -190,7 +182,8 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
 
   protected get choice(): WindowChoice {
     const { pieceBytes, windowBytes } = this.options;
-    if (!this.worth.isOn) return { ...WHOLE, windowBytes: TRIAL_NS * this.linkPerNs };
+    if (!this.worth.isOn)
+      return { ...WHOLE, pieceBytes: this.ratedBytes(WHOLE_BYTES), windowBytes: TRIAL_NS * this.linkPerNs };
     return {
       pieceBytes: this.shortened(pieceBytes),
       windowBytes,
@@ -278,13 +271,26 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     return false;
   }
 
-  protected override pass(qp: QpView, out: Actions): void {
-    if (!this.worth.isOn || !this.atomics.enlist(qp, out)) super.pass(qp, out);
+  protected override passAtomics(qp: QpView, out: Actions): void {
+    if (!this.worth.isOn || !this.atomics.enlist(qp, out)) super.passAtomics(qp, out);
   }
 
-  /** While the device is left alone, there are no windows to be shared, and the reports only say that it is. */
+  /** While the device is left alone, there are no windows to be shared, and only parts of rates depend on reports. */
   protected override get samplePeriodNs(): number {
-    return this.worth.isAside ? ASIDE_SAMPLE_NS : super.samplePeriodNs;
+    return this.worth.isAside && !this.daemonRates.isLimiting ? ASIDE_SAMPLE_NS : super.samplePeriodNs;
+  }
+
+  protected override ratesChanged(context: ContextView, out: Actions): void {
+    this.replanSample(this.clock.nowNs(context, out), out);
+    this.seePlain(out);
+    this.refit(out);
+  }
+
+  /** Queue pairs that bypass this policy are seen again. */
+  private seePlain(out: Actions): void {
+    this.passes += this.plain.size;
+    for (const qp of this.plain) out.passPlain(qp, 0);
+    this.plain.clear();
   }
 
   /** Leaves the device alone where scheduling it does not help. */
@@ -293,9 +299,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     const { isOn: wasOn, level, isAside: wasAside } = worth;
     const isContended = worth.isAside ? plain.size > 1 : outbound.order.isShared || inbound.order.isShared;
     // What they send is seen again, and shows whether anything is sent at all.
-    this.passes += plain.size;
-    for (const qp of plain) out.passPlain(qp, 0);
-    plain.clear();
+    this.seePlain(out);
     this.settleAll(out);
     const sentBytes = outbound.order.servedBytes + inbound.order.servedBytes + this.passes;
     const nowNs = this.clock.nowNs(context, out);
@@ -383,6 +387,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
   ): void {
     const { advances, wire, worth } = this;
     if (!advances.follows(tenant, qp.index) || !worth.isResting || isAtomic(opcode)) return;
+    if (this.daemonRates.limits(qp.index)) return;
     const below = bytes < ADVANCE_BYTES ? ADVANCE_BYTES : 1 << (32 - Math.clz32(bytes));
     const { order } = opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
     const headerBytes = this.headers[opcode];
@@ -416,6 +421,8 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
     const isTimed = !worth.isResting && this.prepare(qp, out);
     const tenant = this.tenants.of(qp);
     this.endAdvance(tenant, out);
+    const isRated = this.daemonRates.limits(qp.index);
+    if (isRated && this.beginRated(qp)) return 0;
     let passed = 0;
     let passedBytes = 0;
     let bytes = 0;
@@ -425,12 +432,13 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
       // A slot has two SGEs. For a longer list, the shim's copy knows the size.
       if (words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) break;
       bytes = messageBytes(words, at, 0);
-      if (bytes > wire.mtuBytes && worth.isOn) break;
+      if (bytes > wire.mtuBytes && (worth.isOn || (isRated && bytes > BURST_BYTES))) break;
+      if (isRated && !this.mayGo(qp, out)) break;
       opcode = words[at + L.WR_OP] & 0xff;
       if (isAtomic(opcode) && worth.isOn && this.atomics.mustWait(qp, out)) break;
       const direction = opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
       const load = this.loadOf(opcode, bytes);
-      const run = runLength(words, at, count - passed);
+      const run = isRated ? 1 : runLength(words, at, count - passed);
       let n = worth.isOn ? direction.order.passable(tenant, load, run) : run;
       if (n < run && this.isAlone(qp, direction, load, out)) {
         n = run;
@@ -469,7 +477,7 @@ export class Scheduler extends LinkScheduler<PacedOrder> {
    */
   private prepare(qp: QpView, out: Actions): boolean {
     const { worth } = this;
-    if (worth.isAside) {
+    if (worth.isAside && !this.daemonRates.limits(qp.index)) {
       out.passPlain(qp, PLAIN_BELOW_BYTES);
       this.plain.add(qp);
     }

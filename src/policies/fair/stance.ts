@@ -4,6 +4,7 @@
  */
 import { type Column, columnIndex, type Description, type MembersView } from '../../coordinator/ruler.ts';
 import type { Additional } from '../link/windows.ts';
+import { RATE_GRANTS, RateParts } from './rate-parts.ts';
 import { pacePartAt, piecePartAt, windowPartAt } from './strictness.ts';
 
 /** What is done, and why. The numbers are part of what processes report. */
@@ -98,11 +99,16 @@ function describe(at: (number: number) => number): Description {
   };
 }
 
-/** The stance as columns of the ruler of windows. */
-export const stances: Additional = {
+/** What processes report of the stance, and are granted of the rates of tenants, in addition to windows. */
+export const stancesAndRates: Additional = {
   reports: STANCE_REPORTS,
+  grants: RATE_GRANTS,
   begin(members: MembersView) {
     const columns = STANCE_REPORTS.map(({ name }) => members.report(name));
-    return (member) => describe((number) => columns[number].of(member));
+    const rates = new RateParts(members);
+    return {
+      decide: (nowNs, changed) => rates.decide(nowNs, changed),
+      describe: (member) => describe((number) => columns[number].of(member)),
+    };
   },
 };

@@ -42,11 +42,26 @@ export interface WindowRules {
   readonly sums: 'configured' | 'active';
 }
 
-/** Columns that members of one policy report in addition, and how the daemon describes a member that reported them. */
+/** What members of one policy report, and are granted, in addition. */
 export interface Additional {
   readonly reports: readonly Column[];
-  begin(members: MembersView): (member: number) => Description;
+  readonly grants: readonly Column[];
+  begin(members: MembersView): AdditionalDecider;
 }
+
+/** The additional part of a ruler of windows, at one device of a daemon. */
+export interface AdditionalDecider {
+  /** Writes the additional grants, and calls `changed` with each member that must act on them at once. */
+  decide(nowNs: number, changed: (member: number) => void): void;
+  /** What a member has reported, in words. */
+  describe(member: number): Description;
+}
+
+const NOTHING: Additional = {
+  reports: [],
+  grants: [],
+  begin: () => ({ decide: () => {}, describe: () => ({}) }),
+};
 
 /** What was known of a member at the last step, and what was computed for it since. */
 interface Row {
@@ -101,11 +116,11 @@ class Windows implements Decider<WindowRules> {
   /** The parts of members that were silent. */
   private readonly parts = new Map<number, number>();
   private lastNs = Number.NEGATIVE_INFINITY;
-  private readonly describeMember: (member: number) => Description;
+  private readonly additional: AdditionalDecider;
 
-  constructor(members: MembersView, describeMember: (member: number) => Description) {
+  constructor(members: MembersView, additional: AdditionalDecider) {
     this.members = members;
-    this.describeMember = describeMember;
+    this.additional = additional;
     this.hasPolicy = members.report('hasPolicy');
     this.wireBytes = members.report('wireBytes');
     this.sampledNs = members.report('sampledNs');
@@ -124,6 +139,8 @@ class Windows implements Decider<WindowRules> {
 
   decide(rules: WindowRules, nowNs: number, changed: (member: number) => void): void {
     if (!this.members.isRemote) return;
+    this.members.tenants.group();
+    this.additional.decide(nowNs, changed);
     const hasLeft = this.track(nowNs, changed);
     if (nowNs - this.lastNs < PERIOD_NS && !hasLeft) return;
     this.measure();
@@ -139,7 +156,6 @@ class Windows implements Decider<WindowRules> {
   /** Finds members that have come or gone. Returns whether any has gone. */
   private track(nowNs: number, changed: (member: number) => void): boolean {
     const { members, rows } = this;
-    members.tenants.group();
     let hasLeft = false;
     for (let member = 0; member < members.rowLimit; member++) {
       const isMember = this.isMember(member);
@@ -323,7 +339,7 @@ class Windows implements Decider<WindowRules> {
       due += row.due;
       part += row.part;
       // Members of one device see the same traffic, so they hardly differ.
-      said ??= this.describeMember(member);
+      said ??= this.additional.describe(member);
     }
     return said === null ? {} : { share: due, windowPart: part, ...said };
   }
@@ -368,16 +384,16 @@ function activeWeightIn([, , weight, activeWeight]: readonly ReportColumn[], mem
  * A ruler that grants each member of a policy its part of the window.
  * @param name the ruler's
  * @param rules the rules, from the options of the policy
- * @param additional what its members report apart from windows
+ * @param additional what its members report and are granted apart from windows
  */
 export const windowsRuler = (
   name: string,
   rules: Ruler<WindowRules>['rules'],
-  additional: Additional = { reports: [], begin: () => () => ({}) },
+  additional: Additional = NOTHING,
 ): Ruler<WindowRules> => ({
   name,
   reports: [...WINDOW_REPORTS, ...additional.reports],
-  grants: WINDOW_GRANTS,
+  grants: [...WINDOW_GRANTS, ...additional.grants],
   rules,
   begin: (members) => new Windows(members, additional.begin(members)),
 });
