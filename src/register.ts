@@ -4,10 +4,11 @@
  */
 import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, type DaemonChoice, loadConfig, type PolicyConfig } from './config.ts';
-import joinDaemon, { type JoinOptions, writeStderr } from './daemon/client/join.ts';
+import joinDaemon, { isLogged, type JoinOptions, writeStderr } from './daemon/client/join.ts';
 import { policyInterceptors, preloadWorkers, workerOptionsOf } from './drivers/index.ts';
 import { count, createInterceptor, createReplay, interceptors, type Replay } from './interceptors/index.ts';
 import { labelRules } from './label-rules.ts';
+import { optionsWithoutEffect } from './policies/daemon-settings.ts';
 import { policies } from './policies/index.ts';
 import { muteRenamedOptions } from './policies/parse-options.ts';
 import { passThrough } from './policies/pass-through.ts';
@@ -61,7 +62,10 @@ function register(config: Config): void {
 }
 
 /** Joins the host's daemon, in this thread and in the worker threads that run policies. */
-function join({ socket, weight, traffic, aloneGbps }: DaemonChoice, { tenant, log }: Config): void {
+function join({ socket, weight, traffic, aloneGbps }: DaemonChoice, config: Config): void {
+  const { tenant, log } = config;
+  const ineffective = isMainThread ? optionsWithoutEffect(config.policies) : null;
+  if (ineffective !== null && isLogged('warn', log)) writeStderr(`isoverbs: ${ineffective}`);
   const joining: JoinOptions = {
     socket,
     hello: { tenant, weight, traffic },

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
@@ -130,6 +130,37 @@ test('interceptors keep their side of the policies, even of policies that the pr
   expect(node([...REGISTER, '0'], { ISOVERBS_INTERCEPTORS: 'perf' }).err).toContain(
     "ISOVERBS_INTERCEPTORS: interceptors: 'perf' is a policy; list it in ISOVERBS_POLICY",
   );
+});
+
+describe('options by tenant have no effect under a daemon', () => {
+  const SOCKET = { ISOVERBS_DAEMON: '/no/such/socket' };
+
+  test.each([
+    ['fair:ratesGbps=bulk:1', 'fair.ratesGbps has', 'set bulk gbps=1`'],
+    [
+      'fair:ratesGbps=a:2/b:3,ratesRequestsPerS=a:1e6',
+      'fair.ratesRequestsPerS have',
+      'gbps=2 maxRequestsPerS=1000000`',
+    ],
+    ['token-bucket:weights=a:3;perf', 'token-bucket.weights has', 'set a weight=3`'],
+    ['perf:ratesGbps=500:2.5', 'perf.ratesGbps has', 'set 500 gbps=2.5`'],
+  ])('%s: one line says what to do', (policy, problem, wayOut) => {
+    const script = "new (await import('node:worker_threads')).Worker('0', { eval: true })";
+    const { code, err } = node([...REGISTER, script], { ...SOCKET, ISOVERBS_POLICY: policy });
+    expect(code).toBe(0);
+    expect(err.split('\n')).toEqual([expect.stringContaining(`${problem} no effect under the daemon`)]);
+    expect(err).toMatch(/^isoverbs: /);
+    expect(err).toContain(wayOut);
+  });
+
+  test.each<Record<string, string>>([
+    { ISOVERBS_POLICY: 'fair:ratesGbps=bulk:1' },
+    { ISOVERBS_POLICY: 'fair:ratesGbps=bulk:1', ISOVERBS_DAEMON: 'none' },
+    { ...SOCKET, ISOVERBS_POLICY: 'fair:targetUs=5;token-bucket;palos;justitia' },
+    { ...SOCKET, ISOVERBS_POLICY: 'fair:ratesGbps=bulk:1', ISOVERBS_LOG: 'error' },
+  ])('with %j, there is no such line', (env) => {
+    expect(node([...REGISTER, '0'], env)).toEqual({ code: 0, out: '', err: '' });
+  });
 });
 
 test('loading isoverbs/register too late gives a warning', () => {

@@ -17,6 +17,11 @@ export interface JoinOptions {
   readonly log: string;
 }
 
+/** Whether messages of a level are printed at the log level of the configuration. */
+export function isLogged(level: 'warn' | 'info', log: string): boolean {
+  return LOG_LEVELS.indexOf(log) >= LOG_LEVELS.indexOf(level);
+}
+
 /** Failing to write to stderr must not end the program. */
 export function writeStderr(line: string): void {
   try {
@@ -33,8 +38,7 @@ export function writeStderr(line: string): void {
 export default function joinDaemon({ socket, hello, standalone, log }: JoinOptions): void {
   const reported = new Set<string>();
   const report = (line: string, isWarning: boolean) => {
-    const isWanted = LOG_LEVELS.indexOf(log) >= LOG_LEVELS.indexOf(isWarning ? 'warn' : 'info');
-    if (!isWanted || reported.has(line)) return;
+    if (!isLogged(isWarning ? 'warn' : 'info', log) || reported.has(line)) return;
     reported.add(line);
     writeStderr(`isoverbs: ${line}`);
   };
