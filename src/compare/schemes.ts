@@ -6,6 +6,7 @@ import { declared, type Mix, type MixApp, withKeys } from '../mix/mixture.ts';
 import { parsePolicy } from '../mix/parse.ts';
 import type { Kind } from '../mix/spec.ts';
 import { type PolicyEntry, policies } from '../policies/index.ts';
+import { didYouMean } from '../policies/suggestions.ts';
 import { type NicParams, type SchedulerName, WORDS } from '../sim/profile/params.ts';
 import { ConfigError } from '../verbs/errors.ts';
 
@@ -113,8 +114,10 @@ function underPolicy(mix: Mix, policy: string): Scheme {
     const { policy: name, policyOptions } = use;
     const entry = Object.hasOwn(policies, name) ? policies[name] : undefined;
     if (entry !== undefined || isModuleName(name)) return saysOf(name, policyOptions, entry);
-    const there = [...Object.keys(policies), NONE].join(', ');
-    throw new ConfigError(`unknown policy '${name}'; available: ${there}, or the path of a module`);
+    const names = [...Object.keys(policies), NONE];
+    throw new ConfigError(
+      `unknown policy '${name}'; ${didYouMean(name, names)}available: ${names.join(', ')}, or the path of a module`,
+    );
   });
   return {
     name: policy,

@@ -23,6 +23,7 @@ import { master } from './perf/master.ts';
 import { perfOptions } from './perf/options.ts';
 import { readAgents } from './perf/read-agent.ts';
 import { slots } from './perf/slot-rotation.ts';
+import { didYouMean } from './suggestions.ts';
 import { tassel } from './tassel/index.ts';
 import { tasselOptions } from './tassel/options.ts';
 import { tasselRates } from './tassel/ruler.ts';
@@ -206,7 +207,10 @@ export function createNamed(
       options !== undefined && Object.hasOwn(table, known)
         ? `; in code, options are an object: { name: '${known}', options: { ... } }`
         : '';
-    throw new ConfigError(`unknown ${kind} '${name}'; available: ${Object.keys(table).join(', ')}${hint}`);
+    const names = Object.keys(table);
+    throw new ConfigError(
+      `unknown ${kind} '${name}'; ${didYouMean(name, names)}available: ${names.join(', ')}${hint}`,
+    );
   }
   const given = convertQuantities(name, currentOptions(name, entry.options, options));
   parseOptions(name, entry.options, given);

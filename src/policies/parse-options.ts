@@ -2,6 +2,7 @@
 import { type ZodType, z } from 'zod';
 import { ConfigError, shown } from '../verbs/errors.ts';
 import { parseQuantity, quantityOf } from '../verbs/units.ts';
+import { isMisspelt, questionFor } from './suggestions.ts';
 
 /** Former names of options, by schema: old name to new name. An old name keeps working for one release. */
 export const renamedOptions = z.registry<Readonly<Record<string, string>>>();
@@ -117,9 +118,8 @@ export function mergeOptions<T extends object>(
 function describeIssue(name: string, options: ZodType, issue: z.core.$ZodIssue, given: unknown): string {
   if (issue.code === 'unrecognized_keys' && options instanceof z.ZodObject) {
     const known = Object.keys(options.shape);
-    const meant = known.filter((option) => issue.keys.some((key) => isSameName(key, option)));
-    const hint =
-      meant.length > 0 ? `did you mean '${meant.join("', '")}'?` : `there are: ${known.join(', ') || 'none'}`;
+    const meant = known.filter((option) => issue.keys.some((key) => isMeant(key, option)));
+    const hint = `${questionFor(meant)}there are: ${known.join(', ') || 'none'}`;
     return `${name}: there is no option '${issue.keys.join("', '")}'; ${hint}`;
   }
   const where = [name, ...issue.path].join('.');
@@ -128,9 +128,11 @@ function describeIssue(name: string, options: ZodType, issue: z.core.$ZodIssue, 
   return `${where}: ${issue.message}`;
 }
 
-/** Whether two names differ in case only. */
-function isSameName(one: string, other: string): boolean {
-  return one.toLowerCase() === other.toLowerCase();
+/** Whether an option was probably meant by a wrong name. A time in another unit is no typing error. */
+function isMeant(name: string, option: string): boolean {
+  const [own, other] = [name, option].map((one) => /[NUM]s$/.exec(one)?.[0]);
+  const isOtherUnit = own !== undefined && other !== undefined && own !== other;
+  return !isOtherUnit && isMisspelt(name, option);
 }
 
 /** What number an issue asks for, in words; null if it is about something else. */

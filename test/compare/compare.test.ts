@@ -142,7 +142,7 @@ test('--json has the measurements and the commands that repeat them; --md prints
 
 test.each<[string[], RegExp]>([
   [['--policy', 'magic'], /unknown policy 'magic'; available: perf, .*none, or the path of a module/],
-  [['--policy', 'perf:speed=1'], /there is no option 'speed'; there are: subMsgSizeBytes, /],
+  [['--policy', 'perf:velocity=1'], /there is no option 'velocity'; there are: subMsgSizeBytes, /],
   [['--policy', 'perf', '--policy', 'perf'], /'perf' is compared twice/],
   [['--policy', './magic.mjs'], /magic\.mjs cannot be loaded/],
   [['--scheduler', 'best'], /unknown scheduler 'best'; available: rr, sp, ets, greedy, palos, none/],

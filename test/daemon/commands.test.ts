@@ -35,7 +35,7 @@ describe('--check-config', TIMEOUT, () => {
     ['rules: [{ match: { user: root } }]', /rules\.0\.match: .*user/],
     ['mode: "999"', /mode: must be permissions as '660'/],
     ['devices: { sim0: { linkGbps: fast } }', /devices\.sim0\.linkGbps: /],
-    ['policy: prf', /unknown policy 'prf'/],
+    ['policy: prf', /unknown policy 'prf'; did you mean 'perf'\?/],
     ['rules: [', /:/],
   ])('%s is refused with status 2, the file and the key', async (text, problem) => {
     const path = file(text);

@@ -29,8 +29,12 @@ test.each<[string[], RegExp]>([
   [[], /a mix needs at least one app/],
   [[...app('B'), '--profile', 'cx9'], /unknown profile 'cx9'; use one of minimal, .*cx6-100g/],
   [[...app('B'), '--policy', 'magic'], /unknown policy 'magic'; use one of none, perf/],
+  [[...app('B'), '--policy', 'fiar'], /unknown policy 'fiar'; did you mean 'fair'\? use one of none, perf/],
   [[...app('B'), '--policy', './magic.mjs'], /magic\.mjs cannot be loaded/],
-  [[...app('B'), '--policy', 'perf:speed=1'], /there is no option 'speed'; there are: subMsgSizeBytes, /],
+  [
+    [...app('B'), '--policy', 'perf:velocity=1'],
+    /there is no option 'velocity'; there are: subMsgSizeBytes, /,
+  ],
   [[...app('B'), '--policy', 'perf:subMsgSizeBytes='], /perf\.subMsgSizeBytes: a value is missing/],
   [[...app('B'), '--policy', 'perf:subMsgSizeBytes=16kb'], /unknown unit 'kb'/],
   [[...app('B'), '--policy', 'perf:paper,waits=adaptive'], /adaptive and paper exclude each other/],

@@ -125,7 +125,7 @@ test('interceptors keep their side of the policies, even of policies that the pr
   const wrong = node([...REGISTER, '0'], { ISOVERBS_INTERCEPTORS: 'cuont' });
   expect(wrong.code).toBe(1);
   expect(wrong.err).toContain(
-    "ISOVERBS_INTERCEPTORS: interceptors: unknown interceptor 'cuont'; available: count",
+    "ISOVERBS_INTERCEPTORS: interceptors: unknown interceptor 'cuont'; did you mean 'count'? available: count",
   );
   expect(node([...REGISTER, '0'], { ISOVERBS_INTERCEPTORS: 'perf' }).err).toContain(
     "ISOVERBS_INTERCEPTORS: interceptors: 'perf' is a policy; list it in ISOVERBS_POLICY",

@@ -55,7 +55,9 @@ test('a policy that requires WAIT throws on a device without it', () => {
 });
 
 test('policy options are checked, and the error has the path of the wrong one', () => {
-  expect(() => createPolicy('perv')).toThrowError(/unknown policy 'perv'; available: perf/);
+  expect(() => createPolicy('perv')).toThrowError(
+    /^unknown policy 'perv'; did you mean 'perf'\? available: perf/,
+  );
   expect(() => createPolicy('perf', { subMsgSizeBytes: 0 })).toThrowError(/perf.subMsgSizeBytes/);
   expect(() => createPolicy('perf', { subMsgSize: 1 })).toThrowError(/subMsgSize/);
   expect(() => createPolicy('perf', { subMsgSizeBytes: 1024, zeroWaitUnitBytes: 2048 })).toThrowError(

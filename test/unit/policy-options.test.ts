@@ -41,6 +41,8 @@ test.each<[Record<string, unknown>, string]>([
   [{ ratesRequestsPerS: 'a:1.5x' }, "fair.ratesRequestsPerS.a: must be a number, got 'a:1.5x'"],
   [{ ratesGbps: 'a:10/b:1/a:5' }, "fair.ratesGbps: names tenant 'a' twice"],
   [{ targetus: '3' }, "fair: there is no option 'targetus'; did you mean 'targetUs'?"],
+  [{ targtUs: '3' }, "fair: there is no option 'targtUs'; did you mean 'targetUs'?"],
+  [{ ratesGpbs: 'a:1' }, "fair: there is no option 'ratesGpbs'; did you mean 'ratesGbps'?"],
   [{ targetMs: '3' }, "fair: there is no option 'targetMs'; there are: pieceBytes, "],
   [{ ratesGbps: '10' }, 'fair.ratesGbps: should be TENANT:NUMBER/TENANT:NUMBER, or an object'],
 ])('fair with %j is refused', (options, sentence) => {
@@ -50,6 +52,17 @@ test.each<[Record<string, unknown>, string]>([
 test('paper=true is accepted alone, and with the waits that it implies', () => {
   expect(() => createPolicy('perf', { paper: true })).not.toThrow();
   expect(() => createPolicy('perf', { paper: true, waits: 'fixed' })).not.toThrow();
+});
+
+test.each([
+  ['fiar', "unknown policy 'fiar'; did you mean 'fair'? available: perf, "],
+  ['Fair', "unknown policy 'Fair'; did you mean 'fair'? available: "],
+  ['token_buket', "unknown policy 'token_buket'; did you mean 'token-bucket'? available: "],
+  ['plos', "unknown policy 'plos'; did you mean 'palos'? available: "],
+  ['fear-not', "unknown policy 'fear-not'; available: "],
+  ['x', "unknown policy 'x'; available: "],
+])('an unknown policy is answered with the names that are like it: %s', (name, sentence) => {
+  expect(() => createPolicy(name)).toThrow(sentence);
 });
 
 test('a name with options, as on the command line, is refused with the form of options in code', () => {

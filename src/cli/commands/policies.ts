@@ -36,16 +36,19 @@ interface Listed {
 }
 
 async function listPolicies(names: readonly string[], { json }: { json?: boolean }): Promise<void> {
-  const [{ policies }, { interceptors }, { knobsOf }, { ConfigError }] = await Promise.all([
+  const [{ policies }, { interceptors }, { didYouMean }, { knobsOf }, { ConfigError }] = await Promise.all([
     import('../../policies/index.ts'),
     import('../../interceptors/index.ts'),
+    import('../../policies/suggestions.ts'),
     import('../knobs.ts'),
     import('../../verbs/errors.ts'),
   ]);
   const known = [...Object.keys(policies), ...Object.keys(interceptors)];
   const unknown = names.find((name) => !known.includes(name));
   if (unknown !== undefined) {
-    throw new ConfigError(`unknown policy or interceptor '${unknown}'; available: ${known.join(', ')}`);
+    throw new ConfigError(
+      `unknown policy or interceptor '${unknown}'; ${didYouMean(unknown, known)}available: ${known.join(', ')}`,
+    );
   }
   const listed = (table: Readonly<Record<string, NamedEntry & Partial<PolicyEntry>>>): Listed[] =>
     Object.entries(table)

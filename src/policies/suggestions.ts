@@ -1,0 +1,43 @@
+/** What was probably meant by a name that does not exist. */
+
+/** The most typing errors in a name: of a short one, and of a longer one. */
+const SHORT_NAME = 4;
+const SHORT_TYPOS = 1;
+const LONG_TYPOS = 2;
+
+/** Whether a name is another one in other case, or with up to two typing errors. */
+export function isMisspelt(name: string, known: string): boolean {
+  const [one, other] = [name.toLowerCase(), known.toLowerCase()];
+  const most = Math.min(one.length, other.length) <= SHORT_NAME ? SHORT_TYPOS : LONG_TYPOS;
+  return typosBetween(one, other) <= most;
+}
+
+/** Asks for the names that may have been meant by one that does not exist: see `questionFor`. */
+export function didYouMean(name: string, known: readonly string[]): string {
+  return questionFor(known.filter((one) => isMisspelt(name, one)));
+}
+
+/** Asks whether these names were meant, with a space behind the question; empty if there are none. */
+export function questionFor(meant: readonly string[]): string {
+  return meant.length === 0 ? '' : `did you mean '${meant.join("', '")}'? `;
+}
+
+/**
+ * The fewest letters to insert, delete, replace, or swap with the next one, that turn one name into another (Damerau's
+ * distance, with no letter changed twice).
+ */
+function typosBetween(one: string, other: string): number {
+  // By length of the part of `one`: the distances from each part of `other`.
+  const rows = [Array.from({ length: other.length + 1 }, (_, j) => j)];
+  for (let i = 1; i <= one.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= other.length; j++) {
+      const replaced = rows[i - 1][j - 1] + (one[i - 1] === other[j - 1] ? 0 : 1);
+      row[j] = Math.min(replaced, rows[i - 1][j] + 1, row[j - 1] + 1);
+      if (i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1])
+        row[j] = Math.min(row[j], rows[i - 2][j - 2] + 1);
+    }
+    rows.push(row);
+  }
+  return rows[one.length][other.length];
+}
