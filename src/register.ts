@@ -17,7 +17,7 @@ import { countersOfProcess, processInterceptors } from './process-interceptors.t
 import { factsOfProcess } from './providers/facts.ts';
 import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
-import { ConfigError } from './verbs/errors.ts';
+import { ConfigError, IsoverbsError } from './verbs/errors.ts';
 
 /** Counts requests and completions for the line at exit. */
 const counting = count();
@@ -162,4 +162,20 @@ function registerOnce(): void {
   if (isMainThread) inheritByChildren(import.meta.url, config);
 }
 
-registerOnce();
+/** The exit status of a program whose configuration is wrong, and of one that cannot start for another reason. */
+const WRONG_CONFIG = 2;
+const FAILED = 1;
+
+/** A program with a wrong configuration ends with one line, because the stack shows only where the line was made. */
+function registerOrExit(): void {
+  try {
+    registerOnce();
+  } catch (error) {
+    // The parent of a worker thread gets its errors.
+    if (!isMainThread || !(error instanceof IsoverbsError)) throw error;
+    writeStderr(`isoverbs: ${error.message} (${error.code})`);
+    process.exit(error instanceof ConfigError ? WRONG_CONFIG : FAILED);
+  }
+}
+
+registerOrExit();

@@ -82,11 +82,28 @@ test.each([
   ['perf:subMsgSizeBytes=1', 'perf.subMsgSizeBytes'],
 ])('ISOVERBS_POLICY=%s fails before the program starts', (policy, expected) => {
   const { code, out, err } = node([...REGISTER, "console.log('ran')"], { ISOVERBS_POLICY: policy });
-  expect(code).toBe(1);
-  expect(out).toBe('');
-  expect(err).toContain('ISO_ERR_CONFIG');
-  expect(err).toContain('ISOVERBS_POLICY');
+  expect({ code, out }).toEqual({ code: 2, out: '' });
+  expect(err).toMatch(/^isoverbs: ISOVERBS_POLICY: .* \(ISO_ERR_CONFIG\)$/);
   expect(err).toContain(expected);
+});
+
+test.each([
+  [{ ISOVERBS_LOG: 'loud' }, 2, 'isoverbs: ISOVERBS_LOG: unknown level'],
+  [{ ISOVERBS_CONFIG: '/no/such/file.json' }, 2, 'isoverbs: '],
+  [{ ISOVERBS_DRIVER: 'none' }, 2, 'isoverbs: ISOVERBS_DRIVER'],
+  [{ ISOVERBS_FACTS: '/no/such/facts.json' }, 2, 'isoverbs: '],
+  [{ ISOVERBS_REPLAY: '/no/such/recording' }, 1, 'isoverbs: '],
+])('%j ends the program with one line', (env, code, expected) => {
+  const ended = node([...REGISTER, "console.log('ran')"], env);
+  expect(ended).toEqual({ code, out: '', err: expect.stringMatching(/^\S.*$/) });
+  expect(ended.err.startsWith(expected)).toBe(true);
+});
+
+test('a worker thread with a wrong configuration fails with the error', () => {
+  const script = `import { Worker } from 'node:worker_threads';
+    const worker = new Worker('0', { eval: true, env: { ...process.env, ISOVERBS_POLICY: 'nope' } });
+    worker.on('error', ({ code }) => console.log(code));`;
+  expect(node([...REGISTER, script])).toEqual({ code: 0, out: 'ISO_ERR_CONFIG', err: '' });
 });
 
 test('ISOVERBS_LOG=info prints policies, devices and counts at exit', () => {
@@ -123,7 +140,7 @@ test('interceptors keep their side of the policies, even of policies that the pr
     err: '',
   });
   const wrong = node([...REGISTER, '0'], { ISOVERBS_INTERCEPTORS: 'cuont' });
-  expect(wrong.code).toBe(1);
+  expect(wrong.code).toBe(2);
   expect(wrong.err).toContain(
     "ISOVERBS_INTERCEPTORS: interceptors: unknown interceptor 'cuont'; did you mean 'count'? available: count",
   );
@@ -187,7 +204,7 @@ test.each(['inline', 'worker'])(
     writeFileSync(file, JSON.stringify(facts).slice(0, 50));
     const torn = node([...REGISTER, script], env);
     rmSync(file);
-    expect(torn).toMatchObject({ code: 1, out: '', err: expect.stringContaining('ISO_ERR_CONFIG') });
+    expect(torn).toMatchObject({ code: 2, out: '', err: expect.stringContaining('ISO_ERR_CONFIG') });
     expect(torn.err).toContain(`isoverbs calibrate --out ${file}`);
   },
 );
