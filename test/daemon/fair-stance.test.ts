@@ -1,10 +1,27 @@
-// `isoverbs top` says whether fair schedules a device, and why. Requires a build.
+// `isoverbs top` and `tenants` say whether fair schedules a device, and why. The last test requires a build.
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { daemon, folder, isoverbs, tenant } from './command-rig.ts';
 import { reason, until } from './rig.ts';
+import { World } from './window-world.ts';
 
 const HOG_AND_ECHO = resolve(import.meta.dirname, 'children/hog-and-echo.mjs');
+
+test('a daemon whose own policy is perf says that the device is scheduled, too', async () => {
+  const world = new World(0, 'fair');
+  world.start();
+  await world.run(1e8);
+  expect(world.host.tenants()).toMatchObject([
+    { class: 'idle', stance: 'scheduled', why: expect.stringMatching(/^scheduled: /) },
+  ]);
+});
+
+test('a daemon whose own policy is perf does not judge tenants under other policies', async () => {
+  const world = new World(0, 'palos');
+  world.start();
+  await world.run(1e8);
+  expect(world.host.tenants()).toMatchObject([{ class: 'idle', why: '' }]);
+});
 
 test.skipIf(reason !== '')(
   'top says that a device is scheduled, and what a comparison with leaving the device alone has shown',

@@ -5,7 +5,15 @@
 import type { Decider, Description, MembersView, Ruler } from '../../coordinator/ruler.ts';
 import type { Tenants } from '../../coordinator/tenants.ts';
 import type { Actions, ContextView } from '../../shim/policy.ts';
-import { MASTER_GRANTS, MASTER_REPORTS, MESSAGES, NO_ROTATION, OTHERS_SLOT } from './columns.ts';
+import {
+  CLASS_NAMES,
+  IDLE,
+  MASTER_GRANTS,
+  MASTER_REPORTS,
+  MESSAGES,
+  NO_ROTATION,
+  OTHERS_SLOT,
+} from './columns.ts';
 import { ABSENT, Demand, FILLING, GROWTH, HEAVY, LIGHT, MOST_SMALL } from './demand.ts';
 import { nicOf } from './nic.ts';
 import { isLimited, type PerfOptions, perfOptions } from './options.ts';
@@ -291,6 +299,8 @@ class Master implements Decider<MasterRules> {
   describe(tenant: number): Description {
     const { tenants, grants } = this;
     const of = this.reports.of(tenant);
+    // A tenant that sends nothing under perf may send under another policy, whose ruler knows about it.
+    if (of.class === CLASS_NAMES[IDLE]) return {};
     let [split, qNumAllow, reason] = [0, 0, 0];
     for (let k = tenants.firstOf(tenant); k < tenants.firstOf(tenant + 1); k++) {
       const member = tenants.memberAt(k);
