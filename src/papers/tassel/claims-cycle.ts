@@ -33,6 +33,7 @@ const oneQueuePair: Claim = {
     {
       what: 'rate, relative to its limit',
       at: `${gbps} Gbps`,
+      form: 'hardware',
       unit: 'x',
       measure: () => singleOf(gbps).accuracy,
       expect: equal(0.001),
@@ -40,6 +41,7 @@ const oneQueuePair: Claim = {
     {
       what: 'largest error of a gap between packets',
       at: `${gbps} Gbps`,
+      form: 'hardware',
       unit: 'ticks',
       measure: () => singleOf(gbps).gapErrorTicks,
       expect: atMost(1),
@@ -95,12 +97,14 @@ const manyQueuePairs: Claim = {
   checks: [
     {
       what: 'error of the rate, 17 Gbps together',
+      form: 'hardware',
       unit: '',
       measure: () => worst(fits(), 1),
       expect: atMost(0.005),
     },
     {
       what: 'error of the share, Phi = 2',
+      form: 'hardware',
       unit: '',
       measure: () => worst(exceeds(), 1 / PHI),
       expect: atMost(0.01),
@@ -123,18 +127,21 @@ const throughput: Claim = {
   checks: [
     {
       what: 'requests of one queue pair',
+      form: 'hardware',
       unit: 'M/s',
       measure: () => requestRateMps(1, KB),
       expect: closedForm(8),
     },
     {
       what: 'payload of one queue pair, 1 KB requests',
+      form: 'hardware',
       unit: 'Gbps',
       measure: () => requestRateMps(1, KB) * KB * 8e-3,
       expect: closedForm(65.5),
     },
     {
       what: 'requests of 16 queue pairs',
+      form: 'hardware',
       unit: 'M/s',
       measure: () => requestRateMps(16, 64),
       expect: closedForm(60),
@@ -170,19 +177,28 @@ const structures: Claim = {
   checks: [
     {
       what: 'on-chip memory',
+      form: 'hardware',
       unit: 'KiB',
       measure: () => memoryBytes(QUEUE_PAIRS, 60) / KB,
       expect: closedForm(166.5, 0.001),
     },
-    { what: 'slots of the wheel', unit: '', measure: wheelRoom, expect: range(WHEEL_SLOTS, WHEEL_SLOTS) },
+    {
+      what: 'slots of the wheel',
+      form: 'hardware',
+      unit: '',
+      measure: wheelRoom,
+      expect: range(WHEEL_SLOTS, WHEEL_SLOTS),
+    },
     {
       what: 'latency of an operation of the P-heap: its height',
+      form: 'hardware',
       unit: 'cycles',
       measure: () => heapCycles().latency,
       expect: closedForm(Math.ceil(Math.log2(QUEUE_PAIRS + 1)), 0.001),
     },
     {
       what: 'cycles between two operations of the P-heap',
+      form: 'hardware',
       unit: 'cycles',
       measure: () => heapCycles().apart,
       expect: range(OPERATION_CYCLES, OPERATION_CYCLES),

@@ -18,6 +18,7 @@ export const TASSEL: Paper = {
       4: 'Message rates of the scheduler',
       5: 'Memory and data structures',
     }),
+    form: 'hardware',
   },
   notShown: [
     {
