@@ -84,6 +84,10 @@ test('--run_infinitely ends on SIGINT after a complete line', async () => {
   expect(out.endsWith(`\n${'-'.repeat(87)}\n`)).toBe(true);
 });
 
+/** The complete rows of a table: size, iterations, peak and average bandwidth, rate. */
+const rowsOf = (out: string) =>
+  (out.match(/^ 65536 .*(?=\n)/gm) ?? []).map((row) => row.trim().split(/\s+/).map(Number));
+
 describe('--rate_limit', () => {
   test.each([
     ['-s 65536', '7.3', 'g', 'BW_average', 7.3],
@@ -103,5 +107,27 @@ describe('--rate_limit', () => {
     ];
     const { out } = bench('write_bw', ...args);
     expect(Math.abs(JSON.parse(out).results[of] / wanted - 1)).toBeLessThan(0.05);
+  });
+
+  test('no message is early', () => {
+    const { out } = bench('write_bw', '--rate_limit', '40', '--report_gbits', '--json');
+    const { BW_peak, BW_average } = JSON.parse(out).results;
+    for (const gbps of [BW_peak, BW_average]) expect(Math.abs(gbps / 40 - 1)).toBeLessThan(0.01);
+  });
+
+  test('holds with --run_infinitely', async () => {
+    const args = ['--run_infinitely', '-D', '1', '--rate_limit', '0.5', '--report_gbits'];
+    const child = spawn(process.execPath, [MAIN, 'bench', 'write_bw', '--provider', 'sim', ...args], {
+      env: ENV,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    let out = '';
+    child.stdout.on('data', (text) => {
+      out += text;
+      if (rowsOf(out).length > 2) child.kill('SIGINT');
+    });
+    await once(child, 'close');
+    expect(rowsOf(out).length).toBeGreaterThan(2);
+    for (const [, , , gbps] of rowsOf(out)) expect(Math.abs(gbps / 0.5 - 1)).toBeLessThan(0.02);
   });
 });

@@ -62,7 +62,7 @@ const FLAGS: readonly Flag[] = [
   ['--report_gbits', 'report Gbit/s instead of MiB/s'],
   ['--perform_warm_up', 'fill the send queues once before the test'],
   ['--run_infinitely', 'print a row every --duration seconds (default 5) until stopped'],
-  ['--rate_limit <value>', 'limit the rate with the policy token-bucket'],
+  ['--rate_limit <value>', 'limit the rate with the policy tassel'],
   ['--rate_units <unit>', 'unit of --rate_limit: MiB/s, Gbit/s or messages/s (default g)', ['M', 'g', 'p']],
   ['--latency_gap <us>', 'pause before each message'],
   [
@@ -214,12 +214,10 @@ function endCleanly({ output: only }: Settings, output: Output): void {
 
 const hasRealDevice = () => getDeviceList().some(({ provider }) => provider === 'rdma-core');
 
-/** The tenant that --rate_limit limits. */
 const TENANT = 'bench';
 const BITS_OF_MIB = 8 * 2 ** 20;
-const BURST_BYTES = 65536;
 
-/** The named policies, and the token bucket of --rate_limit. */
+/** The named policies, and tassel for --rate_limit. */
 function shaped(settings: Settings, provider: Provider): OpenDeviceOptions {
   const { driver, rate_limit } = settings;
   const [policy, from] =
@@ -229,19 +227,16 @@ function shaped(settings: Settings, provider: Provider): OpenDeviceOptions {
   if (policy === undefined && rate_limit === undefined) return { driver };
   const policies: PolicyChoice[] = policy === undefined ? [] : parsePolicies(policy, from);
   if (rate_limit !== undefined)
-    policies.push(bucket(settings, rate_limit, messageBytesOf(settings, provider)));
+    policies.push(limiter(settings, rate_limit, messageBytesOf(settings, provider)));
   return { driver, tenant: TENANT, policy: policies };
 }
 
-/** The bucket of --rate_limit. Its rate is the wire's, on which a message takes `messageBytes`. */
-function bucket(settings: Settings, rate: number, messageBytes: number): PolicyChoice {
-  const { rate_units, sizeBytes, iters, durationS } = settings;
+/** The policy of --rate_limit. Its rate is the wire's, on which a message takes `messageBytes`. */
+function limiter(settings: Settings, rate: number, messageBytes: number): PolicyChoice {
+  const { rate_units, sizeBytes } = settings;
   const bits = { M: BITS_OF_MIB, g: 1e9, p: 8 * sizeBytes }[rate_units];
-  const ratesGbps = { [TENANT]: (rate * bits * messageBytes) / sizeBytes / 1e9 };
-  // The initial burst is not limited, so it must be a small part of all messages.
-  const part = durationS > 0 ? BURST_BYTES : Math.ceil((iters * messageBytes) / 100);
-  const burstBytes = Math.max(messageBytes, Math.min(BURST_BYTES, part));
-  return { name: 'token-bucket', options: { ratesGbps, burstBytes } };
+  // A daemon has rates of its own for tenants, but none for applications.
+  return { name: 'tassel', options: { applicationGbps: (rate * bits * messageBytes) / sizeBytes / 1e9 } };
 }
 
 /** The opcodes of perftest's tests. */
