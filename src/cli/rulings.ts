@@ -37,7 +37,17 @@ export function rulingsOf(policy: string): Ruling[] {
       return { ruler, rules: parseRules(ruler, options), options, isNamed: true };
     }),
   );
-  return [...builtIn, ...others];
+  return [...onePerRuler(builtIn), ...others];
+}
+
+/** Policies may share a ruler, whose columns exist once. The policy that is named has its rules, or else the first one. */
+function onePerRuler(rulings: readonly Ruling[]): Ruling[] {
+  const byRuler = new Map<string, Ruling>();
+  for (const ruling of rulings) {
+    const known = byRuler.get(ruling.ruler.name);
+    if (known === undefined || (ruling.isNamed && !known.isNamed)) byRuler.set(ruling.ruler.name, ruling);
+  }
+  return [...byRuler.values()];
 }
 
 /** A ruler that cannot bind its columns would otherwise fail when the first client comes. @throws ConfigError */
