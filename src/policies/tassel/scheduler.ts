@@ -24,6 +24,8 @@ import { TasselOrder } from './tassel-order.ts';
 const NO_RATE_GBPS = 1e4;
 /** Rates that the link carries together; the rest is for acknowledgements and requests of READs. */
 const USABLE_PART = 0.995;
+/** The window of queue pairs with rates, as a multiple of their part of the link. */
+const RATED_WINDOW = 2;
 
 /** Options of fair that tassel has, too. */
 const fairPartOf = ({ pieceBytes, windowBytes, passBytes }: TasselOptions) =>
@@ -39,6 +41,8 @@ export class TasselScheduler extends Scheduler {
   private given: TasselOptions;
   /** Queue pairs that had joined when their rates were about to change, and their orders. */
   private readonly suspended: { order: TasselOrder; qp: number }[] = [];
+  /** What queue pairs with rates send in other processes, in bytes on the wire per ns. */
+  private othersPerNs = 0;
   /** The contexts of this process, by index. */
   private readonly contexts = new Map<number, ContextView>();
 
@@ -172,6 +176,21 @@ export class TasselScheduler extends Scheduler {
     super.regrant(context, out);
   }
 
+  /**
+   * What queue pairs with rates send is paced, so windows share out only the rest of the link. Others in this process may
+   * be late, so those with rates have room for more than they send.
+   */
+  protected override fitParts(): void {
+    super.fitParts();
+    // The constructor of the base class calls this before there are orders.
+    for (const [i, { tags }] of this.orders?.entries() ?? []) {
+      const direction = i === 0 ? this.outbound : this.inbound;
+      const perNs = this.linkPerNs * tags.phi;
+      const restPart = Math.max(0, 1 - (tags.activePerNs + this.othersPerNs) / perNs);
+      direction.part = Math.min(1, (RATED_WINDOW * tags.activePerNs) / perNs + restPart * direction.part);
+    }
+  }
+
   /** Reads the rate of the context's tenant, and what other processes send. Reports what this one does. */
   private readRates(context: ContextView, out: Actions): void {
     const { tenantRates, sources, orders } = this;
@@ -183,7 +202,10 @@ export class TasselScheduler extends Scheduler {
     if (columns === undefined) return;
     const activePerNs = Math.max(...orders.map(({ tags }) => tags.activePerNs));
     columns.reports[ACTIVE_GBPS] = isFirst ? 8 * activePerNs : 0;
-    if (isFirst) for (const { tags } of orders) tags.setOthers(columns.grants[OTHERS_GBPS] / 8);
+    if (isFirst) {
+      this.othersPerNs = columns.grants[OTHERS_GBPS] / 8;
+      for (const { tags } of orders) tags.setOthers(this.othersPerNs);
+    }
     const tenant = sources.tenantOf(tenantRates.keyAt(context));
     if (tenant === NONE || tenantRates.sharersOf(tenant).length === 0) return;
     const limit = sources.limitOfTenant(tenant);
