@@ -13,6 +13,7 @@ import { NONE } from '../kit/run-queue.ts';
 import { wireBytes } from '../kit/wire.ts';
 import type { Direction } from '../link/direction.ts';
 import { isAtomic, type WindowChoice } from '../link/link-scheduler.ts';
+import { UNLIMITED_GBPS } from '../token-bucket/shares.ts';
 import type { TenantRates } from '../token-bucket/tenant-rates.ts';
 import type { TasselOptions } from './options.ts';
 import { RateSources } from './rate-sources.ts';
@@ -20,8 +21,6 @@ import { RateTable } from './rate-table.ts';
 import { ACTIVE_GBPS, OTHERS_GBPS } from './ruler.ts';
 import { TasselOrder } from './tassel-order.ts';
 
-/** What a tenant without a rate is granted, in Gbit/s, or more. */
-const NO_RATE_GBPS = 1e4;
 /** Rates that the link carries together; the rest is for acknowledgements and requests of READs. */
 const USABLE_PART = 0.995;
 /** The window of queue pairs with rates, as a multiple of their part of the link. */
@@ -211,8 +210,9 @@ export class TasselScheduler extends Scheduler {
     const limit = sources.limitOfTenant(tenant);
     const paidBytes = orders.reduce((sum, { tags }) => sum + tags.takeSpentBytes(limit), 0);
     const gbps = tenantRates.gbpsOf(tenant, paidBytes);
-    // Without a daemon's answer, the last rate holds.
-    if (gbps > 0) sources.setTenant(tenant, gbps >= NO_RATE_GBPS ? 0 : gbps);
+    // Without a daemon's answer, the last rate holds. Without any daemon, members are granted as much as all together.
+    const isFree = gbps >= UNLIMITED_GBPS || tenantRates.isUnlimited(tenant);
+    if (gbps > 0) sources.setTenant(tenant, isFree ? 0 : gbps);
     this.settle(out);
   }
 

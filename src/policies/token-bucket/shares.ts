@@ -31,7 +31,8 @@ export const SHARE_GRANTS: readonly Column[] = [
 /** Indices of the columns in a member's page. */
 export const RATED_QPS = columnIndex(SHARE_REPORTS, 'ratedQps');
 export const RATE_GBPS = columnIndex(SHARE_GRANTS, 'rateGbps');
-const TENANT_GBPS = columnIndex(SHARE_GRANTS, 'tenantGbps');
+/** See RATED_QPS. */
+export const TENANT_GBPS = columnIndex(SHARE_GRANTS, 'tenantGbps');
 
 /** A context, as the coordinator knows it. */
 export interface Sharer {
@@ -91,8 +92,8 @@ const MIN_SHARE = 0.01;
 /** Assumed for a link of unknown rate, so high that a share of it limits no tenant. */
 const UNKNOWN_LINK_GBPS = 1e5;
 
-/** The rate of a tenant without a limit. */
-const UNLIMITED_GBPS = 1e5;
+/** The rate of a tenant without a limit, all of whose members together have it. */
+export const UNLIMITED_GBPS = 1e5;
 
 /** The tenants' entitlements. Those by name are cached, because looking them up takes longer than everything else here. */
 class Entitlements {

@@ -3,7 +3,14 @@ import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Ruler } from '../../coordinator/ruler.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { entityOfTenant } from '../kit/entities.ts';
-import { grantedGbps, type Member, RATED_QPS, type ShareRules } from './shares.ts';
+import {
+  grantedGbps,
+  type Member,
+  RATED_QPS,
+  type ShareRules,
+  TENANT_GBPS,
+  UNLIMITED_GBPS,
+} from './shares.ts';
 
 /** After another holder of the coordinator's lock kept a policy from deciding. */
 const RETRY_NS = 2000;
@@ -113,6 +120,11 @@ export class TenantRates<Options extends object> {
   /** The contexts of a tenant that have queue pairs. */
   sharersOf(tenant: number): readonly Member[] {
     return this.sharers[tenant] ?? [];
+  }
+
+  /** Whether no rate is in force for a tenant with queue pairs, of whose members others may be elsewhere. */
+  isUnlimited(tenant: number): boolean {
+    return this.sharers[tenant].some(({ columns }) => columns.grants[TENANT_GBPS] >= UNLIMITED_GBPS);
   }
 
   /** The number of tenants that have ever been here. */
