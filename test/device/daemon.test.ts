@@ -283,6 +283,36 @@ describe.skipIf(device === '')('palos on a device that programs share', { timeou
   });
 });
 
+describe.skipIf(device === '')('tassel on a device that programs share', { timeout: 600_000 }, () => {
+  /** 10 and 30 MB/s of payload, in Gbit/s on the wire: pieces of a packet, each with RETH. */
+  const RATES = [0.08, 0.24].map((gbps) => (gbps * (4096 + 98)) / 4096);
+
+  test('two programs have their rates, a third one the rest, and a new rate acts', async () => {
+    const { programs } = newGround();
+    const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares('tassel')]);
+    const [a, b, rest] = ['a', 'b', 'rest'].map((tenant) => ground.transfer({ tenant }, LONG_S));
+    await rows((some) => sending(some, 'a', 'b', 'rest'));
+    await programs.set('a', { gbps: RATES[0] });
+    await programs.set('b', { gbps: RATES[1] });
+    await Promise.all([a, b, rest].map((one) => one.line(/^\d+ WRITEs$/)));
+    const alone = await during('tassel, next to one without a rate', [a, b], 16_000);
+    rest.kill('SIGINT');
+    await rest.done();
+    const got = await during('tassel, 80 and 240 Mbit/s', [a, b], 16_000);
+    for (const [i, gbps] of [0.08, 0.24].entries())
+      expect(Math.abs(got.rates[i] / gbps - 1)).toBeLessThan(0.05);
+    // No program exceeds its rate, whatever the others do; on an emulated machine, it may get too little of the CPU.
+    for (const [i, gbps] of [0.08, 0.24].entries()) expect(alone.rates[i]).toBeLessThan(1.05 * gbps);
+    await programs.set('a', { gbps: 2 * RATES[0] });
+    const doubled = await during('tassel, 160 and 240 Mbit/s', [a, b], 16_000);
+    expect(Math.abs(doubled.rates[0] / 0.16 - 1)).toBeLessThan(0.05);
+    for (const one of [a, b]) one.kill('SIGINT');
+    await Promise.all([a, b].map((one) => one.done()));
+    for (const one of [a, b]) expect(one.output).toMatch(SENT);
+    expect(receiver.output).not.toContain('WRONG');
+  });
+});
+
 describe.skipIf(device === '')(
   'three programs and a daemon, at length',
   { tags: ['long'], timeout: 900_000 },

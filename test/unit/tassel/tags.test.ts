@@ -171,3 +171,18 @@ describe('limits that several queue pairs share', () => {
     for (const gbps of each) expect(Math.abs(gbps / 0.25 - 1)).toBeLessThan(0.02);
   });
 });
+
+test('a clock that jumps back or far ahead costs at most what may be made up for', () => {
+  const rig = new Rig();
+  const qp = rig.add(10);
+  rig.run(1e6);
+  rig.nowNs = 1000;
+  rig.forget();
+  rig.run(1e6);
+  expect(Math.abs((rig.sent[qp].bytes * 8) / 1e6 / 10 - 1)).toBeLessThan(0.02);
+  rig.nowNs += 60e9;
+  const sentBytes = rig.sent[qp].bytes;
+  rig.run(rig.nowNs + 30e6);
+  // 30 ms at the rate, and at most 10 ms more.
+  expect((rig.sent[qp].bytes - sentBytes) * 8).toBeLessThan(1.02 * 10 * 40e6);
+});
