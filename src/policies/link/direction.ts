@@ -422,14 +422,14 @@ export class Direction<Turns extends TurnOrder> {
 
   /** Measures the round trip: until it is known, requests go one at a time. */
   private time(qp: QpView, opcode: number, bytes: number, out: Actions): void {
-    const { puller, roundTrip } = this;
+    const { puller, roundTrip, order } = this;
     const isFirst = puller.usedBytes === 0;
     const nowNs = isFirst ? this.clock.nowNs(qp.context, out) : 0;
     if (isFirst) this.drained(qp, out);
     // A short message may travel inside its request, which is faster.
     const isSample = isFirst && bytes >= puller.pieceBytes / 2;
     roundTrip.issued(qp.index, isSample ? this.loadOf(this.wire, opcode, bytes) : 0, isSample, nowNs);
-    if (roundTrip.isMeasuring) {
+    if (roundTrip.isMeasuring && order.paces?.(qp.index) !== true) {
       out.signalNow(qp);
       puller.windowBytes = 1;
     } else {
