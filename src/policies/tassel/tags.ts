@@ -38,7 +38,7 @@ const REST_FREE_NS = 7;
 
 /** Rates make up for at least this much of lost time, and for no more than that. */
 const LEAST_LATE_NS = 5_000;
-const MOST_LATE_NS = 10e6;
+const MOST_LATE_NS = 50e6;
 /** What is left of the last lateness each time that a timer is in time. */
 const FORGET = 0.98;
 /** A timer is at least this much later than the present, since sums of doubles are not exact. */
