@@ -166,7 +166,7 @@ describe('limits that several queue pairs share', () => {
     }
   });
 
-  test('queue pairs with lower rates of their own leave the rest to nobody', () => {
+  test('queue pairs with lower rates of their own do not use up the limit', () => {
     const each = shared([10], 20, 0.25);
     for (const gbps of each) expect(Math.abs(gbps / 0.25 - 1)).toBeLessThan(0.02);
   });
