@@ -253,5 +253,6 @@ export const engineChains: Record<string, Chain> = {
   'justitia as in the paper': chains['justitia as in the paper'],
   palos: chains.palos,
   fair: chains.fair,
+  tassel: chains.tassel,
   'limited, perf in turns': chains['limited, perf in turns'],
 };

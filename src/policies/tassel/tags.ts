@@ -206,7 +206,7 @@ export class Tags {
   join(qp: number): void {
     this.count++;
     this.activate(qp);
-    this.place(qp);
+    this.place(qp, false);
   }
 
   /** A queue pair has nothing more to send, or cannot send it now. */
@@ -275,11 +275,14 @@ export class Tags {
     return ns;
   }
 
-  /** Lets a queue pair with something to send wait for its own rate, or else for the others. */
-  private place(qp: number): void {
+  /**
+   * Lets a queue pair with something to send wait for its own rate, or else for the others.
+   * @param goesOn whether it has just sent something, so that its limits have been in use until now
+   */
+  private place(qp: number, goesOn: boolean): void {
     const { timeline, clock } = this;
     if (this.freeNs[qp] <= clock[SYSTEM_NS]) {
-      this.check(qp, NONE);
+      this.check(qp, NONE, goesOn);
       return;
     }
     this.states[qp] = DUE;
@@ -291,16 +294,16 @@ export class Tags {
    * Its own rate allows the next piece: lets the queue pair wait for the first limit that does not, or for the link.
    * @param opened a limit whose turn it is, so that its queue does not matter
    */
-  private check(qp: number, opened: number): boolean {
+  private check(qp: number, opened: number, goesOn = false): boolean {
     const { rates, eligible } = this;
-    if (rates.isLimited(qp) && !this.passesLimits(qp, opened)) return false;
+    if (rates.isLimited(qp) && !this.passesLimits(qp, opened, goesOn)) return false;
     this.states[qp] = ELIGIBLE;
     eligible.due[0] = this.allowedNs(qp) + this.pieceBytes * rates.lowestNsOf(qp);
     eligible.put(qp);
     return true;
   }
 
-  private passesLimits(qp: number, opened: number): boolean {
+  private passesLimits(qp: number, opened: number, goesOn: boolean): boolean {
     const { rates, queues, holders, limitFreeNs, freeNs } = this;
     const nowNs = this.clock[SYSTEM_NS];
     // What has not been used because another rate held the queue pair back is not made up for.
@@ -310,7 +313,8 @@ export class Tags {
       const limit = rates.limitOf(qp, which);
       if (limit === NONE) continue;
       const isUnwanted = queues.first(limit) === NONE && holders[limit] === 0;
-      if (isUnwanted && limit !== opened) limitFreeNs[limit] = Math.max(limitFreeNs[limit], leastNs);
+      if (isUnwanted && limit !== opened && !goesOn)
+        limitFreeNs[limit] = Math.max(limitFreeNs[limit], leastNs);
       if (limitFreeNs[limit] <= nowNs && (isUnwanted || (limit === opened && holders[limit] === 0))) continue;
       this.states[qp] = QUEUED;
       queues.push(qp, limit);
@@ -409,7 +413,7 @@ export class Tags {
     this.eligible.remove(qp);
     this.take(qp, wireBytes);
     this.letGo(qp);
-    this.place(qp);
+    this.place(qp, true);
   }
 
   /** Moves the times from which the rates of a queue pair allow the next piece. */

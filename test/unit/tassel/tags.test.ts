@@ -166,6 +166,24 @@ describe('limits that several queue pairs share', () => {
     }
   });
 
+  test('what a full window takes from a limit in use is made up for', () => {
+    const rig = new Rig();
+    rig.rates.setLimit(0, 8);
+    rig.tags.begin(0);
+    const qp = rig.prepare(1);
+    rig.rates.setOwn(qp, 0);
+    rig.rates.assign(qp, 0, 0);
+    rig.rates.fit(qp);
+    rig.join(qp);
+    let pieces = 0;
+    rig.onPiece = () => {
+      pieces++;
+      if (pieces % 20 === 0) rig.nowNs += 500e3;
+    };
+    rig.run(50e6);
+    expect(Math.abs((rig.sent[qp].bytes * 8) / 50e6 - 1)).toBeLessThan(0.02);
+  });
+
   test('queue pairs with lower rates of their own do not use up the limit', () => {
     const each = shared([10], 20, 0.25);
     for (const gbps of each) expect(Math.abs(gbps / 0.25 - 1)).toBeLessThan(0.02);
