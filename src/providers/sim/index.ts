@@ -9,6 +9,7 @@ export type {
   CongestionControl,
   NicParams,
   PalosSums,
+  RateLimiterName,
   RrOrder,
   SchedulerName,
 } from '../../sim/profile/params.ts';
