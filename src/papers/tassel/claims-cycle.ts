@@ -6,6 +6,7 @@ import { TimingWheel, WHEEL_SLOTS } from '../../sim/tassel/timing-wheel.ts';
 import type { Check, Claim } from '../engine/claim.ts';
 import { atMost, closedForm, equal, range } from '../engine/expect.ts';
 import { type FlowRun, type LimitedFlows, once, requestRateMps, runCycles } from './cycle-runs.ts';
+import { BELOW_LINK, TWICE_LINK } from './rate-classes.ts';
 
 const MTU = 4096;
 const GBPS = [0.0001, 0.001, 0.01, 0.1, 1, 10, 100];
@@ -55,35 +56,12 @@ const mixture = (limited: readonly (readonly [mbps: number, qps: number])[]): Li
 
 /** 100 ms. */
 const TICKS = 25e6;
-const fits = once(() =>
-  runCycles(
-    mixture([
-      [1, 900],
-      [10, 80],
-      [100, 15],
-      [1000, 4],
-      [10000, 1],
-    ]),
-    TICKS,
-  ),
-);
-const exceeds = once(() =>
-  runCycles(
-    mixture([
-      [1, 899],
-      [10, 60],
-      [100, 15],
-      [1000, 7],
-      [10000, 19],
-    ]),
-    6 * TICKS,
-    TICKS / 10,
-  ),
-);
+const fits = once(() => runCycles(mixture(BELOW_LINK), TICKS));
+const exceeds = once(() => runCycles(mixture(TWICE_LINK), 6 * TICKS, TICKS / 10));
 const worst = (runs: readonly FlowRun[], share: number) =>
   Math.max(...runs.map(({ accuracy }) => Math.abs(accuracy / share - 1)));
 /** 199.999 Gbps of limits. */
-const PHI = (899 + 600 + 1500 + 7000 + 190_000) / 100_000;
+const PHI = TWICE_LINK.reduce((mbps, [each, qps]) => mbps + each * qps, 0) / 100_000;
 
 const manyQueuePairs: Claim = {
   id: 'cycle-many',

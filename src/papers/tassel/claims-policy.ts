@@ -5,6 +5,7 @@ import type { MixResult } from '../../mix/result.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { closedForm, range } from '../engine/expect.ts';
 import { type MixOptions, mix } from '../engine/mix.ts';
+import { BELOW_LINK, type RateClasses, TWICE_LINK } from './rate-classes.ts';
 
 const PROFILE = 'cx6-100g';
 /** Bytes on the wire in addition to those of a message of one packet: headers and RETH. */
@@ -63,24 +64,7 @@ const oneQueuePair: Claim = {
   ]),
 };
 
-/** Queue pairs by their rate in Mbit/s. */
-type Classes = readonly (readonly [mbps: number, qps: number])[];
-
-const MANY: Classes = [
-  [1, 900],
-  [10, 80],
-  [100, 15],
-  [1000, 4],
-  [10_000, 1],
-];
-const TWICE: Classes = [
-  [1, 899],
-  [10, 60],
-  [100, 15],
-  [1000, 7],
-  [10_000, 19],
-];
-const FIVE_TIMES: Classes = [
+const FIVE_TIMES: RateClasses = [
   [1, 899],
   [10, 60],
   [100, 15],
@@ -90,15 +74,15 @@ const FIVE_TIMES: Classes = [
 
 const bytesOf = (mbps: number) => (mbps < 10 ? 64 : mbps < 100 ? 256 : MTU);
 const nameOf = (mbps: number) => `r${mbps}`;
-const appsOf = (classes: Classes) =>
+const appsOf = (classes: RateClasses) =>
   classes.map(
     ([mbps, qps]) =>
       `B:name=${nameOf(mbps)},size=${bytesOf(mbps)},depth=8,qps=${qps},tenant=${nameOf(mbps)},rate=${mbps}Mbps`,
   );
-const sumGbps = (classes: Classes) => classes.reduce((sum, [mbps, qps]) => sum + (mbps * qps) / 1e3, 0);
+const sumGbps = (classes: RateClasses) => classes.reduce((sum, [mbps, qps]) => sum + (mbps * qps) / 1e3, 0);
 
 /** The mean rate of the queue pairs of a class, relative to what was set. */
-function rateOf(run: MixResult, [mbps, qps]: Classes[number]): number {
+function rateOf(run: MixResult, [mbps, qps]: RateClasses[number]): number {
   return (gbps(run, nameOf(mbps)) * 1e3 * onWire(bytesOf(mbps))) / (qps * mbps);
 }
 
@@ -106,7 +90,7 @@ const LONG: MixOptions = { duration: '320ms', warmup: '10ms', policy: 'tassel' }
 
 function thousand(
   id: string,
-  classes: Classes,
+  classes: RateClasses,
   text: Pick<Claim, 'title' | 'source' | 'shows'>,
   tolerance: number,
 ): Claim {
@@ -183,7 +167,7 @@ export const CLAIMS: readonly Claim[] = [
   oneQueuePair,
   thousand(
     'thousand-below',
-    MANY,
+    BELOW_LINK,
     {
       title: '1,000 queue pairs with rates of 1 Mbps to 10 Gbps, 17 Gbps together',
       source: 'Tassel 4, fig. 8(a): accurate; within 2 % as a policy',
@@ -193,7 +177,7 @@ export const CLAIMS: readonly Claim[] = [
   ),
   thousand(
     'thousand-twice',
-    TWICE,
+    TWICE_LINK,
     {
       title: '1,000 queue pairs whose rates are twice the link',
       source: 'Tassel 4, fig. 8(b): each falls by Phi; within 3 % as a policy',

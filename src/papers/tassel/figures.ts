@@ -5,16 +5,14 @@ import type { MixResult } from '../../mix/result.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';
 import { stated } from '../engine/panels.ts';
+import { BELOW_LINK, type RateClasses, TWICE_LINK } from './rate-classes.ts';
 
 // A thousand queue pairs with rate limits: Tassel, fig. 8.
-/** Queue pairs by their limit in Mbit/s. */
-type Limited = readonly (readonly [mbps: number, qps: number])[];
-
 /** Low rates are measured with short messages. */
 const bytesOf = (mbps: number) => (mbps < 100 ? 256 : 4096);
 const WIRE = 98;
 
-const app = ([mbps, qps]: Limited[number], limit = '') =>
+const app = ([mbps, qps]: RateClasses[number], limit = '') =>
   `B:name=r${mbps},size=${bytesOf(mbps)},depth=2,qps=${qps},tenant=r${mbps}${limit}`;
 
 function accuracy(run: MixResult, mbps: number): number {
@@ -24,7 +22,7 @@ function accuracy(run: MixResult, mbps: number): number {
 }
 
 /** @param paper the rates in the paper, relative to their limits */
-function limitedFlows(limited: Limited, paper: number) {
+function limitedFlows(limited: RateClasses, paper: number) {
   const bare: Mix = mix(
     'cx6-100g',
     limited.map((one) => app(one)),
@@ -102,32 +100,14 @@ const figure7: Figure<number> = {
 
 const figure8a: Figure<number> = {
   number: '8a',
-  ...limitedFlows(
-    [
-      [1, 900],
-      [10, 80],
-      [100, 15],
-      [1000, 4],
-      [10000, 1],
-    ],
-    1,
-  ),
+  ...limitedFlows(BELOW_LINK, 1),
   title: '1,000 queue pairs with rate limits, 17 Gbps together',
   source: 'Tassel 4, fig. 8(a): accurate',
 };
 
 const figure8b: Figure<number> = {
   number: '8b',
-  ...limitedFlows(
-    [
-      [1, 899],
-      [10, 60],
-      [100, 15],
-      [1000, 7],
-      [10000, 19],
-    ],
-    0.5,
-  ),
+  ...limitedFlows(TWICE_LINK, 0.5),
   title: '1,000 queue pairs with rate limits, twice the link bandwidth together',
   source: 'Tassel 4, fig. 8(b): each falls to half its limit',
 };

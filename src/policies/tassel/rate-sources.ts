@@ -136,9 +136,9 @@ export class RateSources {
     this.changeOwn(qp, 0);
   }
 
-  /** The rate of a tenant. @param gbps 0 or Infinity: no limit */
+  /** The rate of a tenant. @param gbps 0: no limit */
   setTenant(tenant: number, gbps: number): void {
-    this.setLimit(TENANT, tenant, nsPerByteOf(gbps === Number.POSITIVE_INFINITY ? 0 : gbps));
+    this.setLimit(TENANT, tenant, nsPerByteOf(gbps));
   }
 
   private setLimit(which: number, entity: number, ns: number): void {

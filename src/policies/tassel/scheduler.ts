@@ -225,6 +225,7 @@ export class TasselScheduler extends Scheduler {
   override onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number {
     if (!this.rates.isRated(qp.index)) return super.onload(qp, words, start, count, out);
     this.begin(qp.context, out);
+    const [outbound, inbound] = this.orders;
     let passed = 0;
     let passedBytes = 0;
     for (; passed < count; passed++) {
@@ -234,7 +235,6 @@ export class TasselScheduler extends Scheduler {
       const bytes = messageBytes(words, at, 0);
       if (bytes > this.wire.mtuBytes) break;
       const opcode = words[at + L.WR_OP] & 0xff;
-      const [outbound, inbound] = this.orders;
       const wireSize = wireBytes(this.wire, opcode, bytes);
       if (!(opcode === IBV_WR_RDMA_READ ? inbound : outbound).passRated(qp.index, wireSize)) break;
       passedBytes += bytes;

@@ -107,11 +107,6 @@ export class Tags {
     return this.timeline.size;
   }
 
-  /** The lateness that rates make up for at most, in ns. */
-  get lateNs(): number {
-    return this.clock[LATE_NS];
-  }
-
   /** When `next` should be asked again after it returned NONE; Infinity: not before a queue pair joins. */
   get wakeNs(): number {
     return this.clock[WAKE_NS];
@@ -174,11 +169,15 @@ export class Tags {
   }
 
   /**
-   * Rates of a queue pair, which has left, are about to change, or it is destroyed: it does not count any more. Afterwards,
-   * it may join.
+   * A queue pair that has left does not count any more: its last piece has ended, its rates are about to change, or it is
+   * destroyed. Afterwards, it may join.
    */
   suspend(qp: number): void {
-    this.rest(qp);
+    this.timeline.remove(itemOf(qp));
+    if (this.states[qp] === IDLE) return;
+    this.states[qp] = IDLE;
+    this.active.remove(qp);
+    this.fitPhi();
   }
 
   /** The queue pair's own rate has changed: what is left of its last piece lasts for this many times as long. */
@@ -247,20 +246,12 @@ export class Tags {
     const { timeline, states, clock } = this;
     const untilNs = this.allowedNs(qp);
     if (untilNs <= clock[SYSTEM_NS]) {
-      this.rest(qp);
+      this.suspend(qp);
       return;
     }
     states[qp] = LINGERING;
     timeline.due[0] = untilNs;
     timeline.put(itemOf(qp));
-  }
-
-  private rest(qp: number): void {
-    this.timeline.remove(itemOf(qp));
-    if (this.states[qp] === IDLE) return;
-    this.states[qp] = IDLE;
-    this.active.remove(qp);
-    this.fitPhi();
   }
 
   /** The system time from which all rates of a queue pair allow its next piece. */
@@ -393,7 +384,7 @@ export class Tags {
   private onDue(item: number): void {
     const index = item >> 1;
     if (item !== itemOf(index)) this.open(index);
-    else if (this.states[index] === LINGERING) this.rest(index);
+    else if (this.states[index] === LINGERING) this.suspend(index);
     else this.check(index, NONE);
   }
 

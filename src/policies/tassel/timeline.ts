@@ -48,11 +48,6 @@ export class Timeline {
     return item < this.places.length && this.places[item] !== NOWHERE;
   }
 
-  /** When an item that is here is due. */
-  timeOf(item: number): number {
-    return this.times[item];
-  }
-
   /** Puts an item at the time in `due`, or moves it there. */
   put(item: number): void {
     if (item >= this.places.length) {
