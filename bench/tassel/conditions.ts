@@ -36,7 +36,7 @@ function paced(count: number, gbps: number): Work {
     tags.add(qp);
     rates.setOwn(qp, (8 * count) / (gbps * (0.5 + ((qp * PRIME) % count) / count)));
     rates.fit(qp);
-    tags.join(qp);
+    tags.join(qp, false);
   }
   return (units) => {
     for (let done = 0; done < units; ) {

@@ -292,6 +292,16 @@ describe.skipIf(device === '')('tassel on a device that programs share', { timeo
   /** On the wire: pieces of a packet, each with RETH. */
   const RATES = PAYLOAD.map((gbps) => (gbps * (4096 + 98)) / 4096);
 
+  /** Within 2 %, in the median of three times 5 s: now and then, programs wait for a CPU for more than a second here. */
+  async function near(what: string, transfers: readonly Program[], gbps: readonly number[]) {
+    const rounds: number[][] = [];
+    for (let i = 0; i < 3; i++) rounds.push((await during(what, transfers, 5000)).rates);
+    for (const [i, each] of gbps.entries()) {
+      const [, median] = rounds.map((rates) => rates[i]).sort((a, b) => a - b);
+      expect(Math.abs(median / each - 1)).toBeLessThan(0.02);
+    }
+  }
+
   test('two programs have their rates, a third one the rest, and a new rate acts', async () => {
     const { programs } = newGround();
     const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares('tassel')]);
@@ -300,19 +310,12 @@ describe.skipIf(device === '')('tassel on a device that programs share', { timeo
     await programs.set('a', { gbps: RATES[0] });
     await programs.set('b', { gbps: RATES[1] });
     await Promise.all([a, b, rest].map((one) => one.line(/^\d+ WRITEs$/)));
-    const alone = await during('tassel, next to one without a rate', [a, b], 16_000);
+    await near('tassel, next to one without a rate', [a, b], PAYLOAD);
     rest.kill('SIGINT');
     await rest.done();
-    const got = await during('tassel, 16 and 48 Mbit/s', [a, b], 16_000);
-    // None exceeds its rate. The goal, within 2 %, is not reached: here, programs had .81 to .86 of their rates, whatever
-    // these were, and the cause is not known. So this asserts only the proportion, and that a new rate acts.
-    for (const some of [alone, got])
-      for (const [i, gbps] of PAYLOAD.entries()) expect(some.rates[i]).toBeLessThan(1.05 * gbps);
-    expect(Math.abs(got.part - 1 / 4)).toBeLessThan(0.05);
+    await near('tassel, 16 and 48 Mbit/s', [a, b], PAYLOAD);
     await programs.set('a', { gbps: 2 * RATES[0] });
-    const doubled = await during('tassel, 32 and 48 Mbit/s', [a, b], 16_000);
-    expect(doubled.rates[0]).toBeGreaterThan(1.5 * got.rates[0]);
-    expect(doubled.rates[0]).toBeLessThan(1.05 * 2 * PAYLOAD[0]);
+    await near('tassel, 32 and 48 Mbit/s', [a, b], [2 * PAYLOAD[0], PAYLOAD[1]]);
     for (const one of [a, b]) one.kill('SIGINT');
     await Promise.all([a, b].map((one) => one.done()));
     for (const one of [a, b]) expect(one.output).toMatch(SENT);

@@ -22,7 +22,7 @@ const GAIN = 1.05;
 /** What it gets at least, even if it often waits for a CPU and so loses tokens. */
 const LEAST = 0.05;
 /** What may be spent in advance, once (src/daemon/tenants/accounts.ts). */
-const ADVANCE = { requests: 8 + 0.1 * PER_S, bytes: 2 ** 18 + (0.1 * GBPS * 1e9) / 8 };
+const ADVANCE = { requests: 8 + 0.1 * PER_S, bytes: 2 ** 18 + (0.1 * GBPS * 1e9) / 8 + 2 ** 22 };
 const TOKEN_BUCKET = { ISOVERBS_POLICY: 'token-bucket:linkGbps=100', BYTES: String(MESSAGE_BYTES) };
 
 const { library, reason: noDevice } = reason === '' ? buildNullDevice() : { library: '', reason };

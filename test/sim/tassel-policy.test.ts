@@ -48,6 +48,25 @@ describe('one queue pair', () => {
   });
 });
 
+describe('a host that polls late, and its timers', () => {
+  test.each([
+    [15_000, 40],
+    [100_000, 40],
+    [1e6, 10],
+  ])('by up to %d ns, at %d Gbit/s', async (lateNs, rate) => {
+    const result = await runMix({
+      ...DEFAULTS,
+      ...parsePolicy(`tassel:qpGbps=${rate}`),
+      set: { pollMissNs: lateNs, timerLateNs: lateNs },
+      durationNs: 120e6,
+      warmupNs: 20e6,
+      payload: false,
+      apps: [parseApp('B:size=1MiB')],
+    });
+    near(linkGbps(result), rate, 0.01);
+  });
+});
+
 describe('several limits', () => {
   test('a tenant has its rate, however many queue pairs it has, and the others have the rest', async () => {
     const result = await run('tassel:ratesGbps=a:10', 'B:name=a,size=64KiB,qps=16', 'B:name=b,size=64KiB');

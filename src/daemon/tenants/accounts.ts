@@ -5,12 +5,13 @@
  */
 import * as M from '../../coordinator/member-table.ts';
 import { Bucket } from '../../shim/limits/bucket.ts';
+import { mostLateNs } from '../../shim/limits/lateness.ts';
 import { declare, type TenantSettings } from '../tenant-settings.ts';
 import { increase, keyOf } from './totals.ts';
 
 /**
  * What may be spent in advance: the bursts of several processes, and what was spent since they last reported. In seconds
- * of the limit, plus a number.
+ * of the limit, plus a number. Processes that were late make up for it, which may take as much again.
  */
 const ADVANCE_S = 0.1;
 const LEAST_REQUESTS = 8;
@@ -25,14 +26,16 @@ const BYTES_PER_GBIT = 1e9 / 8;
 /** Tenants without contexts whose accounts are kept. */
 const MAX_KEPT = 4096;
 
+const burstBytes = (perS: number) => perS * (ADVANCE_S + mostLateNs(1e9 / perS) / 1e9) + LEAST_BYTES;
+
 /** What is spent of one limit. */
 class Spending {
-  private readonly least: number;
+  private readonly burstOf: (perS: number) => number;
   private bucket: Bucket | null = null;
   private perS = 0;
 
-  constructor(least: number) {
-    this.least = least;
+  constructor(burstOf: (perS: number) => number) {
+    this.burstOf = burstOf;
   }
 
   /** @returns the part of the limit (`perS`; 0: none) that is left, from 0 to 1 */
@@ -41,7 +44,7 @@ class Spending {
       this.bucket = null;
       return 1;
     }
-    const burst = perS * ADVANCE_S + this.least;
+    const burst = this.burstOf(perS);
     this.bucket ??= new Bucket({ burst, nowNs });
     const { bucket } = this;
     bucket.fill(nowNs);
@@ -68,8 +71,8 @@ export interface Paid {
 
 /** The account of a tenant at a device. */
 export class Account {
-  private readonly requests = new Spending(LEAST_REQUESTS);
-  private readonly bytes = new Spending(LEAST_BYTES);
+  private readonly requests = new Spending((perS) => perS * ADVANCE_S + LEAST_REQUESTS);
+  private readonly bytes = new Spending(burstBytes);
   /** Spent since the last settlement. */
   private unsettledRequests = 0;
   private unsettledBytes = 0;

@@ -72,7 +72,7 @@ export class DominantOrder implements TurnOrder {
   private tenants: Float64Array = new Float64Array(16 << BITS);
   private qps: Float64Array = new Float64Array(64 << QP_BITS);
   /** By queue pair: 1 if it has something to send that it cannot send now. */
-  private held: Uint8Array = new Uint8Array(64);
+  protected held: Uint8Array = new Uint8Array(64);
   /** By queue pair: 1 if its last message was tiny, so that the next one is presumably tiny, too. */
   private tiny: Uint8Array = new Uint8Array(64);
   private readonly totals = new Float64Array(4);

@@ -14,18 +14,12 @@ import { LatePolls } from './late-polls.ts';
 import { Pace, SLOW_PIECE_BYTES } from './pace.ts';
 import { PieceLength } from './piece-length.ts';
 import { RoundTrip } from './round-trip.ts';
+import { Rows } from './rows.ts';
 import { Spacing } from './spacing.ts';
 import type { TurnOrder } from './turn-order.ts';
 import { WholeMessages } from './whole-messages.ts';
 import type { LoadOf, Takes, WindowOptions } from './window-options.ts';
 
-/** Messages of one queue pair in flight in addition to those that it processes in a round trip. */
-const SPARE_MESSAGES = 4;
-/**
- * A queue pair processes one message after another, each in a certain time. Many messages in a row would therefore stay
- * in the window for longer than the spare pieces allow for: on average, half the time of the row.
- */
-const ROW_PER_SPARE = 2;
 /**
  * While polls are late, this many pieces fill the window: with their 0_WAITs, nearly as many as a queue pair has slots for
  * in addition to the application's own.
@@ -75,13 +69,8 @@ export class Direction<Turns extends TurnOrder> {
   private longestWireBytes = 1;
   /** The last round with a message shorter than a piece. */
   private shortRound = Number.NEGATIVE_INFINITY;
-  /** The most messages that a queue pair may have in flight, and in a row before others have their turns. */
-  private mostMessages = 0;
-  private countedMessages = 0;
   private roundTripNs = 0;
-  private rowMessages = 0;
-  /** Messages from this length on take longer on the link than in their queue pair, and do not form rows. */
-  private rowBytes = 0;
+  private readonly rows = new Rows();
   /** The queue pair that was served last, and its messages in a row. */
   private last = NONE;
   private inRow = 0;
@@ -133,35 +122,27 @@ export class Direction<Turns extends TurnOrder> {
   /** Fits the window to the round trip and the length of pieces. */
   private fit(): void {
     const { puller, wire } = this;
-    const { linkPerNs, gapNs, pieceBytes, windowBytes } = this.window;
-    this.roundTripNs = this.roundTrip.ns || this.window.roundTripNs;
-    const { roundTripNs } = this;
+    const { linkPerNs, pieceBytes, windowBytes } = this.window;
+    const roundTripNs = this.roundTrip.ns || this.window.roundTripNs;
+    this.roundTripNs = roundTripNs;
     const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, pieceBytes);
     const spareBytes = this.window.sparePieces * piece;
     const coveredNs = roundTripNs + LATE_SPARE * this.latePolls.ns;
     this.windowBytes = windowBytes ?? coveredNs * linkPerNs + spareBytes;
     this.fetchedBytes = windowBytes ?? this.windowBytes + this.window.fetchedPieces * piece;
     this.leastPart = Math.min(1, piece / this.windowBytes);
-    this.longestBytes = this.isLengthened ? Math.max(pieceBytes, this.latePieceBytes) : pieceBytes;
+    const lateBytes = Math.ceil(this.windowBytes / LATE_PIECES / wire.mtuBytes) * wire.mtuBytes;
+    this.longestBytes = this.isLengthened ? Math.max(pieceBytes, lateBytes) : pieceBytes;
     this.longestWireBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
     puller.pieceBytes = this.longestBytes;
     puller.windowBytes = this.windowBytes;
     this.pace.expectedNs = roundTripNs + this.windowBytes / linkPerNs;
     puller.stallNs = Math.max(STALL_NS, STALL_WINDOWS * this.expectedNs);
-    this.countedMessages = Math.max(1, coveredNs / Math.max(gapNs, 1));
-    this.mostMessages = Math.ceil(this.countedMessages) + SPARE_MESSAGES + this.window.queuedMessages;
-    const rowNs = (ROW_PER_SPARE * spareBytes) / linkPerNs;
-    this.rowBytes = gapNs * linkPerNs;
-    this.rowMessages = Math.max(1, Math.floor(rowNs / Math.max(gapNs, 1)));
+    this.rows.fit(this.window, coveredNs, spareBytes);
   }
 
   private get isLengthened(): boolean {
     return this.window.lengthensPieces && this.latePolls.ns > 0;
-  }
-
-  private get latePieceBytes(): number {
-    const { mtuBytes } = this.wire;
-    return Math.ceil(this.windowBytes / LATE_PIECES / mtuBytes) * mtuBytes;
   }
 
   /** A queue pair was created. */
@@ -209,7 +190,7 @@ export class Direction<Turns extends TurnOrder> {
 
   /** Whether messages of this length occupy their queue pair for longer than the link, where they do not queue then. */
   isShort(bytes: number): boolean {
-    return bytes < this.rowBytes;
+    return this.rows.isShort(bytes);
   }
 
   /** Whether requests of a queue pair have belonged here. */
@@ -264,8 +245,7 @@ export class Direction<Turns extends TurnOrder> {
 
   /** What was in flight has completed. While others wait, this is noticed with the next request. */
   private drained(qp: QpView, out: Actions): void {
-    const { roundTrip, clock } = this;
-    if (roundTrip.isAwaited && roundTrip.drained(clock.nowNs(qp.context, out))) this.fit();
+    if (this.roundTrip.isAwaited && this.roundTrip.drained(this.clock.nowNs(qp.context, out))) this.fit();
   }
 
   /** Time in which a request completes at the end of a full window. */
@@ -274,28 +254,29 @@ export class Direction<Turns extends TurnOrder> {
   }
 
   /**
-   * The part of a queue pair's messages that count towards the window. The others wait in its own queue: those beyond
-   * what it processes in a round trip, and, of a row of short ones, which complete together, each for the others.
+   * The part of what a queue pair has in flight that counts towards the window. What is paced does not queue at all: the
+   * rest of it has completed, and waits to be polled.
    */
   private countedPart(qp: number, inflight: number, bytes: number): number {
     if (this.isSlow(qp)) return 0;
-    const { whole, pieceLength, windowBytes, part } = this;
+    const { whole, pieceLength, windowBytes, part, roundTripNs } = this;
+    const pacePerNs = this.order.paceOf?.(qp) ?? 0;
+    if (pacePerNs > 0) return Math.min(1, (pacePerNs * roundTripNs + this.longestWireBytes) / bytes);
     if (whole.has(qp)) return whole.countedPart(bytes, windowBytes * part, pieceLength.isQuiet);
-    const { gapNs, linkPerNs } = this.window;
-    const { roundTripNs } = this;
-    const stepNs = gapNs - bytes / (inflight * linkPerNs);
-    if (inflight < 2 || stepNs <= 0) return 1;
-    const timePart = roundTripNs / (roundTripNs + (Math.min(inflight, this.rowMessages) - 1) * stepNs);
-    return Math.min(timePart, this.countedMessages / inflight);
+    return this.rows.countedPart(inflight, bytes, roundTripNs);
   }
 
   private isSlow(qp: number): boolean {
-    return !this.isSteered && this.pace.isSlow(qp) && this.order.paces?.(qp) !== true;
+    return !this.isSteered && this.pace.isSlow(qp) && !this.isPaced(qp);
+  }
+
+  private isPaced(qp: number): boolean {
+    return (this.order.paceOf?.(qp) ?? 0) > 0;
   }
 
   /** Whether a queue pair has the most messages in flight that it may have. */
   isFull(qp: QpView, out: Actions): boolean {
-    return out.inflight(qp) >= this.mostMessages;
+    return out.inflight(qp) >= this.rows.mostMessages;
   }
 
   /**
@@ -303,7 +284,7 @@ export class Direction<Turns extends TurnOrder> {
    * queue, so that they cost the application's core nothing more.
    */
   private isFullNow(qp: QpView, out: Actions): boolean {
-    if (!this.isFull(qp, out)) return false;
+    if (this.isPaced(qp.index) || !this.isFull(qp, out)) return false;
     return this.window.queuedMessages === 0 || this.order.isShared || !this.isShort(out.nextBytes(qp));
   }
 
@@ -313,12 +294,10 @@ export class Direction<Turns extends TurnOrder> {
     const { index } = qp;
     if (!this.takes(qp, out)) return BLOCKED;
     const isSlow = this.isSlow(index);
-    if (isSlow ? out.inflightBytes(qp) >= pace.flightBytes(index) : this.isFullNow(qp, out)) {
-      order.hold(index);
-      return BLOCKED;
-    }
+    const isPaced = this.isPaced(index);
+    if (isSlow ? out.inflightBytes(qp) >= pace.flightBytes(index) : this.isFullNow(qp, out))
+      return this.hold(index);
     const isLate = this.latePolls.ns > 0;
-    const isPaced = order.paces?.(index) === true;
     if (isLate && !isSlow && !isPaced) this.space(qp, out);
     const opcode = out.nextOpcode(qp);
     const several =
@@ -328,11 +307,8 @@ export class Direction<Turns extends TurnOrder> {
     const isWhole = leftBytes > pieceBytes && !isLate && this.goesWhole(qp, leftBytes, out);
     const mostBytes = isWhole ? leftBytes : this.fitPiece(index, pieceBytes, leftBytes);
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : mostBytes);
-    if (bytes === BLOCKED) {
-      order.hold(index);
-      return BLOCKED;
-    }
-    const isUncut = !isSlow && bytes > Math.max(pieceBytes, this.windowBytes);
+    if (bytes === BLOCKED) return this.hold(index);
+    const isUncut = !isSlow && !isPaced && bytes > Math.max(pieceBytes, this.windowBytes);
     whole.sent(index, isUncut, bytes / window.linkPerNs);
     puller.stallNs = Math.max(puller.stallNs, whole.stallNs);
     this.issued(qp, bytes, out);
@@ -348,6 +324,11 @@ export class Direction<Turns extends TurnOrder> {
     }
     return bytes + moreBytes;
   };
+
+  private hold(index: number): number {
+    this.order.hold(index);
+    return BLOCKED;
+  }
 
   /**
    * Whether what is left of a message is at most the longest piece, or else the window has room for it and nothing waits
@@ -380,8 +361,8 @@ export class Direction<Turns extends TurnOrder> {
     const { puller, roundTripNs, window, pieceLength } = this;
     const nowNs = this.clock.nowNs(qp.context, out);
     // It waits for what is in flight at the link, or for what is in the queue of its queue pair.
-    const linkNs = puller.usedBytes / (window.linkPerNs * (1 - pieceLength.passedPart));
-    const queueNs = Math.max(linkNs, out.inflight(qp) * window.gapNs);
+    const linkPerNs = window.linkPerNs * (1 - pieceLength.passedPart);
+    const queueNs = Math.max(puller.usedBytes / linkPerNs, out.inflight(qp) * window.gapNs);
     this.pace.time(qp.index, nowNs, nowNs + roundTripNs + queueNs, this.sentBytes);
   }
 
@@ -422,14 +403,14 @@ export class Direction<Turns extends TurnOrder> {
 
   /** Measures the round trip: until it is known, requests go one at a time. */
   private time(qp: QpView, opcode: number, bytes: number, out: Actions): void {
-    const { puller, roundTrip, order } = this;
+    const { puller, roundTrip } = this;
     const isFirst = puller.usedBytes === 0;
     const nowNs = isFirst ? this.clock.nowNs(qp.context, out) : 0;
     if (isFirst) this.drained(qp, out);
     // A short message may travel inside its request, which is faster.
     const isSample = isFirst && bytes >= puller.pieceBytes / 2;
     roundTrip.issued(qp.index, isSample ? this.loadOf(this.wire, opcode, bytes) : 0, isSample, nowNs);
-    if (roundTrip.isMeasuring && order.paces?.(qp.index) !== true) {
+    if (roundTrip.isMeasuring && !this.isPaced(qp.index)) {
       out.signalNow(qp);
       puller.windowBytes = 1;
     } else {
@@ -462,11 +443,16 @@ export class Direction<Turns extends TurnOrder> {
     this.pieceLength.passed(wireBytes);
   }
 
-  /** The length of a piece: what is left of the chunk, in whole packets. Messages that do not fit are cut evenly. */
+  /**
+   * The length of a piece: what is left of the chunk, in whole packets. Messages that do not fit are cut evenly. What a
+   * rate already allows, because the host was late, goes as one piece.
+   */
   private fitPiece(index: number, pieceBytes: number, leftBytes: number): number {
+    const dueBytes = this.order.dueBytes?.(index) ?? 0;
+    if (dueBytes > pieceBytes) return Math.min(dueBytes - (dueBytes % pieceBytes), SLOW_PIECE_BYTES);
     if (this.isLengthened) return pieceBytes;
-    const { mtuBytes } = this.wire;
-    const mostBytes = Math.min(pieceBytes, Math.ceil(this.order.creditOf(index) / mtuBytes) * mtuBytes);
+    const packets = Math.ceil(this.order.creditOf(index) / this.wire.mtuBytes);
+    const mostBytes = Math.min(pieceBytes, packets * this.wire.mtuBytes);
     return this.cutsEvenly ? Math.ceil(leftBytes / Math.max(1, Math.ceil(leftBytes / mostBytes))) : mostBytes;
   }
 
@@ -487,7 +473,7 @@ export class Direction<Turns extends TurnOrder> {
     }
     this.unreported[index] += bytes;
     this.inRow++;
-    const isEndOfRow = this.isShort(bytes) && this.inRow >= this.rowMessages;
+    const isEndOfRow = this.isShort(bytes) && this.inRow >= this.rows.rowMessages;
     const isLast = order.creditOf(index) <= 0 || isEndOfRow;
     const leastBytes = this.cutsEvenly ? puller.pieceBytes / 2 : puller.pieceBytes;
     if (this.unreported[index] < leastBytes && !isLast) return;

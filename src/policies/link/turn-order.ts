@@ -16,10 +16,12 @@ export interface TurnOrder extends Order {
   /** Bytes on the wire that all queue pairs have sent, waiting or not; absent: `totalBytes`. */
   readonly servedBytes?: number;
   /**
-   * Whether the order holds the queue pair to a rate, so that the times of its requests say nothing of what else holds it
-   * up; absent: no queue pair.
+   * The rate to which the order holds the queue pair, in bytes on the wire per ns, so that the times of its requests say
+   * nothing of what else holds it up; 0: none; absent: no queue pair has one.
    */
-  paces?(qp: number): boolean;
+  paceOf?(qp: number): number;
+  /** What the rate of the queue pair that `next` returned allows it to send at once, in bytes; absent: it has none. */
+  dueBytes?(qp: number): number;
   /** Whether a queue pair waits to be served. */
   isReady(qp: number): boolean;
   /** Whether a queue pair waits to be served, or has something to send that it cannot send now. */

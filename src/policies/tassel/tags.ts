@@ -7,6 +7,7 @@
  * capacity (Phi), so that each gets its rate over Phi. The formula printed in section 3.1.2 has the inverse, with which a
  * queue pair that joins would wait for long.
  */
+import { mostLateNs } from '../../shim/limits/lateness.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IndexHeap } from '../kit/index-heap.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
@@ -36,7 +37,7 @@ const PHI = 6;
 /** The system time from which queue pairs without a rate have a turn before all others. */
 const REST_FREE_NS = 7;
 
-/** Rates make up for at least this much of lost time, and for no more than that. */
+/** Rates make up for at least this much of lost time; and limits that only some of their queue pairs use, for no more. */
 const LEAST_LATE_NS = 5_000;
 const MOST_LATE_NS = 50e6;
 /** What is left of the last lateness each time that a timer is in time. */
@@ -201,11 +202,14 @@ export class Tags {
     return this.limitFreeNs[limit] > this.clock[SYSTEM_NS];
   }
 
-  /** A queue pair has something to send. */
-  join(qp: number): void {
+  /**
+   * A queue pair has something to send.
+   * @param wasHeld whether it has had something to send since it left, but could not send it
+   */
+  join(qp: number, wasHeld: boolean): void {
     this.count++;
-    this.activate(qp);
-    this.place(qp, false);
+    this.activate(qp, wasHeld);
+    this.place(qp, wasHeld);
   }
 
   /** A queue pair has nothing more to send, or cannot send it now. */
@@ -220,24 +224,25 @@ export class Tags {
     this.linger(qp);
   }
 
-  private activate(qp: number): void {
+  private activate(qp: number, wasHeld: boolean): void {
     const { states } = this;
     if (states[qp] === IDLE) {
-      this.begins(qp);
+      this.begins(qp, wasHeld);
       this.active.add(qp);
       this.fitPhi();
     } else if (states[qp] === LINGERING) this.timeline.remove(itemOf(qp));
     states[qp] = DUE;
   }
 
-  /** What has not been used until now is not made up for. */
-  private begins(qp: number): void {
+  /** What has not been used until now is not made up for, unless the queue pair could not use it. */
+  private begins(qp: number, wasHeld: boolean): void {
     const { rates, freeNs, limitFreeNs, clock } = this;
-    freeNs[qp] = Math.max(freeNs[qp], clock[SYSTEM_NS]);
+    const leastNs = clock[SYSTEM_NS] - (wasHeld ? mostLateNs(rates.lowestNsOf(qp)) : 0);
+    freeNs[qp] = Math.max(freeNs[qp], leastNs);
     for (let which = 0; which < LIMITS; which++) {
       const limit = rates.limitOf(qp, which);
       if (limit === NONE || this.active.isUsed(limit)) continue;
-      limitFreeNs[limit] = Math.max(limitFreeNs[limit], clock[SYSTEM_NS]);
+      limitFreeNs[limit] = Math.max(limitFreeNs[limit], leastNs);
     }
   }
 
@@ -266,9 +271,15 @@ export class Tags {
     return ns;
   }
 
+  /** What all rates of a queue pair allow it to send at once, in bytes. */
+  dueBytes(qp: number): number {
+    const { rates, clock } = this;
+    return Math.floor((clock[SYSTEM_NS] - this.allowedNs(qp)) / rates.lowestNsOf(qp));
+  }
+
   /**
    * Lets a queue pair with something to send wait for its own rate, or else for the others.
-   * @param goesOn whether it has just sent something, so that its limits have been in use until now
+   * @param goesOn whether it has had something to send until now, so that its limits have been in use
    */
   private place(qp: number, goesOn: boolean): void {
     const { timeline, clock } = this;
@@ -410,13 +421,15 @@ export class Tags {
   /** Moves the times from which the rates of a queue pair allow the next piece. */
   private take(qp: number, wireBytes: number): void {
     const { rates, clock, freeNs, limitFreeNs } = this;
-    const leastNs = clock[SYSTEM_NS] - MOST_LATE_NS;
-    freeNs[qp] = Math.max(freeNs[qp], leastNs) + wireBytes * rates.ownNsOf(qp);
+    const nowNs = clock[SYSTEM_NS];
+    const ownNs = rates.ownNsOf(qp);
+    freeNs[qp] = Math.max(freeNs[qp], nowNs - mostLateNs(ownNs)) + wireBytes * ownNs;
     if (!rates.isLimited(qp)) return;
     for (let which = 0; which < LIMITS; which++) {
       const limit = rates.limitOf(qp, which);
       if (limit === NONE) continue;
-      limitFreeNs[limit] = Math.max(limitFreeNs[limit], leastNs) + wireBytes * rates.nsOf(limit);
+      const ns = rates.nsOf(limit);
+      limitFreeNs[limit] = Math.max(limitFreeNs[limit], nowNs - mostLateNs(ns)) + wireBytes * ns;
       this.spent[limit] += wireBytes;
     }
   }
@@ -439,7 +452,7 @@ export class Tags {
       const limit = rates.limitOf(qp, which);
       if (limit !== NONE && (holders[limit] !== 0 || queues.first(limit) !== NONE)) return false;
     }
-    this.activate(qp);
+    this.activate(qp, false);
     this.take(qp, wireBytes);
     this.linger(qp);
     return true;

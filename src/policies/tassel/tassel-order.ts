@@ -50,8 +50,13 @@ export class TasselOrder extends PacedOrder {
     return this.tags.count === 0 && super.isOneTenant;
   }
 
-  paces(qp: number): boolean {
-    return this.rates.isRated(qp);
+  paceOf(qp: number): number {
+    const ns = this.rates.lowestNsOf(qp);
+    return ns > 0 ? 1 / ns : 0;
+  }
+
+  dueBytes(qp: number): number {
+    return this.joined[qp] === 1 ? this.tags.dueBytes(qp) : 0;
   }
 
   override isReady(qp: number): boolean {
@@ -81,7 +86,8 @@ export class TasselOrder extends PacedOrder {
       return;
     }
     this.joined[qp] = 1;
-    this.tags.join(qp);
+    this.tags.join(qp, this.held[qp] === 1);
+    this.held[qp] = 0;
   }
 
   override leave(qp: number): void {

@@ -63,9 +63,9 @@ export class Rig {
     return qp;
   }
 
-  join(qp: number): void {
+  join(qp: number, wasHeld = false): void {
     this.advance();
-    this.tags.join(qp);
+    this.tags.join(qp, wasHeld);
   }
 
   leave(qp: number): void {
@@ -81,7 +81,7 @@ export class Rig {
     this.rates.setOwn(qp, nsPerByte(gbps));
     this.rates.fit(qp);
     this.tags.rescale(qp, nsPerByte(gbps) / before);
-    this.tags.join(qp);
+    this.tags.join(qp, false);
   }
 
   run(untilNs: number): void {

@@ -60,6 +60,31 @@ describe('rates that exceed the link', () => {
     expect(delayNs).toBeLessThan(gbps === 60 ? 2500 : ((8 * PIECE) / gbps) * phi);
   });
 
+  test.each([
+    [true, 10e6],
+    [false, 9e6],
+  ])('held up for 1 ms while it had something to send (%j)', (wasHeld, paidNs) => {
+    const rig = new Rig();
+    const qp = rig.add(10);
+    rig.run(5e6);
+    rig.leave(qp);
+    rig.run(6e6);
+    rig.join(qp, wasHeld);
+    rig.run(10e6);
+    expect(Math.abs((rig.sent[qp].bytes * 8) / paidNs / 10 - 1)).toBeLessThan(0.002);
+  });
+
+  test('of a longer time, only some is made up for', () => {
+    const rig = new Rig();
+    const qp = rig.add(10);
+    rig.run(1e6);
+    rig.leave(qp);
+    rig.run(200e6);
+    rig.join(qp, true);
+    rig.run(300e6);
+    expect(rig.sent[qp].bytes * 8).toBeLessThan(10 * (1e6 + 50e6 + 100e6) * 1.002);
+  });
+
   /** The most bytes of a queue pair with 20 Gbit/s in any 10 us after rates have exceeded the link. */
   function mostAfterwards(rig: Rig): number {
     const slow = rig.add(20);
