@@ -377,7 +377,7 @@ export class Tags {
     for (;;) {
       const untilNs = clock[SYSTEM_NS] + (nowNs - clock[AT_NS]) / clock[PHI];
       timeline.due[0] = untilNs;
-      timeline.seek();
+      if (untilNs >= timeline.quiet[0]) timeline.seek();
       const firstNs = timeline.firstNs[0];
       if (firstNs > untilNs) {
         clock[SYSTEM_NS] = untilNs;

@@ -16,6 +16,9 @@ const SLOT_NS = 1024;
 const SLOTS_PER_NS = 1 / SLOT_NS;
 const MASK = SET_SIZE - 1;
 
+/** Up to this many items, a heap takes no longer than the wheel. */
+const FEW = 16;
+
 /** Where an item is: nowhere, in the heap of the present slot, in the heap of the far future, or in a slot of the wheel. */
 const NOWHERE = 0;
 const NEAR = 1;
@@ -28,10 +31,10 @@ export class Timeline {
   size = 0;
   /** [0] The time for the next `put` or `seek`. An array, because V8 allocates a double that is passed to a function. */
   readonly due = new Float64Array(1);
-  /** [0] The time of the item that `seek` has found; Infinity if there is none. */
-  readonly firstNs = Float64Array.of(Number.POSITIVE_INFINITY);
-  /** [0] Nothing is due before this time. */
-  private readonly quiet = Float64Array.of(Number.POSITIVE_INFINITY);
+  /** [0] The time of the item that `seek` has found, if it is due; otherwise a later time. */
+  readonly firstNs: Float64Array;
+  /** [0] Nothing is due before this time; [1] nothing outside of `near` is. */
+  readonly quiet = Float64Array.of(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY);
   private readonly near = new IndexHeap();
   private readonly far = new IndexHeap();
   private readonly wheel = new RunQueue(SET_SIZE);
@@ -42,6 +45,10 @@ export class Timeline {
   // By item.
   private times: Float64Array = new Float64Array(64);
   private places: Uint8Array = new Uint8Array(64);
+
+  constructor() {
+    this.firstNs = this.near.firstNs;
+  }
 
   /** Whether the item is here. */
   has(item: number): boolean {
@@ -61,21 +68,28 @@ export class Timeline {
   }
 
   private place(item: number): void {
+    const { quiet, near } = this;
     const slot = this.slots[0];
     const ns = this.times[item];
     const at = Math.floor(ns * SLOTS_PER_NS);
-    if (ns < this.quiet[0]) this.quiet[0] = ns;
-    if (at > slot && at < slot + SET_SIZE) {
+    if (ns < quiet[0]) quiet[0] = ns;
+    if (at <= slot || (ns < quiet[1] && near.size < FEW)) {
+      near.due[0] = ns;
+      near.put(item);
+      this.places[item] = NEAR;
+      return;
+    }
+    quiet[1] = Math.min(quiet[1], at * SLOT_NS);
+    if (at < slot + SET_SIZE) {
       this.wheel.push(item, at & MASK);
       addTo(this.occupied, 0, at & MASK);
       this.inWheel++;
       this.places[item] = IN_WHEEL;
       return;
     }
-    const heap = at <= slot ? this.near : this.far;
-    heap.due[0] = ns;
-    heap.put(item);
-    this.places[item] = at <= slot ? NEAR : FAR;
+    this.far.due[0] = ns;
+    this.far.put(item);
+    this.places[item] = FAR;
   }
 
   /** Removes an item. It has no effect if the item is not here. */
@@ -96,24 +110,9 @@ export class Timeline {
 
   /** Finds the first of the items that are due by the time in `due`, for `firstNs` and `shift`. */
   seek(): void {
-    const { near, firstNs, due, quiet } = this;
-    if (due[0] < quiet[0]) {
-      firstNs[0] = Number.POSITIVE_INFINITY;
-      return;
-    }
-    const last = Math.floor(due[0] * SLOTS_PER_NS);
-    while (near.size === 0) {
-      const slot = this.nextSlot();
-      if (slot > last) {
-        if (last > this.slots[0]) this.slots[0] = last;
-        firstNs[0] = Number.POSITIVE_INFINITY;
-        quiet[0] = slot * SLOT_NS;
-        return;
-      }
-      this.turnTo(slot);
-    }
-    firstNs[0] = near.firstNs[0];
-    quiet[0] = firstNs[0];
+    const { near, due, quiet } = this;
+    while (quiet[1] <= due[0] && quiet[1] <= near.firstNs[0]) this.turn();
+    quiet[0] = Math.min(near.firstNs[0], quiet[1]);
   }
 
   /** Removes and returns the item that `seek` has found. */
@@ -127,13 +126,16 @@ export class Timeline {
 
   /** When the first of all items is due; Infinity if there is none. Takes O(1 + the number of items in its slot). */
   get nextNs(): number {
-    const { near, far, wheel, times } = this;
-    if (near.size > 0) return near.firstNs[0];
-    let ns = far.firstNs[0];
-    if (this.inWheel === 0) return ns;
-    for (let item = wheel.first(this.nextInWheel() & MASK); item !== NONE; item = wheel.next(item))
-      ns = Math.min(ns, times[item]);
-    return ns;
+    const { near, quiet } = this;
+    while (quiet[1] < Number.POSITIVE_INFINITY && quiet[1] <= near.firstNs[0]) this.turn();
+    return near.firstNs[0];
+  }
+
+  /** Turns to the next slot with items, unless it comes later than `quiet` says, because items were removed. */
+  private turn(): void {
+    const slot = this.nextSlot();
+    if (slot * SLOT_NS > this.quiet[1]) this.quiet[1] = slot * SLOT_NS;
+    else this.turnTo(slot);
   }
 
   /** Turns the wheel to a slot, whose items then are in `near`. */
@@ -150,6 +152,7 @@ export class Timeline {
       this.takeOut(item, at);
       this.place(item);
     }
+    this.quiet[1] = this.nextSlot() * SLOT_NS;
   }
 
   /** The next slot with items; Infinity if there is none. */
