@@ -49,21 +49,35 @@ describe('one queue pair', () => {
 });
 
 describe('a host that polls late, and its timers', () => {
+  const late = (lateNs: number, policy: string, ...apps: string[]) =>
+    runMix({
+      ...DEFAULTS,
+      ...parsePolicy(policy),
+      set: { pollMissNs: lateNs, timerLateNs: lateNs },
+      durationNs: 120e6,
+      warmupNs: 20e6,
+      payload: false,
+      apps: apps.map(parseApp),
+    });
+
   test.each([
     [15_000, 40],
     [100_000, 40],
     [1e6, 10],
   ])('by up to %d ns, at %d Gbit/s', async (lateNs, rate) => {
-    const result = await runMix({
-      ...DEFAULTS,
-      ...parsePolicy(`tassel:qpGbps=${rate}`),
-      set: { pollMissNs: lateNs, timerLateNs: lateNs },
-      durationNs: 120e6,
-      warmupNs: 20e6,
-      payload: false,
-      apps: [parseApp('B:size=1MiB')],
-    });
-    near(linkGbps(result), rate, 0.01);
+    near(linkGbps(await late(lateNs, `tassel:qpGbps=${rate}`, 'B:size=1MiB')), rate, 0.01);
+  });
+
+  test('each of several applications has its rate', async () => {
+    const result = await late(15_000, 'tassel', 'B:size=1MiB,rate=40Gbps', 'D', 'M:rate=1Gbps');
+    near(gbps(result, 'B') * WIRE, 40, 0.02);
+    near((mmps(result, 'M') * (16 + 98) * 8) / 1e3, 1, 0.02);
+  });
+
+  test('rates that exceed the link are reduced alike', async () => {
+    const result = await late(15_000, 'tassel', 'B:size=1MiB,rate=60Gbps', 'B:name=C,size=1MiB,rate=80Gbps');
+    near(gbps(result, 'B') * WIRE, 60 / 1.4, 0.03);
+    near(gbps(result, 'C') * WIRE, 80 / 1.4, 0.03);
   });
 });
 

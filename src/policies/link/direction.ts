@@ -254,14 +254,14 @@ export class Direction<Turns extends TurnOrder> {
   }
 
   /**
-   * The part of what a queue pair has in flight that counts towards the window. What is paced does not queue at all: the
-   * rest of it has completed, and waits to be polled.
+   * The part of what a queue pair has in flight that counts towards the window. While polls are late, the rest of what is
+   * paced has completed, and waits for them.
    */
   private countedPart(qp: number, inflight: number, bytes: number): number {
     if (this.isSlow(qp)) return 0;
     const { whole, pieceLength, windowBytes, part, roundTripNs } = this;
-    const pacePerNs = this.order.paceOf?.(qp) ?? 0;
-    if (pacePerNs > 0) return Math.min(1, (pacePerNs * roundTripNs + this.longestWireBytes) / bytes);
+    const lateBytes = this.order.lateBytes?.(qp) ?? 0;
+    if (lateBytes > 0) return Math.max(bytes - lateBytes, Math.min(bytes, this.longestWireBytes)) / bytes;
     if (whole.has(qp)) return whole.countedPart(bytes, windowBytes * part, pieceLength.isQuiet);
     return this.rows.countedPart(inflight, bytes, roundTripNs);
   }
@@ -271,7 +271,7 @@ export class Direction<Turns extends TurnOrder> {
   }
 
   private isPaced(qp: number): boolean {
-    return (this.order.paceOf?.(qp) ?? 0) > 0;
+    return this.order.paces?.(qp) === true;
   }
 
   /** Whether a queue pair has the most messages in flight that it may have. */
@@ -284,7 +284,7 @@ export class Direction<Turns extends TurnOrder> {
    * queue, so that they cost the application's core nothing more.
    */
   private isFullNow(qp: QpView, out: Actions): boolean {
-    if (this.isPaced(qp.index) || !this.isFull(qp, out)) return false;
+    if (!this.isFull(qp, out) || this.order.lateBytes?.(qp.index)) return false;
     return this.window.queuedMessages === 0 || this.order.isShared || !this.isShort(out.nextBytes(qp));
   }
 
@@ -312,7 +312,7 @@ export class Direction<Turns extends TurnOrder> {
     whole.sent(index, isUncut, bytes / window.linkPerNs);
     puller.stallNs = Math.max(puller.stallNs, whole.stallNs);
     this.issued(qp, bytes, out);
-    if (!isPaced && pace.isDue(index, out.inflight(qp))) this.beginTiming(qp, out);
+    if (pace.isDue(index, out.inflight(qp))) this.beginTiming(qp, out);
     if (isSlow) return bytes;
     this.time(qp, opcode, bytes, out);
     const isPiece = bytes === pieceBytes;

@@ -16,11 +16,16 @@ export interface TurnOrder extends Order {
   /** Bytes on the wire that all queue pairs have sent, waiting or not; absent: `totalBytes`. */
   readonly servedBytes?: number;
   /**
-   * The rate to which the order holds the queue pair, in bytes on the wire per ns, so that the times of its requests say
-   * nothing of what else holds it up; 0: none; absent: no queue pair has one.
+   * Whether the order holds the queue pair to a rate, so that the times of its requests say nothing of what else holds it
+   * up; absent: no queue pair.
    */
-  paceOf?(qp: number): number;
-  /** What the rate of the queue pair that `next` returned allows it to send at once, in bytes; absent: it has none. */
+  paces?(qp: number): boolean;
+  /**
+   * What the rate of a queue pair carries in the time by which timers have recently been late, and polls probably, too, in
+   * bytes on the wire; 0: they are in time, or it has no rate; absent: no queue pair has one.
+   */
+  lateBytes?(qp: number): number;
+  /** What the rate of the queue pair that `next` returned allows it to send at once, because timers were late; in bytes. */
   dueBytes?(qp: number): number;
   /** Whether a queue pair waits to be served. */
   isReady(qp: number): boolean;

@@ -108,6 +108,11 @@ export class Tags {
     return this.timeline.size;
   }
 
+  /** The time by which `next` has recently been asked too late; 0: it has been in time. */
+  get lateNs(): number {
+    return this.clock[LATE_NS] > LEAST_LATE_NS ? this.clock[LATE_NS] : 0;
+  }
+
   /** When `next` should be asked again after it returned NONE; Infinity: not before a queue pair joins. */
   get wakeNs(): number {
     return this.clock[WAKE_NS];

@@ -50,13 +50,17 @@ export class TasselOrder extends PacedOrder {
     return this.tags.count === 0 && super.isOneTenant;
   }
 
-  paceOf(qp: number): number {
-    const ns = this.rates.lowestNsOf(qp);
-    return ns > 0 ? 1 / ns : 0;
+  paces(qp: number): boolean {
+    return this.rates.isRated(qp);
+  }
+
+  lateBytes(qp: number): number {
+    const { lateNs } = this.tags;
+    return lateNs > 0 && this.rates.isRated(qp) ? lateNs / this.rates.lowestNsOf(qp) : 0;
   }
 
   dueBytes(qp: number): number {
-    return this.joined[qp] === 1 ? this.tags.dueBytes(qp) : 0;
+    return this.joined[qp] === 1 && this.tags.lateNs > 0 ? this.tags.dueBytes(qp) : 0;
   }
 
   override isReady(qp: number): boolean {
