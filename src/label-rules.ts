@@ -3,12 +3,11 @@
  * address or by port. What a program sets itself takes precedence.
  */
 import { z } from 'zod';
-import { fits } from './daemon/rules.ts';
 import { groupWeights, weight } from './daemon/weights.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { IBV_QP_AV } from './verbs/constants.ts';
-import { gidToBytes, gidToString } from './verbs/gid.ts';
 import { isGroup, LABEL_BITS, type Labels, type QpLabels, TRAFFIC_NAMES } from './verbs/labels.ts';
+import { addressOfGid, fits, plainAddress } from './verbs/patterns.ts';
 import type { PeerName, Provider } from './verbs/provider.ts';
 import { maskOf } from './verbs/qp-state.ts';
 import type { OpenOptions, QpAttr, QpInitAttr } from './verbs/types.ts';
@@ -76,9 +75,6 @@ function labelsOf(rules: readonly LabelRule[]): Partial<Labels> {
 function groupsOf(rules: readonly LabelRule[]): Record<string, number> {
   return Object.assign({}, ...[...rules].reverse().map(({ groups }) => groups));
 }
-
-/** An address without the prefix of IPv4 addresses in IPv6 form, as in the GIDs of RoCE. */
-const plainAddress = (address: string) => address.replace(/^::ffff:(?=\d+\.)/i, '');
 
 /** A queue pair that rules may label once its peer is known. */
 interface Connectable {
@@ -168,8 +164,7 @@ class RuledLabels {
     if (qp === undefined) return;
     qp.ownMask |= mask & LABEL_BITS;
     if ((mask & IBV_QP_AV) === 0) return;
-    const { dgid = '' } = attr.ah ?? {};
-    qp.gidAddress = dgid === '' ? '' : plainAddress(gidToString(gidToBytes(dgid)));
+    qp.gidAddress = addressOfGid(attr.ah?.dgid ?? '');
     this.label(handle, qp);
   }
 

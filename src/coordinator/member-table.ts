@@ -13,6 +13,7 @@ import {
   type Position,
   type RowWidth,
 } from './layout.ts';
+import type { TargetRates } from './rates.ts';
 import type { Column, MemberColumns } from './ruler.ts';
 import { tenantId } from './tenants.ts';
 
@@ -141,6 +142,10 @@ export interface MemberPage {
   readonly labels?: Partial<Labels>;
   /** Weights of groups of the member's tenant that a coordinator elsewhere gives to it. */
   readonly groups?: ReadonlyMap<string, number>;
+  /** Rates of groups and queue pairs that a coordinator elsewhere gives to the member. */
+  readonly rates?: TargetRates;
+  /** Tells that coordinator how many queue pairs of the member have each of these rates, in their order. */
+  countRated?(qps: readonly number[]): void;
   /** The tenant to which a coordinator elsewhere has assigned the member; absent: it has assigned none. */
   readonly assignedTenant?: string;
   /**

@@ -24,6 +24,7 @@ import {
   TENANT_REQUESTS_PER_S,
   WEIGHT,
 } from './member-table.ts';
+import { NO_RATES, type TargetRates } from './rates.ts';
 import type { Ruler } from './ruler.ts';
 
 const NO_LABELS: Partial<Labels> = {};
@@ -180,6 +181,16 @@ export class CoordinatorRegistry implements CoordinatorPort {
 
   setGroup(context: ContextView, name: string, weight: number | null): void {
     this.coordinatorFor(context.device).setGroup?.(this.page(context), name, weight);
+  }
+
+  /** Rates of groups and queue pairs that the coordinator gives to a context. */
+  ratesOf(context: ContextView): TargetRates {
+    return this.page(context).rates ?? NO_RATES;
+  }
+
+  /** Tells the coordinator how many queue pairs of a context have each of these rates, in their order. */
+  countRated(context: ContextView, qps: readonly number[]): void {
+    this.page(context).countRated?.(qps);
   }
 
   /** Copies the usage of a device's members into their pages. */

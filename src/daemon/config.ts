@@ -8,7 +8,7 @@ import { MAX_CPUS } from './busy-cpu.ts';
 import { fleetSchema } from './fleet/config.ts';
 import { readRegularFile } from './identity/regular-file.ts';
 import { type UserIds, userIdsOf } from './identity/user-ids.ts';
-import { groupWeights, weight } from './weights.ts';
+import { groupWeights, ratesByTarget, weight } from './weights.ts';
 
 const above0 = z.number().positive();
 const count = z.number().int().positive().max(65536);
@@ -58,6 +58,7 @@ const rule = z.strictObject({
   traffic: z.enum(TRAFFIC_NAMES).optional(),
   groups: groupWeights.optional(),
   gbps: above0.max(1e6).optional(),
+  rates: ratesByTarget(above0.max(1e6)).optional(),
   maxQps: z.number().int().positive().optional(),
   maxRequestsPerS: above0.optional(),
 });

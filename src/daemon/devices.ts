@@ -13,6 +13,7 @@ import type { SeatTable } from './seat-table.ts';
 import type { ShownSeat } from './tenant-rows.ts';
 import type { TenantSettings } from './tenant-settings.ts';
 import type { Account, Paid } from './tenants/accounts.ts';
+import type { TenantRates } from './tenants/rates.ts';
 import type { Total } from './tenants/totals.ts';
 
 /** A context of a client at one device. */
@@ -41,6 +42,7 @@ export interface Tenant {
   readonly total: Total;
   readonly account: Account;
   readonly groups: TenantGroups;
+  readonly rates: TenantRates;
   /** As the rules or an operator have set them. */
   settings: TenantSettings;
 }

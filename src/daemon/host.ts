@@ -29,8 +29,10 @@ import type { GivenLabels, TenantRow } from './protocol.ts';
 import type { Identity } from './rules.ts';
 import { SeatTable } from './seat-table.ts';
 import { NOTHING_SAID, rowOf, updateTotal } from './tenant-rows.ts';
-import { declare, givenLabels, mergedSetting, type Setting, settingsOf, UNSET } from './tenant-settings.ts';
+import { declare, givenLabels, type Setting, settingsOf, UNSET } from './tenant-settings.ts';
 import { Accounts, settle } from './tenants/accounts.ts';
+import { OperatorSettings } from './tenants/operator-settings.ts';
+import { RateNews, TenantRates } from './tenants/rates.ts';
 import { type Total, Totals } from './tenants/totals.ts';
 
 /**
@@ -38,8 +40,6 @@ import { type Total, Totals } from './tenants/totals.ts';
  * it reads them too, so that no client can be silent without being noticed.
  */
 const FULL_READ_NS = SILENT_NS / 3;
-/** Tenants for which an operator's settings are kept. */
-const MAX_SETTINGS = 4096;
 /** Keeps a tenant that opens context after context from taking all seats. */
 const MAX_SEATS_PER_TENANT = 1024;
 
@@ -65,11 +65,12 @@ export interface HostOptions {
 export class Host {
   private readonly options: HostOptions;
   private readonly devices = new Map<string, Device>();
-  private readonly settings = new Map<string, Setting>();
+  private readonly settings = new OperatorSettings();
   private toNotify: Client[] = [];
   /** Seats whose labels have changed since their clients last received them. */
   private readonly relabelled = new Set<Seat>();
   readonly groups = new GroupNews();
+  readonly rates = new RateNews<Seat>();
   private readonly totals = new Totals();
   private readonly accounts = new Accounts();
   /** Clients whose counters the next pass reads. */
@@ -187,6 +188,7 @@ export class Host {
     client.seats.delete(seatNumber);
     tenant.seats.delete(seat);
     this.groups.left(seat);
+    this.rates.left(seat);
     this.relabelled.delete(seat);
     this.options.left?.(device.name, page.row);
     device.seats[page.row] = undefined;
@@ -249,10 +251,10 @@ export class Host {
   private tenant(device: Device, name: string): Tenant {
     const known = device.tenants.get(name);
     if (known !== undefined) return known;
-    const [seats, groups] = [new Set<Seat>(), new TenantGroups()];
+    const [seats, groups, rates] = [new Set<Seat>(), new TenantGroups(), new TenantRates()];
     const total = this.totals.enter(device.name, name);
     const account = this.accounts.enter(device.name, name);
-    const tenant = { name, seats, total, account, settings: UNSET, groups };
+    const tenant = { name, seats, total, account, settings: UNSET, groups, rates };
     device.tenants.set(name, tenant);
     return tenant;
   }
@@ -265,8 +267,9 @@ export class Host {
   private applySettings(device: Device, tenant: Tenant): void {
     const identities = new Set([...tenant.seats].map(({ client }) => client.identity));
     const known = JSON.stringify(givenLabels(tenant.settings));
-    tenant.settings = settingsOf([...identities], this.settings.get(tenant.name) ?? {});
-    if (JSON.stringify(givenLabels(tenant.settings)) !== known) {
+    tenant.settings = settingsOf([...identities], this.settings.of(tenant.name));
+    const hasNewRates = tenant.rates.fix(tenant.settings.rates);
+    if (hasNewRates || JSON.stringify(givenLabels(tenant.settings)) !== known) {
       for (const seat of tenant.seats) this.relabelled.add(seat);
     }
     this.groups.fix(tenant, tenant.settings.groups);
@@ -278,32 +281,22 @@ export class Host {
     for (const { page } of tenant.seats) declare(page, left);
   }
 
-  /** @returns whether the tenant is present; the setting also applies to a tenant that comes later */
-  set(tenant: string, setting: Setting): boolean {
-    const merged = mergedSetting(this.settings.get(tenant), setting);
-    // Reinserted at the end, so that the oldest settings are evicted first.
-    this.settings.delete(tenant);
-    this.settings.set(tenant, merged);
-    this.evictSetting();
-    let known = false;
-    for (const device of this.devices.values()) {
-      const here = device.tenants.get(tenant);
-      if (here === undefined) continue;
-      known = true;
+  /**
+   * Sets what a tenant gets, which also applies to a tenant that comes later.
+   * @returns whether the tenant is present; or why the setting is refused
+   */
+  set(tenant: string, setting: Setting): boolean | string {
+    const present = [...this.devices.values()].filter(({ tenants }) => tenants.has(tenant));
+    const links = present.map(({ coordinator }) => coordinator.members.linkGbps);
+    const refusal = this.settings.change(tenant, setting, links, (name) =>
+      [...this.devices.values()].some(({ tenants }) => tenants.has(name)),
+    );
+    if (refusal !== null) return refusal;
+    for (const device of present) {
       device.isDirty = true;
-      this.applySettings(device, here);
+      this.applySettings(device, device.tenants.get(tenant)!);
     }
-    return known;
-  }
-
-  /** Bounds the memory spent on tenants that are not present. */
-  private evictSetting(): void {
-    if (this.settings.size <= MAX_SETTINGS) return;
-    for (const name of this.settings.keys()) {
-      if ([...this.devices.values()].some(({ tenants }) => tenants.has(name))) continue;
-      this.settings.delete(name);
-      return;
-    }
+    return present.length > 0;
   }
 
   /** A client signals that its counters have changed; the next pass reads them. */
@@ -443,8 +436,9 @@ export class Host {
     return clients;
   }
 
-  /** Seats whose labels have changed since their clients received them, each once. */
-  takeRelabelled(): readonly Pick<Seat, 'client' | 'seatNumber'>[] {
+  /** Seats whose labels or rates have changed since their clients received them, each once. */
+  takeRelabelled(nowNs: number): readonly Pick<Seat, 'client' | 'seatNumber' | 'tenant'>[] {
+    for (const seat of this.rates.take(nowNs)) this.relabelled.add(seat);
     const seats = [...this.relabelled].filter(({ hasLabels }) => hasLabels);
     this.relabelled.clear();
     return seats;
@@ -460,7 +454,7 @@ export class Host {
 
   /** Whether there are members whose silence would change grants, or something waits to be sent. */
   get needsTicks(): boolean {
-    if (this.groups.isPending) return true;
+    if (this.groups.isPending || this.rates.isPending) return true;
     for (const { seatTable, limitedTenants } of this.devices.values()) {
       if (seatTable.activeCount > 0 || limitedTenants.size > 0) return true;
     }

@@ -5,8 +5,8 @@
 import type { Host } from './host.ts';
 import { frame } from './protocol.ts';
 
-/** A row has up to four kilobytes if every character of its names must be escaped. */
-const ROWS_PER_FRAME = 15;
+/** A row has up to eight kilobytes if every character of its names must be escaped. */
+const ROWS_PER_FRAME = 7;
 /**
  * A list is reused for this many times the time it took to make, so making lists takes at most a tenth of the core.
  */

@@ -9,6 +9,8 @@ import { MAX_MESSAGE_WORDS } from '../coordinator/agent.ts';
 import { HandshakeError } from '../verbs/errors.ts';
 import { isGroupName } from '../verbs/groups.ts';
 import { isGroup, TRAFFIC_NAMES } from '../verbs/labels.ts';
+import { MAX_RATES } from '../verbs/rate-targets.ts';
+import { ratesByTarget } from './weights.ts';
 
 /** Incremented for changes that an older peer would misread. */
 export const VERSION = 5;
@@ -58,6 +60,24 @@ export const toDaemon = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('group'), slot, groups }),
   /** A counter that affects others has changed. */
   z.strictObject({ type: z.literal('ring') }),
+  /**
+   * How many queue pairs of the context in a seat have each of the rates of this version, in their order (`rates` of
+   * `joined` and `labels`).
+   */
+  z.strictObject({
+    type: z.literal('rated'),
+    slot,
+    version: z.number().int(),
+    qps: z
+      .array(
+        z
+          .number()
+          .int()
+          .min(0)
+          .max(2 ** 24),
+      )
+      .max(MAX_RATES),
+  }),
   /** The context in a seat sends words to an agent of its device. */
   z.strictObject({ type: z.literal('tell'), slot, agent: name, words }),
   z.strictObject({ type: z.literal('tenants') }),
@@ -73,6 +93,8 @@ export const toDaemon = z.discriminatedUnion('type', [
     groups: groups.optional(),
     /** Null restores a share by weight. */
     gbps: gbps.nullable().optional(),
+    /** Rates of groups and queue pairs, by target. Null: none, whatever the rules contain. */
+    rates: ratesByTarget(gbps.nullable()).optional(),
     /** Null removes the limit, whatever the rules contain. */
     maxQps: z.number().int().positive().max(1e9).nullable().optional(),
     maxRequestsPerS: z.number().positive().max(1e12).nullable().optional(),
@@ -86,6 +108,13 @@ const tenantRow = z
     weight: z.number(),
     /** A fixed rate; null for a share by weight. */
     gbps: z.number().nullable(),
+    /**
+     * Rates of its groups and queue pairs in Gbit/s: the first by target, the number of queue pairs that have each, and the
+     * number of the other rates. Absent: it has none.
+     */
+    rates: z.record(z.string(), z.number()).optional(),
+    ratedQps: z.record(z.string(), z.number()).optional(),
+    moreRates: z.number().optional(),
     /** Labels of all its contexts; null for the programs' own. */
     qpWeight: z.number().nullable(),
     group: z.string().nullable(),
@@ -140,6 +169,15 @@ const givenGroups = z.object({
   isAll: z.boolean().optional(),
 });
 
+/**
+ * Rates of groups and queue pairs of a tenant by target, each with the number of contexts that share it. The version
+ * changes with the targets.
+ */
+const givenRates = z.object({
+  version: z.number(),
+  rates: z.record(z.string(), z.tuple([gbps, z.number().min(1)])),
+});
+
 const columnNames = z.array(z.string()).readonly();
 
 export const toClient = z.discriminatedUnion('type', [
@@ -171,11 +209,13 @@ export const toClient = z.discriminatedUnion('type', [
     slot,
     tenant: z.string(),
     labels: labels.default({}),
+    /** Absent: none. */
+    rates: givenRates.optional(),
     /** Whether weights of groups are in force, which follow in `groups`. */
     hasGroups: z.boolean().default(false),
   }),
-  /** The labels of the context in a seat have changed. */
-  z.object({ type: z.literal('labels'), slot, labels }),
+  /** The labels of the context in a seat, or rates of its tenant, have changed. */
+  z.object({ type: z.literal('labels'), slot, labels, rates: givenRates.optional() }),
   /** Weights of groups of the tenant of the context in a seat have changed. */
   givenGroups.extend({ type: z.literal('groups'), slot }),
   z.object({
@@ -214,6 +254,7 @@ export type Hello = z.infer<typeof hello>;
 export type ToClient = z.infer<typeof toClient>;
 export type GivenLabels = z.infer<typeof labels>;
 export type GivenGroups = z.infer<typeof givenGroups>;
+export type GivenRates = z.infer<typeof givenRates>;
 export type TenantRow = z.infer<typeof tenantRow>;
 
 /** Encodes words for a message. */

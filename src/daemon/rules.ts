@@ -6,6 +6,7 @@
  */
 import { HandshakeError } from '../verbs/errors.ts';
 import type { TrafficName } from '../verbs/labels.ts';
+import { fits } from '../verbs/patterns.ts';
 import { hasId, type UserIds } from './identity/user-ids.ts';
 
 /** Labels that rules, operators and trusted programs give to all contexts of a tenant; null: the program's own. */
@@ -57,6 +58,8 @@ export interface Rule {
   readonly groups?: Readonly<Record<string, number>>;
   /** A fixed rate instead of a share by weight. */
   readonly gbps?: number;
+  /** Rates of groups and queue pairs in Gbit/s, by target (src/verbs/rate-targets.ts). */
+  readonly rates?: Readonly<Record<string, number>>;
   /** Limits on queue pairs, and on requests per second. */
   readonly maxQps?: number;
   readonly maxRequestsPerS?: number;
@@ -69,6 +72,8 @@ export interface Identity {
   readonly tenant: string;
   readonly weight: number;
   readonly gbps: number | null;
+  /** Rates of groups and queue pairs in Gbit/s, by target. Absent: none. */
+  readonly rates?: Readonly<Record<string, number>>;
   readonly labels: TenantLabels;
   /** Weights of the tenant's groups, by name. Absent: none. */
   readonly groups?: Readonly<Record<string, number>>;
@@ -79,25 +84,6 @@ export interface Identity {
 }
 
 const NO_LIMIT = 0;
-
-/**
- * Whether a text fits a pattern, in which `*` matches any text. Matches in one pass: the client chooses the text, and a matcher that backtracks could be kept
- * busy for hours.
- */
-export function fits(pattern: string | undefined, text: string): boolean {
-  if (pattern === undefined) return true;
-  const [first, ...others] = pattern.split('*');
-  const last = others.pop();
-  if (last === undefined) return text === first;
-  if (!text.startsWith(first) || !text.endsWith(last)) return false;
-  let at = first.length;
-  for (const part of others) {
-    const found = text.indexOf(part, at);
-    if (found < 0) return false;
-    at = found + part.length;
-  }
-  return at <= text.length - last.length;
-}
 
 /** A connection that the rules refuse, with the reason as a sentence. */
 export class RefusedError extends HandshakeError {}
@@ -160,6 +146,7 @@ export function identify(peer: ClientFacts, rules: readonly Rule[], trusts: bool
       traffic: rule?.traffic ?? (trusts ? (peer.traffic ?? null) : null),
     },
     ...(rule?.groups !== undefined && { groups: rule.groups }),
+    ...(rule?.rates !== undefined && { rates: rule.rates }),
     maxQps: rule?.maxQps ?? NO_LIMIT,
     maxRequestsPerS: rule?.maxRequestsPerS ?? NO_LIMIT,
     hasTenants: trusts && rule?.tenant === undefined,

@@ -288,6 +288,10 @@ export class Server {
         if (peer.client === null) throw new HandshakeError(`'group' as a tool`);
         this.setGroups(peer.client, message);
         break;
+      case 'rated':
+        if (peer.client === null) throw new HandshakeError(`'rated' as a tool`);
+        this.rated(peer.client, message);
+        break;
       case 'ring':
         if (peer.client === null) throw new HandshakeError(`'ring' as a tool`);
         this.options.host.markDirty(peer.client);
@@ -323,8 +327,10 @@ export class Server {
         return;
       }
       const labels = host.giveLabels(client, seatNumber);
-      const hasGroups = owner !== undefined && owner.groups.names.length > 0;
-      this.send(peer, { type: 'joined', slot: seatNumber, tenant: owner?.name ?? '', labels, hasGroups });
+      const { name = '', rates, groups } = owner ?? {};
+      const hasGroups = groups !== undefined && groups.names.length > 0;
+      const joined = { type: 'joined', slot: seatNumber, tenant: name, labels, hasGroups } as const;
+      this.send(peer, { ...joined, rates: rates?.given });
     });
   }
 
@@ -339,6 +345,13 @@ export class Server {
     const seat = client.seats.get(slot);
     if (seat === undefined) return;
     this.options.host.groups.setBy(seat, groups);
+    this.passScheduler.request();
+  }
+
+  private rated(client: Client, { slot, version, qps }: ToDaemon & { type: 'rated' }): void {
+    const seat = client.seats.get(slot);
+    if (seat === undefined) return;
+    this.options.host.rates.report(seat, version, qps);
     this.passScheduler.request();
   }
 
@@ -360,6 +373,10 @@ export class Server {
       return;
     }
     const isKnown = host.set(tenant, setting);
+    if (typeof isKnown === 'string') {
+      this.answerAfterPass(peer, () => this.send(peer, { type: 'refused', reason: isKnown }));
+      return;
+    }
     this.listing.invalidate();
     this.passScheduler.request();
     const { pid, uid, gid } = credentials;
@@ -393,10 +410,10 @@ export class Server {
   /** After a pass: notifies clients whose grants have changed, and sends the answers that waited for it. */
   private notifyClients(): void {
     const { host } = this.options;
-    for (const { client, seatNumber: slot } of host.takeRelabelled()) {
+    for (const { client, seatNumber: slot, tenant } of host.takeRelabelled(this.options.nowNs())) {
       const peer = this.byClient.get(client);
-      if (peer !== undefined)
-        this.send(peer, { type: 'labels', slot, labels: host.giveLabels(client, slot) });
+      const labels = host.giveLabels(client, slot);
+      if (peer !== undefined) this.send(peer, { type: 'labels', slot, labels, rates: tenant.rates.given });
     }
     for (const client of host.takeClientsToNotify()) this.byClient.get(client)?.wake?.signal();
     for (const peer of [...this.awaitingPass]) {

@@ -3,6 +3,7 @@ import * as M from '../coordinator/member-table.ts';
 import type { TenantGroups } from './groups.ts';
 import type { TenantRow } from './protocol.ts';
 import type { TenantSettings } from './tenant-settings.ts';
+import type { TenantRates } from './tenants/rates.ts';
 import { addSent, type Counted, type Total } from './tenants/totals.ts';
 
 /** More than any page can truthfully report. */
@@ -38,6 +39,7 @@ interface ShownTenant {
   readonly total: Total;
   readonly settings: TenantSettings;
   readonly groups: Pick<TenantGroups, 'names' | 'weightOf'>;
+  readonly rates: Pick<TenantRates, 'shown'>;
 }
 
 /** The weights of the first groups by name, because a tenant may have a thousand. */
@@ -57,7 +59,7 @@ export function updateTotal({ tenant, clientCounters, counted }: ShownSeat): voi
 const clamped = (value: number) => (value > 0 ? Math.min(value, MAX_SHOWN) : 0);
 
 /** A tenant as `isoverbs tenants` shows it, without what rulers say of it. */
-export function rowOf(device: string, { name, seats, total, settings, groups }: ShownTenant) {
+export function rowOf(device: string, { name, seats, total, settings, groups, rates }: ShownTenant) {
   let [qps, heldRequests, latencyNs] = [0, 0, 0];
   const pids = new Set<number>();
   for (const seat of seats) {
@@ -73,6 +75,7 @@ export function rowOf(device: string, { name, seats, total, settings, groups }: 
     tenant: name,
     weight: settings.weight,
     gbps: settings.gbps,
+    ...rates.shown,
     ...settings.labels,
     ...groupsOf(groups),
     contexts: seats.size,

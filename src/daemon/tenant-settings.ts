@@ -10,6 +10,8 @@ export interface TenantSettings {
   readonly weight: number;
   /** Null: a share by weight. */
   readonly gbps: number | null;
+  /** Rates of groups and queue pairs in Gbit/s, by target, in the order of targets. */
+  readonly rates: ReadonlyMap<string, number>;
   readonly labels: TenantLabels;
   /** Weights of groups, by name. */
   readonly groups: ReadonlyMap<string, number>;
@@ -22,6 +24,7 @@ export interface TenantSettings {
 export const UNSET: TenantSettings = {
   weight: 1,
   gbps: null,
+  rates: new Map(),
   labels: NO_LABELS,
   groups: new Map(),
   maxQps: 0,
@@ -34,6 +37,8 @@ export interface Setting extends Partial<TenantLabels> {
   /** Null: as the programs set them. */
   groups?: Readonly<Record<string, number | null>>;
   gbps?: number | null;
+  /** Null: no rate, whatever the rules say. */
+  rates?: Readonly<Record<string, number | null>>;
   maxQps?: number | null;
   maxRequestsPerS?: number | null;
 }
@@ -45,32 +50,41 @@ export function settingsOf(all: readonly Identity[], setting: Setting): TenantSe
   const { maxQps = strictest(all.map((one) => one.maxQps)) } = setting;
   const { maxRequestsPerS = strictest(all.map((one) => one.maxRequestsPerS)) } = setting;
   const labels = { ...labelsOf(all), ...setLabels(setting) };
-  const groups = groupsOf(all, setting.groups ?? {});
-  return { weight, gbps, labels, groups, maxQps: maxQps ?? 0, maxRequestsPerS: maxRequestsPerS ?? 0 };
+  const groups = largestByName(
+    all.map((one) => one.groups),
+    setting.groups,
+  );
+  const rates = largestByName(
+    all.map((one) => one.rates),
+    setting.rates,
+  );
+  return { weight, gbps, rates, labels, groups, maxQps: maxQps ?? 0, maxRequestsPerS: maxRequestsPerS ?? 0 };
 }
 
 /** What an operator has set, with changes. */
 export function mergedSetting(before: Setting = {}, change: Setting): Setting {
-  if (before.groups === undefined && change.groups === undefined) return { ...before, ...change };
-  return { ...before, ...change, groups: { ...before.groups, ...change.groups } };
+  const merged = { ...before, ...change };
+  for (const key of ['groups', 'rates'] as const)
+    if (before[key] !== undefined || change[key] !== undefined)
+      merged[key] = { ...before[key], ...change[key] };
+  return merged;
 }
 
-/** The weights of groups: the operator's, and otherwise the largest by the rules of the tenant's clients. */
-function groupsOf(
-  all: readonly Identity[],
-  set: Readonly<Record<string, number | null>>,
+/** Values by name, in the order of names: the operator's (null: none), and otherwise the largest of the rules. */
+function largestByName(
+  all: readonly (Readonly<Record<string, number>> | undefined)[],
+  set: Readonly<Record<string, number | null>> = {},
 ): ReadonlyMap<string, number> {
-  const weights = new Map<string, number>();
-  for (const { groups = {} } of all) {
-    for (const [name, weight] of Object.entries(groups)) {
-      weights.set(name, Math.max(weight, weights.get(name) ?? 0));
-    }
+  const values = new Map<string, number>();
+  for (const one of all) {
+    for (const [name, value] of Object.entries(one ?? {}))
+      values.set(name, Math.max(value, values.get(name) ?? 0));
   }
-  for (const [name, weight] of Object.entries(set)) {
-    if (weight === null) weights.delete(name);
-    else weights.set(name, weight);
+  for (const [name, value] of Object.entries(set)) {
+    if (value === null) values.delete(name);
+    else values.set(name, value);
   }
-  return weights;
+  return new Map([...values].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /** Writes a tenant's settings into the columns of one of its members. */

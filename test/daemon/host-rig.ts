@@ -61,6 +61,7 @@ export class Process implements DaemonLink {
     this.host.pass(this.nowNs);
     member.attach(rowAt(this.client.pages, member.seatNumber, this.host.shape), this.host.layout);
     member.setLabels(this.host.giveLabels(this.client, member.seatNumber));
+    member.setRates(this.client.seats.get(member.seatNumber)?.tenant.rates.given);
     member.assignedTenant = this.client.seats.get(member.seatNumber)?.tenant.name;
     this.members.set(member.seatNumber, member);
   }
@@ -69,9 +70,13 @@ export class Process implements DaemonLink {
     return false;
   }
 
-  groupsSet(): void {
-    for (const [seatNumber, { unsentGroups, ownGroups }] of this.members) {
+  declared(): void {
+    for (const [seatNumber, member] of this.members) {
       const seat = this.client.seats.get(seatNumber);
+      const { unsentGroups, ownGroups, unsentRated } = member;
+      member.unsentRated = null;
+      if (seat !== undefined && unsentRated !== null)
+        this.host.rates.report(seat, unsentRated.version, unsentRated.qps);
       const names = [...unsentGroups];
       unsentGroups.clear();
       const groups = Object.fromEntries(names.map((name) => [name, ownGroups.get(name) ?? null]));
@@ -108,6 +113,7 @@ export class Process implements DaemonLink {
   /** Labels of this seat have changed. */
   relabel(seatNumber: number): void {
     this.members.get(seatNumber)?.setLabels(this.host.giveLabels(this.client, seatNumber));
+    this.members.get(seatNumber)?.setRates(this.client.seats.get(seatNumber)?.tenant.rates.given);
     this.notify();
   }
 

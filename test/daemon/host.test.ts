@@ -310,7 +310,7 @@ test('without a daemon members have the standalone rate; when it goes they keep 
     signal() {},
     poll: () => false,
     lacksRuler() {},
-    groupsSet() {},
+    declared() {},
     lineAdded() {},
     tell: () => true,
   };

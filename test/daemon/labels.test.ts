@@ -45,7 +45,7 @@ function program(more: Partial<Identity> = {}) {
   const init = { qpType: V.IBV_QPT_RC, sendCq: cq, recvCq: cq, cap, sqSigAll: false };
   const deliver = () => {
     host.fullPass(0);
-    for (const { seatNumber } of host.takeRelabelled()) process.relabel(seatNumber);
+    for (const { seatNumber } of host.takeRelabelled(0)) process.relabel(seatNumber);
     process.notify();
   };
   const labelsOf = (qp: number) => {

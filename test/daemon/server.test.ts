@@ -17,6 +17,7 @@ import { connectUnix, listenUnix, type UnixSocket } from '../../src/daemon/ipc/i
 import { frame, VERSION } from '../../src/daemon/protocol.ts';
 import { identify } from '../../src/daemon/rules.ts';
 import { Server, type ServerOptions } from '../../src/daemon/server.ts';
+import { MAX_RATES } from '../../src/verbs/rate-targets.ts';
 import { granted, RULINGS, report } from '../support/columns.ts';
 
 const ALONE_GBPS = 1e5;
@@ -161,6 +162,7 @@ test('garbage, a different version, silence and floods end the connection, are l
   report(page, { ratedQps: 1 });
   await until(() => expect(granted(page, 'rateGbps')).toBe(100));
   const hello = { type: 'hello', version: VERSION, role: 'tool' } as const;
+  const rated = (qps: number[]) => ({ type: 'rated', slot: 0, version: 1, qps }) as const;
   const flood = Buffer.concat(Array.from({ length: 10_000 }, () => frame({ type: 'tenants' })));
   const evils: [Uint8Array | string, RegExp][] = [
     ['GET / HTTP/1.1\r\n\r\n', /a frame of \d+ bytes/],
@@ -173,6 +175,12 @@ test('garbage, a different version, silence and floods end the connection, are l
     ],
     [Buffer.concat([frame(hello), frame(hello)]), /a second hello/],
     [Buffer.concat([frame(hello), frame({ type: 'leave', slot: 1 })]), /'leave' as a tool/],
+    [Buffer.concat([frame(hello), frame(rated([0]))]), /'rated' as a tool/],
+    [Buffer.concat([frame(hello), frame(rated([-1]))]), /an invalid message: qps: 0: /],
+    [
+      Buffer.concat([frame(hello), frame(rated(new Array(MAX_RATES + 1).fill(0)))]),
+      /an invalid message: qps: /,
+    ],
     [Buffer.concat([frame(hello), flood]), /(messages a second|does not read)/],
   ];
   for (const [bytes, reason] of evils) {

@@ -1,74 +1,15 @@
 // The policy tassel under a daemon: rates of tenants hold over all their processes, which come, go and are killed, and
 // rates that exceed the link are reduced alike in all processes.
-import { spawn } from 'node:child_process';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { describe, test } from 'vitest';
 import { request } from '../../src/daemon/client/tool-request.ts';
+import { Sender, send, worldOf } from './rated-senders.ts';
 import { reason } from './rig.ts';
-import { cleanEnv, PROGRAMS, until, World } from './world.ts';
+import type { World } from './world.ts';
 
-const PROGRAM = join(PROGRAMS, 'rated.mjs');
 const TIMEOUT_MS = 120_000;
-const CONFIG = 'devices: {sim0: {linkGbps: 100}}\npolicy: tassel\n';
 
 /** About what a program without a rate sends: its messages are whole, so they have fewer headers than are counted. */
 const ALL = [97];
-
-/** A program that sends all it can, and what each of its queue pairs sends. */
-class Sender {
-  private readonly child;
-  gbps: readonly number[] = [];
-
-  constructor(world: World, tenant: string, flows: readonly object[]) {
-    this.child = spawn(
-      process.execPath,
-      [
-        `--import=${join(import.meta.dirname, '../../dist/register.js')}`,
-        PROGRAM,
-        ...flows.map((one) => JSON.stringify(one)),
-      ],
-      {
-        env: {
-          ...cleanEnv(),
-          ISOVERBS_DAEMON: world.socket,
-          ISOVERBS_POLICY: 'tassel',
-          ISOVERBS_TENANT: tenant,
-        },
-        stdio: ['pipe', 'pipe', 'inherit'],
-      },
-    );
-    createInterface({ input: this.child.stdout }).on('line', (line) => {
-      this.gbps = JSON.parse(line).gbps ?? this.gbps;
-    });
-  }
-
-  say(line: string): void {
-    this.child.stdin.write(`${line}\n`);
-  }
-
-  kill(): void {
-    this.child.kill('SIGKILL');
-  }
-
-  [Symbol.dispose](): void {
-    this.kill();
-  }
-}
-
-async function worldOf(): Promise<World> {
-  const world = new World(CONFIG);
-  await world.startDaemon();
-  return world;
-}
-
-/** Waits until the first queue pairs send these rates, within a part of them. */
-async function send(senders: readonly Sender[], gbps: readonly number[], tolerance = 0.02): Promise<void> {
-  const isSo = () => senders.every((one, i) => Math.abs(one.gbps[0] - gbps[i]) < tolerance * gbps[i]);
-  await until(`${gbps.join(' and ')} Gbit/s`, isSo).catch((cause) => {
-    throw new Error(`${cause.message}, but ${senders.map((one) => one.gbps.join(' ')).join(' and ')}`);
-  });
-}
 
 const set = (world: World, tenant: string, setting: object) =>
   request(world.socket, { type: 'set', tenant, ...setting });

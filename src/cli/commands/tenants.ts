@@ -1,14 +1,19 @@
 /** `isoverbs tenants` and `isoverbs set`: queries and settings of the daemon. */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { request, requestTenants, socketOf } from '../../daemon/client/tool-request.ts';
 import type { TenantRow, ToDaemon } from '../../daemon/protocol.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { isGroupName } from '../../verbs/groups.ts';
 import { isGroup, isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';
+import { RATE_TARGETS, rateTarget } from '../../verbs/rate-targets.ts';
 import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { tableText } from '../output/table.ts';
 import { limitsOf } from '../output/top-table.ts';
+
+/** Programs report how many of their queue pairs have a new rate within 20 ms, unless they wait for a CPU. */
+const REPORT_MS = 400;
 
 const number = (value: number) => (value === 0 ? '-' : value.toFixed(2));
 
@@ -81,13 +86,13 @@ const numberIf =
     text !== '' && isValid(Number(text)) ? Number(text) : undefined;
 const isAbove0 = (value: number) => value > 0 && Number.isFinite(value);
 
-/** Each setting, with the word that resets it, if there is one. */
-const SETTINGS: Readonly<Record<string, readonly [read: ValueReader, reset?: string]>> = {
+/** Each setting, with the words that reset it, if there are any. */
+const SETTINGS: Readonly<Record<string, readonly [read: ValueReader, ...resets: string[]]>> = {
   weight: [numberIf(isWeight)],
   qpWeight: [numberIf(isWeight), 'own'],
   group: [(text) => (isGroup(text) && text !== '' ? text : undefined), 'own'],
   traffic: [(text) => TRAFFIC_NAMES.find((name) => name === text), 'own'],
-  gbps: [numberIf(isAbove0), 'share'],
+  gbps: [numberIf(isAbove0), 'share', 'none'],
   maxQps: [numberIf((value) => isAbove0(value) && Number.isInteger(value)), 'none'],
   maxRequestsPerS: [numberIf(isAbove0), 'none'],
 };
@@ -119,8 +124,8 @@ function settingOf(word: string): [key: string, value: number | string | null] {
   const at = word.indexOf('=');
   const [key, text] = [word.slice(0, Math.max(0, at)), word.slice(at + 1)];
   if (Object.hasOwn(SETTINGS, key)) {
-    const [read, reset] = SETTINGS[key];
-    if (text === reset) return [key, null];
+    const [read, ...resets] = SETTINGS[key];
+    if (resets.includes(text)) return [key, null];
     const value = read(text);
     if (value !== undefined) return [key, value];
   }
@@ -131,17 +136,54 @@ function settingOf(word: string): [key: string, value: number | string | null] {
   );
 }
 
+/** What a rate is set for: a tenant, or a target in it (null: the tenant itself). @throws ConfigError for another target */
+function targetOf(name: string): { tenant: string; target: string | null } {
+  const [, tenant, text] = /^(.+?)\/([^/=]*=.*)$/s.exec(name) ?? [];
+  if (text === undefined) return { tenant: name, target: null };
+  const target = rateTarget(text);
+  if (target !== null) return { tenant, target };
+  throw new ConfigError(`invalid target '${text}' of tenant '${tenant}'; use ${RATE_TARGETS}`);
+}
+
+/** The rate of a target. @throws ConfigError for any other setting */
+function rateOf(target: string, words: readonly string[]): Setting {
+  const [word] = words;
+  const [key, value] = settingOf(word);
+  const isRate = key === 'gbps' && words.length === 1 && word !== 'gbps=share';
+  if (isRate && typeof value !== 'string') return { rates: { [target]: value } };
+  throw new ConfigError(
+    `invalid setting '${words.join(' ')}' of ${target}; use gbps=NUMBER, or gbps=none for no rate`,
+  );
+}
+
 async function set(
-  tenant: string,
+  name: string,
   words: string[],
   { socket = socketOf() }: { socket?: string },
 ): Promise<void> {
-  const [answer] = await request(socket, { type: 'set', tenant, ...settings(words) });
+  const { tenant, target } = targetOf(name);
+  const setting = target === null ? settings(words) : rateOf(target, words);
+  const [answer] = await request(socket, { type: 'set', tenant, ...setting });
   if (answer.type === 'refused') throw new Error(answer.reason);
   if (answer.type === 'done' && !answer.isKnown)
     process.stderr.write(
       `isoverbs: no tenant '${escaped(tenant)}' is present now; the setting applies once one connects\n`,
     );
+  else if (target !== null && setting.rates?.[target] !== null && !(await hasQps(socket, tenant, target)))
+    process.stderr.write(
+      `isoverbs: no queue pair of tenant '${escaped(tenant)}' has this rate now; the setting applies to those that ` +
+        `match ${escaped(target)}, under the policy tassel\n`,
+    );
+}
+
+/** Whether the rate of a target is that of any queue pair, which programs report within a few milliseconds. */
+async function hasQps(socket: string, tenant: string, target: string): Promise<boolean> {
+  for (const endMs = performance.now() + REPORT_MS; performance.now() < endMs; await delay(REPORT_MS / 20)) {
+    const rows = (await requestTenants(socket)).filter((row) => row.tenant === tenant);
+    // Of a tenant with many rates, only the first are shown.
+    if (rows.some(({ ratedQps }) => ratedQps?.[target] !== 0)) return true;
+  }
+  return false;
 }
 
 /** Adds `tenants` to the command. */
@@ -172,11 +214,15 @@ export function addSet(command: Command): void {
     .description(
       'change what a tenant gets: weight=3, traffic=latency, gbps=10, maxQps=4, maxRequestsPerS=1000',
     )
-    .argument('<tenant>', 'the name that `isoverbs tenants` shows')
+    .argument(
+      '<tenant[/target]>',
+      'the name that `isoverbs tenants` shows; with /group=NAME, a group of its queue pairs; with /qp=ADDRESS, each of ' +
+        'its queue pairs whose peer has this IP address',
+    )
     .argument(
       '<setting...>',
       'weight=NUMBER; the labels qpWeight=NUMBER, group=NAME or traffic=KIND, or the weight of a group, ' +
-        "groups.NAME=NUMBER, or =own for the programs' own; gbps=NUMBER, or gbps=share for a share by weight; " +
+        "groups.NAME=NUMBER, or =own for the programs' own; gbps=NUMBER, or gbps=share for a share by weight (of a target: gbps=none); " +
         'maxQps=NUMBER or maxRequestsPerS=NUMBER, or =none',
     )
     .option('--socket <path>', 'the socket of the daemon')
@@ -184,7 +230,8 @@ export function addSet(command: Command): void {
   describe(sub, {
     about:
       'Gives a tenant another weight, other labels, other weights of its groups, a fixed rate, or limits on its queue pairs and on the requests it ' +
-      'may send per second, on each device, until the daemon ends.',
+      'may send per second, on each device, until the daemon ends. Groups and queue pairs of the tenant may have rates, ' +
+      'too, which the policy tassel enforces.',
     examples: [
       ['isoverbs set storage weight=3', 'three shares of the link'],
       ['isoverbs set storage traffic=latency group=kv', 'labels for all contexts of the tenant'],
@@ -193,6 +240,8 @@ export function addSet(command: Command): void {
         'isoverbs set storage gbps=10',
         'a fixed rate instead of a share; under fair, the most that it may send',
       ],
+      ['isoverbs set storage/group=kv gbps=3', 'at most 3 Gbit/s for all queue pairs of a group together'],
+      ["isoverbs set 'storage/qp=10.0.0.*' gbps=1", 'at most 1 Gbit/s for each queue pair to these peers'],
       ['isoverbs set storage maxRequestsPerS=1000 maxQps=none', 'set one limit, remove the other'],
     ],
     failed: 'no daemon answers, or it refuses the change',

@@ -57,9 +57,17 @@ function short(value: number): string {
 const orDash = (value: number | null, text: (value: number) => string) =>
   value === null || value === 0 ? '-' : text(value);
 
-/** The limits of a tenant; `-` for none. */
-export function limitsOf({ maxQps, maxRequestsPerS }: TenantRow): string {
+/** The limits of a tenant, and the rates of its groups and queue pairs in Gbit/s; `-` for none. */
+export function limitsOf({
+  maxQps,
+  maxRequestsPerS,
+  rates = {},
+  ratedQps = {},
+  moreRates = 0,
+}: TenantRow): string {
   const limits = [
+    ...Object.entries(rates).map(([target, gbps]) => `${target} ${gbps} Gbit/s (${ratedQps[target]} QPs)`),
+    moreRates === 0 ? '' : `${moreRates} more rates`,
     maxQps === null ? '' : `${maxQps} QPs`,
     maxRequestsPerS === null ? '' : `${short(maxRequestsPerS)}/s`,
   ];

@@ -7,9 +7,10 @@ import { HandshakeError } from '../../verbs/errors.ts';
 import { Budget, TELLS } from '../budgets.ts';
 import { loadIpc } from '../ipc/index.ts';
 import { SEATS_PER_CLIENT } from '../pages.ts';
-import { decodeWords, encodeWords, type GivenLabels, type Hello, prepare } from '../protocol.ts';
+import { decodeWords, encodeWords, type Hello, prepare } from '../protocol.ts';
 import { Absence } from './absence.ts';
 import { type Answer, type Attempt, type Connection, connect } from './connection.ts';
+import { DeclarationOutbox } from './declaration-outbox.ts';
 import { PATIENCE_MS, Patience } from './patience.ts';
 import {
   type DaemonLink,
@@ -39,9 +40,6 @@ const RETRY_MS = 50;
 const MAX_RETRY_MS = 1000;
 /** A daemon of another version, or one that refuses, is unlikely to change soon. */
 const REFUSED_RETRY_MS = 5000;
-/** Groups in a message to the daemon, so that the longest names fit, and the most messages in BEAT_MS. */
-const GROUPS_PER_MESSAGE = 16;
-const GROUP_MESSAGES_PER_BEAT = 8;
 
 export class DaemonClient implements DaemonLink {
   private readonly options: ClientOptions;
@@ -68,7 +66,7 @@ export class DaemonClient implements DaemonLink {
   private isPolling = false;
   /** Events of lines that wait for the end of a poll. */
   private readonly deferred: (() => void)[] = [];
-  private hasUnsentGroups = false;
+  private readonly outbox = new DeclarationOutbox();
   /** When members last reported what they have used. */
   private reportedMs = 0;
   private readonly patience = new Patience();
@@ -199,27 +197,14 @@ export class DaemonClient implements DaemonLink {
     return true;
   }
 
-  groupsSet(): void {
-    this.hasUnsentGroups = true;
+  declared(): void {
+    this.outbox.isPending = true;
   }
 
-  /** Tells the daemon what programs have set, a few messages at a time, because it disconnects a client that sends too many. */
-  private sendGroups(): void {
-    const { connection } = this;
-    if (connection === null || !this.hasUnsentGroups) return;
-    let room = GROUP_MESSAGES_PER_BEAT;
-    for (const member of this.members) {
-      const { seatNumber: slot, unsentGroups, ownGroups } = member;
-      if (slot < 0 || this.pendingJoins[slot] !== 0) continue;
-      for (; unsentGroups.size > 0; room--) {
-        if (room === 0) return;
-        const names = [...unsentGroups].slice(0, GROUPS_PER_MESSAGE);
-        const groups = Object.fromEntries(names.map((name) => [name, ownGroups.get(name) ?? null]));
-        connection.send({ type: 'group', slot, groups });
-        for (const name of names) unsentGroups.delete(name);
-      }
-    }
-    this.hasUnsentGroups = false;
+  /** Tells the daemon what programs have set, and how many queue pairs have rates. */
+  private sendDeclarations(): void {
+    const seated = (slot: number) => slot >= 0 && this.pendingJoins[slot] === 0;
+    if (this.connection !== null) this.outbox.send(this.members, seated, this.connection);
   }
 
   private told({ slot, agent, words }: Answer & { type: 'told' }): void {
@@ -285,7 +270,7 @@ export class DaemonClient implements DaemonLink {
     if (nowMs < this.pollDueMs || this.isPolling) return false;
     this.pollDueMs = nowMs + POLL_MS;
     for (const member of this.members) member.checkLife(nowMs);
-    this.sendGroups();
+    this.sendDeclarations();
     if (nowMs - this.reportedMs >= BEAT_MS) this.reportUsage(nowMs);
     this.pollNow();
     return true;
@@ -383,7 +368,7 @@ export class DaemonClient implements DaemonLink {
   private received(message: Answer): void {
     this.patience.restore();
     if (message.type === 'joined' || message.type === 'refused') this.joinAnswered(message);
-    else if (message.type === 'labels') this.relabel(message.slot, message.labels);
+    else if (message.type === 'labels') this.relabel(message);
     else if (message.type === 'groups') this.regroup(message);
     else if (message.type === 'told') this.told(message);
     else if (message.type === 'line' && this.pendingJoins[message.slot] === 0) {
@@ -392,9 +377,10 @@ export class DaemonClient implements DaemonLink {
   }
 
   /** Labels of a seat that is being joined come with the answer. */
-  private relabel(seatNumber: number, labels: GivenLabels): void {
-    if (this.pendingJoins[seatNumber] !== 0) return;
-    this.bySeat[seatNumber]?.setLabels(labels);
+  private relabel({ slot, labels, rates }: Answer & { type: 'labels' }): void {
+    if (this.pendingJoins[slot] !== 0) return;
+    this.bySeat[slot]?.setLabels(labels);
+    this.bySeat[slot]?.setRates(rates);
     this.notifyListeners();
   }
 
@@ -418,6 +404,7 @@ export class DaemonClient implements DaemonLink {
       member.assignedTenant ??= message.tenant;
       member.attach(row, connection.welcome.layout);
       member.setLabels(message.labels);
+      member.setRates(message.rates);
       this.announceGroups(member, message.hasGroups);
       for (const { onBeat } of this.listeners) onBeat();
       this.raiseLines(member);
@@ -447,8 +434,8 @@ export class DaemonClient implements DaemonLink {
     if (!isGiven) member.setGroups({ groups: {}, fixed: [], isAll: true });
     member.unsentGroups.clear();
     for (const name of member.ownGroups.keys()) member.unsentGroups.add(name);
-    if (member.unsentGroups.size > 0) this.hasUnsentGroups = true;
-    this.sendGroups();
+    if (member.unsentGroups.size > 0) this.outbox.isPending = true;
+    this.sendDeclarations();
   }
 
   /** Gives a sign of life, and passes on grants that changed in the meantime. */
@@ -456,7 +443,7 @@ export class DaemonClient implements DaemonLink {
     for (const { counters } of this.members) counters[HEARTBEAT]++;
     const nowMs = performance.now();
     this.reportUsage(nowMs);
-    this.sendGroups();
+    this.sendDeclarations();
     this.pollDueMs = nowMs + 2 * BEAT_MS;
     for (const member of this.members) member.checkLife(nowMs);
     this.notifyListeners();

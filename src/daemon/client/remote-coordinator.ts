@@ -6,13 +6,14 @@ import { type AgentLine, type AgentLineEvents, requireWords } from '../../coordi
 import type { DeviceCoordinator } from '../../coordinator/coordinator.ts';
 import type { Columned, LayoutNames } from '../../coordinator/layout.ts';
 import * as M from '../../coordinator/member-table.ts';
+import { NO_RATES, type TargetRates } from '../../coordinator/rates.ts';
 import type { MemberColumns } from '../../coordinator/ruler.ts';
 import { ENOMEM } from '../../verbs/constants.ts';
 import { NoResourcesError } from '../../verbs/errors.ts';
 import { type Labels, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { TELLS } from '../budgets.ts';
 import { columnsIn, type Row, SEATS_PER_CLIENT } from '../pages.ts';
-import type { GivenGroups, GivenLabels } from '../protocol.ts';
+import type { GivenGroups, GivenLabels, GivenRates } from '../protocol.ts';
 import { PATIENCE_MS } from './patience.ts';
 
 /** Clock readings cost as much as this many calls (a power of two). */
@@ -137,6 +138,11 @@ export class RemoteMember implements M.MemberPage {
   /** Groups that the program has created, and those of which the daemon does not know yet. */
   readonly ownGroups = new Map<string, number>();
   readonly unsentGroups = new Set<string>();
+  /** Rates of groups and queue pairs by the daemon, which stay when it goes, and their version. */
+  rates: TargetRates = NO_RATES;
+  private ratesVersion = 0;
+  /** How many queue pairs have each rate of a version, if the daemon does not know that yet. */
+  unsentRated: { readonly version: number; readonly qps: readonly number[] } | null = null;
   isStalled = false;
   /** Its seat in the client's pages; -1 for none. */
   seatNumber = -1;
@@ -280,6 +286,20 @@ export class RemoteMember implements M.MemberPage {
     this.hasNewLabels = true;
   }
 
+  /** The daemon gives rates of groups and queue pairs; undefined: none. */
+  setRates(given: GivenRates | undefined): void {
+    if (given === undefined && this.rates.size === 0) return;
+    const rates = Object.entries(given?.rates ?? {});
+    this.rates = new Map(rates.map(([target, [gbps, sharers]]) => [target, { gbps, sharers }]));
+    this.ratesVersion = given?.version ?? 0;
+    this.hasNewLabels = true;
+  }
+
+  countRated(qps: readonly number[]): void {
+    this.unsentRated = { version: this.ratesVersion, qps };
+    this.link.declared();
+  }
+
   /** The daemon gives weights of groups; with `isAll`, those that are absent have none. */
   setGroups({ groups, fixed, isAll = false }: GivenGroups): void {
     const weights = new Map(isAll ? [] : this.groups);
@@ -337,8 +357,8 @@ export interface DaemonLink {
   lacksRuler(ruler: string, device: string): void;
   /** A member has a new line. */
   lineAdded(member: RemoteMember, line: RemoteLine): void;
-  /** The program has set weights of groups (RemoteMember.unsentGroups). */
-  groupsSet(): void;
+  /** A member has something to declare (RemoteMember.unsentGroups, unsentRated). */
+  declared(): void;
   /** Tells the agent something, if the member has a seat in a daemon that runs the agent. */
   /** Returns false if the words are lost because there were too many messages. */
   tell(member: RemoteMember, agent: string, words: ArrayLike<number>): boolean;
@@ -391,7 +411,7 @@ export class RemoteCoordinator implements DeviceCoordinator {
 
   setGroup({ row }: M.MemberPage, name: string, weight: number | null): void {
     this.members[row]?.setOwnGroup(name, weight);
-    this.link.groupsSet();
+    this.link.declared();
   }
 
   listen(onNews: () => void, onBeat: () => void): void {

@@ -1,11 +1,13 @@
 /**
- * Where the rates of queue pairs come from: options of the policy, the ruler of tenants' rates, and programs, which set the
- * rates of their queue pairs (ibv_modify_qp_rate_limit(3)). Nothing here runs for each request.
+ * Where the rates of queue pairs come from: options of the policy, the ruler of tenants' rates, a daemon that gives rates to
+ * groups and queue pairs, and programs, which set the rates of their queue pairs (ibv_modify_qp_rate_limit(3)). Nothing
+ * here runs for each request.
  */
-import type { QpView } from '../../shim/policy.ts';
+import type { ContextView, QpView } from '../../shim/policy.ts';
 import { byContext, Entities } from '../kit/entities.ts';
 import { NONE } from '../kit/run-queue.ts';
 import { APPLICATION, GROUP, LIMITS, type RateTable, TENANT } from './rate-table.ts';
+import type { GivenTargets } from './target-rates.ts';
 
 /** The rates that options set, in Gbit/s on the wire. */
 export interface GivenRates {
@@ -30,20 +32,34 @@ export interface Rescaling {
 
 /** Time per byte in ns at a rate in Gbit/s; 0: no rate. */
 export const nsPerByteOf = (gbps: number | undefined): number =>
-  gbps === undefined || gbps <= 0 ? 0 : 8 / gbps;
+  gbps === undefined || gbps <= 0 || gbps === Number.POSITIVE_INFINITY ? 0 : 8 / gbps;
+
+/** What rates are made of. */
+export interface SourcesOptions {
+  readonly given: GivenRates;
+  readonly targets: GivenTargets;
+  /** Time per byte of the link, in ns. Higher rates that a daemon gives count as this one. */
+  readonly linkNs: number;
+  readonly tenantKeyOf: (qp: QpView) => string;
+}
 
 /** The limits of the queue pairs of one device. */
 export class RateSources {
   private readonly rates: RateTable;
   private readonly changes: Rescaling;
+  private readonly of: SourcesOptions;
   private given: GivenRates;
   /** By which (APPLICATION, GROUP, TENANT). */
   private readonly entities: readonly Entities[];
   private readonly qps: (QpView | undefined)[] = [];
+  /** Queue pairs whose rates, as options or programs set them, the device limits. */
+  private readonly onDevice = new Set<QpView>();
 
-  constructor(rates: RateTable, given: GivenRates, tenantKeyOf: (qp: QpView) => string, changes: Rescaling) {
+  constructor(rates: RateTable, of: SourcesOptions, changes: Rescaling) {
+    const { tenantKeyOf } = of;
     this.rates = rates;
-    this.given = given;
+    this.of = of;
+    this.given = of.given;
     this.changes = changes;
     const keys = [byContext, (qp: QpView) => `${tenantKeyOf(qp)} ${qp.labels.group}`, tenantKeyOf];
     this.entities = keys.map((keyOf, which) => {
@@ -54,14 +70,11 @@ export class RateSources {
 
   private begin(which: number, entity: number, qp: QpView): void {
     const limit = limitAt(which, entity);
-    const { applicationGbps, groupRatesGbps } = this.given;
-    const gbps =
-      which === APPLICATION
-        ? applicationGbps
-        : which === GROUP
-          ? groupRateOf(groupRatesGbps, qp.labels.group)
-          : undefined;
-    this.rates.setLimit(limit, nsPerByteOf(gbps));
+    const { applicationGbps } = this.given;
+    this.of.targets.count(qp);
+    const ns =
+      which === APPLICATION ? nsPerByteOf(applicationGbps) : which === GROUP ? this.groupNsOf(qp) : 0;
+    this.rates.setLimit(limit, ns);
     this.changes.begin(limit);
   }
 
@@ -71,22 +84,52 @@ export class RateSources {
     this.rates.add(qp.index);
     for (let which = 0; which < LIMITS; which++)
       this.rates.assign(qp.index, which, limitAt(which, this.entities[which].join(qp)));
+    this.of.targets.count(qp);
     this.rates.setOwn(qp.index, this.ownNsOf(qp));
     this.rates.fit(qp.index);
+    this.fitGroup(qp);
     return this.entities[TENANT].of(qp);
   }
 
-  private ownNsOf({ rateLimitKbps }: QpView): number {
-    return rateLimitKbps > 0 ? 8e6 / rateLimitKbps : nsPerByteOf(this.given.qpGbps);
+  /** The lowest of the rates of a queue pair alone. */
+  private ownNsOf(qp: QpView): number {
+    const { rateLimitKbps } = qp;
+    const ownNs = rateLimitKbps > 0 ? 8e6 / rateLimitKbps : nsPerByteOf(this.given.qpGbps);
+    return Math.max(this.onDevice.has(qp) ? 0 : ownNs, this.withinLink(this.of.targets.gbpsOf(qp)));
+  }
+
+  private groupNsOf(qp: QpView): number {
+    const { targets, tenantKeyOf } = this.of;
+    const givenNs = this.withinLink(targets.groupGbpsOf(qp, tenantKeyOf));
+    return Math.max(nsPerByteOf(groupRateOf(this.given.groupRatesGbps, qp.labels.group)), givenNs);
+  }
+
+  private withinLink(gbps: number): number {
+    const ns = nsPerByteOf(gbps);
+    return ns === 0 ? 0 : Math.max(ns, this.of.linkNs);
+  }
+
+  /** The group of a queue pair may have another rate, or another part of it in this process. */
+  private fitGroup(qp: QpView): void {
+    this.setLimit(GROUP, this.entities[GROUP].of(qp), this.groupNsOf(qp));
   }
 
   /** A queue pair was destroyed. Returns the number of the tenant that it belonged to. */
   drop(qp: QpView): number {
     this.qps[qp.index] = undefined;
+    this.onDevice.delete(qp);
     this.rates.add(qp.index);
     this.entities[APPLICATION].leave(qp);
-    this.entities[GROUP].leave(qp);
+    this.leaveGroup(qp);
     return this.entities[TENANT].leave(qp);
+  }
+
+  private leaveGroup(qp: QpView): void {
+    const group = this.entities[GROUP];
+    const entity = group.leave(qp);
+    this.of.targets.drop(qp);
+    const other = entity === NONE ? NONE : group.firstQp(entity);
+    if (other !== NONE) this.fitGroup(this.qps[other]!);
   }
 
   /** Whether the queue pair has been added. */
@@ -111,17 +154,32 @@ export class RateSources {
     this.changes.suspend([qp]);
     const entity = entities[GROUP].rejoin(qp);
     if (entity !== before) rates.assign(qp.index, GROUP, limitAt(GROUP, entity));
+    this.of.targets.count(qp);
     rates.fit(qp.index);
     this.changes.resume();
+    const left = before === entity ? NONE : entities[GROUP].firstQp(before);
+    if (left !== NONE) this.fitGroup(this.qps[left]!);
+    this.fitGroup(qp);
   }
 
-  /** A program has set the rate of its queue pair. */
+  /** The queue pair may be connected to another peer. */
+  connected(qp: QpView): void {
+    this.of.targets.count(qp);
+    this.changed(qp);
+  }
+
+  /** A daemon may have given other rates to the groups and queue pairs of a context. */
+  readTargets(context: ContextView): void {
+    for (const qp of this.of.targets.read(context) ?? []) {
+      this.changed(qp);
+      this.fitGroup(qp);
+    }
+  }
+
+  /** A rate of a queue pair alone may have changed. */
   changed(qp: QpView): void {
-    this.changeOwn(qp, this.ownNsOf(qp));
-  }
-
-  private changeOwn(qp: QpView, ns: number): void {
     const { rates, changes } = this;
+    const ns = this.ownNsOf(qp);
     const before = rates.ownNsOf(qp.index);
     if (ns === before) return;
     changes.suspend([qp]);
@@ -131,9 +189,11 @@ export class RateSources {
     changes.resume();
   }
 
-  /** The device limits the rate of a queue pair. */
-  leaveToDevice(qp: QpView): void {
-    this.changeOwn(qp, 0);
+  /** The device limits the rate of a queue pair that options or its program set, or no longer does. */
+  leaveToDevice(qp: QpView, isOnDevice: boolean): void {
+    if (isOnDevice) this.onDevice.add(qp);
+    else this.onDevice.delete(qp);
+    this.changed(qp);
   }
 
   /** The rate of a tenant. @param gbps 0: no limit */
@@ -164,13 +224,12 @@ export class RateSources {
   /** Options have changed. */
   configure(given: GivenRates): void {
     this.given = given;
-    const { applicationGbps, groupRatesGbps } = given;
+    const { applicationGbps } = given;
     for (const qp of this.qps) {
       if (qp === undefined) continue;
       this.changed(qp);
       this.setLimit(APPLICATION, this.entities[APPLICATION].of(qp), nsPerByteOf(applicationGbps));
-      const group = nsPerByteOf(groupRateOf(groupRatesGbps, qp.labels.group));
-      this.setLimit(GROUP, this.entities[GROUP].of(qp), group);
+      this.fitGroup(qp);
     }
   }
 }

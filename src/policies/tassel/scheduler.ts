@@ -19,6 +19,7 @@ import type { TasselOptions } from './options.ts';
 import { RateSources } from './rate-sources.ts';
 import { RateTable } from './rate-table.ts';
 import { ACTIVE_GBPS, OTHERS_GBPS } from './ruler.ts';
+import { GivenTargets } from './target-rates.ts';
 import { TasselOrder } from './tassel-order.ts';
 
 /** Rates that the link carries together; the rest is for acknowledgements and requests of READs. */
@@ -63,7 +64,13 @@ export class TasselScheduler extends Scheduler {
     this.orders = orders;
     this.given = options;
     this.tenantRates = tenantRates;
-    this.sources = new RateSources(rates, options, (qp) => tenantRates.keyOf(qp), {
+    const of = {
+      given: options,
+      targets: new GivenTargets(registry),
+      linkNs: 1 / this.linkPerNs,
+      tenantKeyOf: (qp: QpView) => tenantRates.keyOf(qp),
+    };
+    this.sources = new RateSources(rates, of, {
       suspend: (qps) => this.suspend(qps),
       rescale: (qp, limit, times) => this.rescale(qp, limit, times),
       resume: () => this.resume(),
@@ -132,6 +139,7 @@ export class TasselScheduler extends Scheduler {
 
   override add(qp: QpView, out: Actions): void {
     super.add(qp, out);
+    this.begin(qp.context, out);
     const tenant = this.sources.add(qp);
     this.tenantRates.join(qp, tenant, out);
     this.readRates(qp.context, out);
@@ -154,7 +162,11 @@ export class TasselScheduler extends Scheduler {
   }
 
   override changed(qp: QpView, change: QpChange, out: Actions): void {
-    if (change === 'state' && qp.state === IBV_QPS_RTS) this.enforce(qp, out);
+    if (change === 'state') {
+      this.begin(qp.context, out);
+      this.sources.connected(qp);
+      if (qp.state === IBV_QPS_RTS) this.enforce(qp, out);
+    }
     super.changed(qp, change, out);
     if (change !== 'destroyed') return;
     for (const { tags } of this.orders) tags.suspend(qp.index);
@@ -164,9 +176,8 @@ export class TasselScheduler extends Scheduler {
   /** With enforce=device, the rate of a queue pair is left to the device, unless the device refuses. */
   private enforce(qp: QpView, out: Actions): void {
     const { enforce, qpGbps } = this.given;
-    if (enforce !== 'device' || qpGbps === undefined || !out.limitRate(qp, Math.round(qpGbps * 1e6))) return;
-    this.begin(qp.context, out);
-    this.sources.leaveToDevice(qp);
+    if (enforce !== 'device' || qpGbps === undefined) return;
+    this.sources.leaveToDevice(qp, out.limitRate(qp, Math.round(qpGbps * 1e6)));
   }
 
   override regrant(context: ContextView, out: Actions): void {
@@ -199,6 +210,7 @@ export class TasselScheduler extends Scheduler {
     const isFirst = first === context;
     const columns = tenantRates.memberAt(context)?.columns;
     if (columns === undefined) return;
+    sources.readTargets(context);
     const activePerNs = Math.max(...orders.map(({ tags }) => tags.activePerNs));
     columns.reports[ACTIVE_GBPS] = isFirst ? 8 * activePerNs : 0;
     if (isFirst) {

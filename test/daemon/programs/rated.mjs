@@ -1,6 +1,6 @@
 // @ts-nocheck
 // A tenant that always has WRITEs to send, on a simulated device with a link of 100 Gbit/s. Arguments are its queue
-// pairs, each as JSON: { group } or { kbps }, the rate that the program sets. It prints lines of JSON: what each queue pair
+// pairs, each as JSON: { group }, { kbps }, the rate that the program sets, or { to }, the peer's host. It prints lines of JSON: what each queue pair
 // has sent in Gbit/s on the wire, in each 20 ms of the device's time. Standard input changes rates: `QP KBPS`.
 import { createInterface } from 'node:readline';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -14,33 +14,39 @@ const WIRE_BYTES = (BYTES / 4096) * (4096 + 98);
 const SPAN_NS = 20e6;
 const POLLS_PER_TURN = 200;
 
-const fabric = createFabric({ profile: 'cx6-100g', hosts: 2, payload: false });
+const fabric = createFabric({ profile: 'cx6-100g', hosts: 3, payload: false });
 const { provider } = fabric;
-const [context, remote] = ['sim0', 'sim1'].map((name) =>
-  openDevice(name, { provider, ...(name === 'sim1' && { policy: null }) }),
+const [context, ...remotes] = ['sim0', 'sim1', 'sim2'].map((name) =>
+  openDevice(name, { provider, ...(name !== 'sim0' && { policy: null }) }),
 );
-const [pd, remotePd] = [context, remote].map((one) => one.allocPd());
-const [cq, remoteCq] = [context, remote].map((one) => one.createCq({ cqe: 1024 }));
+const pd = context.allocPd();
+const cq = context.createCq({ cqe: 1024 });
+const peers = remotes.map((remote) => {
+  const pd = remote.allocPd();
+  const target = pd.allocate(BYTES, { access: { remoteWrite: true } });
+  return { pd, cq: remote.createCq({ cqe: 1024 }), target };
+});
 const mr = pd.allocate(BYTES);
-const target = remotePd.allocate(BYTES, { access: { remoteWrite: true } });
 const batch = context.sendBatch({ capacity: 1 });
 const wc = context.wcBatch({ capacity: 32 });
 
 const flows = process.argv.slice(2).map((text) => {
-  const { group, kbps } = JSON.parse(text);
+  const { group, kbps, to = 1 } = JSON.parse(text);
+  const { pd: peerPd, cq: peerCq, target } = peers[to - 1];
   const qp = pd.createQp({ sendCq: cq, cap: { maxSendWr: OUTSTANDING } });
-  const peer = remotePd.createQp({ sendCq: remoteCq });
+  const peer = peerPd.createQp({ sendCq: peerCq });
   qp.connectTo(peer.endpoint());
   peer.connectTo(qp.endpoint());
   if (group !== undefined) qp.setLabels({ group });
   if (kbps !== undefined) qp.rateLimit({ rateLimitKbps: kbps });
-  return { qp, sent: 0 };
+  return { qp, target, sent: 0 };
 });
 
 const post = (i) => {
   batch.clear();
+  const { qp, target } = flows[i];
   batch.write(i, 2, mr.addr, BYTES, mr.lkey, target.addr, target.rkey);
-  flows[i].qp.postSend(batch);
+  qp.postSend(batch);
 };
 createInterface({ input: process.stdin }).on('line', (line) => {
   const [i, kbps] = line.split(' ').map(Number);
