@@ -5,14 +5,14 @@ import { createInterface } from 'node:readline';
 import { cleanEnv, PROGRAMS, until, World } from './world.ts';
 
 const PROGRAM = join(PROGRAMS, 'rated.mjs');
-const CONFIG = 'devices: {sim0: {linkGbps: 100}}\npolicy: tassel\n';
+const CONFIG = 'devices: {sim0: {linkGbps: 100}}\n';
 
 /** A program that sends all it can, and what each of its queue pairs sends. */
 export class Sender {
   private readonly child;
   gbps: readonly number[] = [];
 
-  constructor(world: World, tenant: string, flows: readonly object[]) {
+  constructor(world: World, tenant: string, flows: readonly object[], policy = 'tassel') {
     this.child = spawn(
       process.execPath,
       [
@@ -24,7 +24,7 @@ export class Sender {
         env: {
           ...cleanEnv(),
           ISOVERBS_DAEMON: world.socket,
-          ISOVERBS_POLICY: 'tassel',
+          ISOVERBS_POLICY: policy,
           ISOVERBS_TENANT: tenant,
         },
         stdio: ['pipe', 'pipe', 'inherit'],
@@ -49,8 +49,8 @@ export class Sender {
 }
 
 /** A daemon. @param more lines of its configuration */
-export async function worldOf(more = ''): Promise<World> {
-  const world = new World(CONFIG + more);
+export async function worldOf(more = '', policy = 'tassel'): Promise<World> {
+  const world = new World(`${CONFIG}policy: ${policy}\n${more}`);
   await world.startDaemon();
   return world;
 }

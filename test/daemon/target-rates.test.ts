@@ -1,5 +1,6 @@
 // Rates of groups and queue pairs that an operator gives to running programs under tassel.
 import { execFile, spawn } from 'node:child_process';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, test } from 'vitest';
 import { parseDaemonConfig } from '../../src/daemon/config.ts';
@@ -7,7 +8,7 @@ import { command } from '../mix/command.ts';
 import { MAIN } from './command-rig.ts';
 import { REST, Sender, send, worldOf } from './rated-senders.ts';
 import { reason } from './rig.ts';
-import { cleanEnv, until, type World } from './world.ts';
+import { cleanEnv, PROGRAMS, until, type World } from './world.ts';
 
 const TIMEOUT_MS = 120_000;
 /** The address of the simulated host `sim` with this number. */
@@ -135,6 +136,21 @@ describe.skipIf(reason !== '')('isoverbs bench', { timeout: TIMEOUT_MS }, () => 
     } finally {
       bench.kill();
     }
+  });
+});
+
+describe.skipIf(reason !== '')('an agent in the daemon', { timeout: TIMEOUT_MS }, () => {
+  test('sets the rates of queue pairs, next to an operator', async () => {
+    const module = join(PROGRAMS, 'rate-agent.mjs');
+    await using world = await worldOf('', module);
+    using one = new Sender(world, 'a', [{}, { to: 2 }, { kbps: 3e6 }], module);
+    await send([one], [[10, 5, 3]]);
+    expect(await set(world, 'a/qp=10.0.0.2', 'gbps=2')).toMatchObject(DONE);
+    await send([one], [[2, 5, 2]]);
+    // The next daemon has an agent that knows nothing, and no settings.
+    await world.endDaemon('SIGKILL');
+    await world.startDaemon();
+    await send([one], [[10, 5, 3]]);
   });
 });
 

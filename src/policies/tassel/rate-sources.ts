@@ -1,7 +1,7 @@
 /**
  * Where the rates of queue pairs come from: options of the policy, the ruler of tenants' rates, a daemon that gives rates to
- * groups and queue pairs, and programs, which set the rates of their queue pairs (ibv_modify_qp_rate_limit(3)). Nothing
- * here runs for each request.
+ * groups and queue pairs, an agent, and programs, which set the rates of their queue pairs
+ * (ibv_modify_qp_rate_limit(3)). Nothing here runs for each request.
  */
 import type { ContextView, QpView } from '../../shim/policy.ts';
 import { byContext, Entities } from '../kit/entities.ts';
@@ -38,7 +38,9 @@ export const nsPerByteOf = (gbps: number | undefined): number =>
 export interface SourcesOptions {
   readonly given: GivenRates;
   readonly targets: GivenTargets;
-  /** Time per byte of the link, in ns. Higher rates that a daemon gives count as this one. */
+  /** The rate that an agent has set for a queue pair, in Gbit/s; Infinity: none. */
+  readonly agentGbpsOf: (qp: QpView) => number;
+  /** Time per byte of the link, in ns. Higher rates by a daemon or an agent count as this one. */
   readonly linkNs: number;
   readonly tenantKeyOf: (qp: QpView) => string;
 }
@@ -95,7 +97,9 @@ export class RateSources {
   private ownNsOf(qp: QpView): number {
     const { rateLimitKbps } = qp;
     const ownNs = rateLimitKbps > 0 ? 8e6 / rateLimitKbps : nsPerByteOf(this.given.qpGbps);
-    return Math.max(this.onDevice.has(qp) ? 0 : ownNs, this.withinLink(this.of.targets.gbpsOf(qp)));
+    const { targets, agentGbpsOf } = this.of;
+    const givenGbps = Math.min(targets.gbpsOf(qp), agentGbpsOf(qp));
+    return Math.max(this.onDevice.has(qp) ? 0 : ownNs, this.withinLink(givenGbps));
   }
 
   private groupNsOf(qp: QpView): number {

@@ -15,6 +15,7 @@ import type { Direction } from '../link/direction.ts';
 import { isAtomic, type WindowChoice } from '../link/link-scheduler.ts';
 import { UNLIMITED_GBPS } from '../token-bucket/shares.ts';
 import type { TenantRates } from '../token-bucket/tenant-rates.ts';
+import type { AgentRates } from './agent-rates.ts';
 import type { TasselOptions } from './options.ts';
 import { RateSources } from './rate-sources.ts';
 import { RateTable } from './rate-table.ts';
@@ -38,6 +39,7 @@ export class TasselScheduler extends Scheduler {
   private readonly orders: readonly TasselOrder[];
   private readonly sources: RateSources;
   private readonly tenantRates: TenantRates<TasselOptions>;
+  private readonly agentRates: AgentRates | null;
   private given: TasselOptions;
   /** Queue pairs that had joined when their rates were about to change, and their orders. */
   private readonly suspended: { order: TasselOrder; qp: number }[] = [];
@@ -52,6 +54,7 @@ export class TasselScheduler extends Scheduler {
     options: TasselOptions,
     registry: CoordinatorRegistry,
     tenantRates: TenantRates<TasselOptions>,
+    agentRates: AgentRates | null,
   ) {
     const rates = new RateTable();
     const orders: TasselOrder[] = [];
@@ -64,9 +67,11 @@ export class TasselScheduler extends Scheduler {
     this.orders = orders;
     this.given = options;
     this.tenantRates = tenantRates;
+    this.agentRates = agentRates;
     const of = {
       given: options,
       targets: new GivenTargets(registry),
+      agentGbpsOf: (qp: QpView) => agentRates?.gbpsOf(qp) ?? Number.POSITIVE_INFINITY,
       linkNs: 1 / this.linkPerNs,
       tenantKeyOf: (qp: QpView) => tenantRates.keyOf(qp),
     };
@@ -165,11 +170,15 @@ export class TasselScheduler extends Scheduler {
     if (change === 'state') {
       this.begin(qp.context, out);
       this.sources.connected(qp);
-      if (qp.state === IBV_QPS_RTS) this.enforce(qp, out);
+      if (qp.state === IBV_QPS_RTS) {
+        this.enforce(qp, out);
+        this.agentRates?.connected(qp, out);
+      }
     }
     super.changed(qp, change, out);
     if (change !== 'destroyed') return;
     for (const { tags } of this.orders) tags.suspend(qp.index);
+    this.agentRates?.drop(qp, out);
     this.tenantRates.leave(qp, this.sources.drop(qp), out);
   }
 
@@ -211,6 +220,7 @@ export class TasselScheduler extends Scheduler {
     const columns = tenantRates.memberAt(context)?.columns;
     if (columns === undefined) return;
     sources.readTargets(context);
+    for (const qp of this.agentRates?.exchange(context, out) ?? []) sources.changed(qp);
     const activePerNs = Math.max(...orders.map(({ tags }) => tags.activePerNs));
     columns.reports[ACTIVE_GBPS] = isFirst ? 8 * activePerNs : 0;
     if (isFirst) {
@@ -232,6 +242,15 @@ export class TasselScheduler extends Scheduler {
   protected override directionOf(qp: QpView, out: Actions): Direction<PacedOrder> | null {
     if (this.rates.isRated(qp.index) && isAtomic(out.nextOpcode(qp))) return this.outbound;
     return super.directionOf(qp, out);
+  }
+
+  /** The entries of the timelines of both directions, and what system time is slowed down by. */
+  get gauges(): { entries: number; phi: number } {
+    const tags = this.orders.map((order) => order.tags);
+    return {
+      entries: tags.reduce((sum, { entries }) => sum + entries, 0),
+      phi: Math.max(...tags.map(({ phi }) => phi)),
+    };
   }
 
   override onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number {

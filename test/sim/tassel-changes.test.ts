@@ -1,0 +1,175 @@
+/**
+ * Congestion control as a source of rates under tassel: a program or an agent sets the rate of a queue pair 10^5 times a
+ * second. Memory stays bounded, every rate counts for as long as it holds, and the last one holds within 10 us.
+ */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { describe, expect, test } from 'vitest';
+import type { Agent, AgentActions, AgentKind } from '../../src/coordinator/agent.ts';
+import { createPolicy, tasselWithAgent } from '../../src/policies/index.ts';
+import { createFabric } from '../../src/providers/sim/index.ts';
+import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import { gidFromWords } from '../../src/verbs/gid.ts';
+import * as V from '../../src/verbs/index.ts';
+import { connect, makeEnd, post } from './helpers.ts';
+
+const BYTES = 4096;
+const WIRE_BYTES = BYTES + 98;
+const DEPTH = 64;
+const STEP_NS = 10_000;
+const CHANGES = 100_000;
+
+setFlagsFromString('--expose_gc');
+const collect: () => void = runInNewContext('gc');
+
+function heapBytes(): number {
+  collect();
+  return process.memoryUsage().heapUsed;
+}
+
+/** An agent that only sets rates. */
+class Setter implements Agent {
+  out!: AgentActions;
+  readonly told: (readonly [member: number, words: number[]])[] = [];
+  onStart(out: AgentActions): void {
+    this.out = out;
+  }
+  onTold(member: number, words: Float64Array): void {
+    this.told.push([member, [...words]]);
+  }
+}
+
+/** A queue pair that always has WRITEs to send. `run` returns how many complete meanwhile. */
+function worldOf(policy: Interceptor) {
+  const fabric = createFabric({ hosts: 2, profile: 'cx6-100g', inside: true, payload: false });
+  const provider = compose(fabric.provider, [policy]);
+  const end = makeEnd({ ...fabric, provider }, 0, { cap: { maxSendWr: DEPTH } });
+  const peer = makeEnd(fabric, 1);
+  connect(end, peer);
+  const write = (count: number) => {
+    for (let i = 0; i < count; i++)
+      end.send.write(i, V.IBV_SEND_SIGNALED, end.mr.addr, BYTES, end.mr.lkey, peer.mr.addr, peer.mr.rkey);
+    if (count > 0) expect(post(end)).toBe(count);
+  };
+  write(DEPTH);
+  const run = async (ns: number, pollNs = STEP_NS / 20) => {
+    let done = 0;
+    for (const untilNs = fabric.nowNs + ns; fabric.nowNs < untilNs; ) {
+      await fabric.advance(Math.min(pollNs, untilNs - fabric.nowNs));
+      const n = end.v.pollCq(end.sendCq, end.wc.ring, 0, end.wc.capacity);
+      done += n;
+      write(n);
+    }
+    return done;
+  };
+  return { provider, end, run };
+}
+
+type World = ReturnType<typeof worldOf>;
+
+const byProgram = () => {
+  const world = worldOf(createPolicy('tassel'));
+  const { provider, end } = world;
+  const set = (gbps: number) => provider.modifyQpRateLimit(end.qp, { rateLimitKbps: Math.round(1e6 * gbps) });
+  return { world, set };
+};
+
+function agentOf(): { kind: AgentKind; agent: Setter } {
+  const agent = new Setter();
+  return { agent, kind: { name: 'setter', create: () => agent } };
+}
+
+const byAgent = () => {
+  const { kind, agent } = agentOf();
+  const world = worldOf(tasselWithAgent(kind));
+  const [[member, [, handle]]] = agent.told;
+  return { world, set: (gbps: number) => agent.out.tell(member, [handle, 1e6 * gbps]) };
+};
+
+const gaugeOf = ({ provider }: World, name: string) =>
+  provider.policyGauges!().find((gauge) => gauge.name === name)!.value;
+
+describe.each([
+  ['a program', byProgram],
+  ['an agent', byAgent],
+])('%s sets a rate', (_, make) => {
+  test(`${CHANGES} times in one second`, { timeout: 120_000 }, async () => {
+    const { world, set } = make();
+    let [before, most, bits, messages] = [0, 0, 0, 0];
+    for (let i = 0; i < CHANGES; i++) {
+      const gbps = 0.1 + ((i * 7919) % 1000) / 1000;
+      set(gbps);
+      bits += gbps * STEP_NS;
+      messages += await world.run(STEP_NS, STEP_NS / 4);
+      most = Math.max(most, gaugeOf(world, 'timeline'));
+      if (i === CHANGES / 10) before = heapBytes();
+    }
+    // A word for each change would take more.
+    expect(heapBytes() - before).toBeLessThan(500_000);
+    // What is not used after it was measured would not be measured.
+    expect(gaugeOf(world, 'timeline')).toBeLessThanOrEqual(most);
+    expect(most).toBe(1);
+    expect(Math.abs((messages * WIRE_BYTES * 8) / bits - 1)).toBeLessThan(0.02);
+  });
+
+  test('the last one holds within 10 us, up and down', async () => {
+    const { world, set } = make();
+    for (const gbps of [1e-4, 40, 1e-4, 3, 60, 1e-4]) {
+      for (let i = 0; i < 100; i++) set(50 - i / 4);
+      set(gbps);
+      await world.run(10_000);
+      const spanNs = 200_000;
+      const messages = await world.run(spanNs);
+      const expected = (gbps * spanNs) / 8 / WIRE_BYTES;
+      expect(Math.abs(messages - expected), `${gbps} Gbit/s`).toBeLessThan(1 + 0.03 * expected);
+    }
+  });
+});
+
+describe('the agent', () => {
+  test('learns of each connection, and of its end', () => {
+    const { kind, agent } = agentOf();
+    const { end, provider } = worldOf(tasselWithAgent(kind));
+    const [[member, words]] = agent.told;
+    expect([words.slice(0, 2), gidFromWords(words, 2), gidFromWords(words, 6)]).toEqual([
+      [1, end.qp],
+      '::ffff:10.0.0.2',
+      '::ffff:10.0.0.1',
+    ]);
+    provider.destroyQp(end.qp);
+    expect(agent.told.slice(1)).toEqual([[member, [0, end.qp, 0, 0, 0, 0, 0, 0, 0, 0]]]);
+    // For a queue pair that is gone.
+    agent.out.tell(member, [end.qp, 1e6]);
+  });
+
+  test('removes a rate with 0; the lower of its rate and that of the program holds; the rest is ignored', async () => {
+    const { kind, agent } = agentOf();
+    const world = worldOf(tasselWithAgent(kind, { qpGbps: '20' }));
+    const [[member, [, handle]]] = agent.told;
+    const gbps = async () => {
+      await world.run(10_000);
+      return ((await world.run(100_000)) * WIRE_BYTES * 8) / 100_000;
+    };
+    const expectGbps = async (expected: number) =>
+      expect(Math.abs((await gbps()) / expected - 1)).toBeLessThan(0.04);
+    await expectGbps(20);
+    agent.out.tell(member, [handle, 10e6]);
+    await expectGbps(10);
+    for (const wrong of [Number.NaN, -1, Number.POSITIVE_INFINITY]) agent.out.tell(member, [handle, wrong]);
+    agent.out.tell(member, [handle + 99, 1, handle]);
+    agent.out.tell(member, []);
+    await expectGbps(10);
+    agent.out.tell(member, [handle, 500e6]);
+    await expectGbps(20);
+    agent.out.tell(member, [handle, 5e6]);
+    world.provider.modifyQpRateLimit(world.end.qp, { rateLimitKbps: 7e6 });
+    await expectGbps(5);
+    agent.out.tell(member, [handle, 0]);
+    await expectGbps(7);
+  });
+
+  test('a wrong option of the policy is an error', () => {
+    const { kind } = agentOf();
+    expect(() => tasselWithAgent(kind, { qpGbs: 1 })).toThrow(/tassel/);
+  });
+});
