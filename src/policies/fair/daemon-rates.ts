@@ -2,27 +2,19 @@
  * Keeps tenants to the rates that a daemon gives them (rate-parts.ts): a token bucket for each tenant, from which all
  * its requests in this process take their bytes on the wire. Queue pairs of a tenant without tokens wait here.
  */
-import { type MemberPage, PAID_BYTES } from '../../coordinator/member-table.ts';
+import { PAID_BYTES } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
-import type { MemberColumns, Ruler } from '../../coordinator/ruler.ts';
+import type { Ruler } from '../../coordinator/ruler.ts';
 import { Bucket } from '../../shim/limits/bucket.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
-import { Entities, entityOfTenant } from '../kit/entities.ts';
+import { Entities } from '../kit/entities.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
+import type { Member } from '../token-bucket/shares.ts';
+import { TenantMembers } from '../token-bucket/tenant-members.ts';
 import { PART_GBPS, TENANT_GBPS } from './rate-parts.ts';
 
 /** Bytes on the wire that an idle tenant can save, and the longest pieces of a tenant with a rate. */
 export const BURST_BYTES = 262_144;
-
-/** A context as a member of its device. */
-interface Sharer {
-  readonly context: ContextView;
-  readonly page: MemberPage;
-  readonly columns: MemberColumns;
-  /** The key of its entity, which stays while it has queue pairs. */
-  key: string;
-  qps: number;
-}
 
 /** The rate of a tenant. */
 interface Rate {
@@ -30,8 +22,6 @@ interface Rate {
   readonly bucket: Bucket;
   /** [0]: bytes on the wire that have not been reported as paid yet. */
   readonly unpaid: Float64Array;
-  /** Its contexts with queue pairs. */
-  sharers: Sharer[];
   isLimited: boolean;
 }
 
@@ -41,12 +31,9 @@ export class DaemonRates {
   isLimiting = false;
   /** Tenants as the daemon names them. Debt outlives the queue pairs. */
   private readonly entities: Entities;
-  private readonly registry: CoordinatorRegistry;
-  private readonly ruler: Ruler;
+  private readonly members: TenantMembers;
   private readonly isOn: boolean;
-  /** By context, and by queue pair. */
-  private readonly byContext: Sharer[] = [];
-  private readonly byQp: Sharer[] = [];
+  // By queue pair.
   private readonly qps: QpView[] = [];
   private readonly rateOf: Rate[] = [];
   /** By entity. */
@@ -57,14 +44,13 @@ export class DaemonRates {
   /** @param isOn whether rates are enforced */
   constructor(registry: CoordinatorRegistry, ruler: Ruler, isOn: boolean) {
     this.isOn = isOn;
-    this.registry = registry;
-    this.ruler = ruler;
+    this.members = new TenantMembers(registry, ruler);
     this.entities = new Entities({
-      keyOf: ({ context }) => this.byContext[context.index].key,
+      keyOf: (qp) => this.members.keyOf(qp),
       onNew: (entity) => {
         // The daemon knows what the tenant sends in other processes: otherwise, each new one would have a burst.
         const bucket = new Bucket({ burst: BURST_BYTES, tokens: 0 });
-        this.rates[entity] = { entity, bucket, unpaid: new Float64Array(1), sharers: [], isLimited: false };
+        this.rates[entity] = { entity, bucket, unpaid: new Float64Array(1), isLimited: false };
       },
       mayForget: (entity, nowNs) => !this.rates[entity].isLimited || this.rates[entity].bucket.isFull(nowNs),
     });
@@ -72,32 +58,24 @@ export class DaemonRates {
 
   /** A context was opened. */
   open(context: ContextView): void {
-    const page = this.registry.page(context);
-    const columns = page.columns(this.ruler);
-    this.byContext[context.index] = { context, page, columns, key: '', qps: 0 };
+    this.members.open(context);
   }
 
   /** A queue pair was created. Returns what `update` does. */
   join(qp: QpView, nowNs: number): boolean {
-    const sharer = this.byContext[qp.context.index];
-    if (sharer.qps++ === 0) sharer.key = entityOfTenant(qp.context, this.registry.tenantOf(qp.context));
-    const rate = this.rates[this.entities.join(qp, nowNs)];
+    const entity = this.entities.join(qp, nowNs);
     this.qps[qp.index] = qp;
-    this.byQp[qp.index] = sharer;
-    this.rateOf[qp.index] = rate;
-    if (sharer.qps > 1) return false;
-    rate.sharers = [...rate.sharers, sharer];
-    return this.update(nowNs);
+    this.rateOf[qp.index] = this.rates[entity];
+    return this.members.join(qp, entity).qps === 1 && this.update(nowNs);
   }
 
   /** A queue pair was destroyed. */
   leave({ index }: { readonly index: number }, out: Actions): void {
     const rate = this.rateOf[index];
-    const sharer = this.byQp[index];
     this.waiting.remove(index);
-    pay(rate);
-    if (--sharer.qps === 0) rate.sharers = rate.sharers.filter((one) => one !== sharer);
-    this.entities.leave({ index }, out.nowNs(sharer.context));
+    this.pay(rate);
+    const { context } = this.members.leave({ index }, rate.entity);
+    this.entities.leave({ index }, out.nowNs(context));
   }
 
   /** Reads what the daemon has granted. Returns whether a tenant has got a rate, or lost it. */
@@ -106,23 +84,31 @@ export class DaemonRates {
     this.isLimiting = false;
     for (let entity = 0; entity < this.entities.limit; entity++) {
       const rate = this.rates[entity];
-      if (rate.sharers.length > 0 && this.updateOne(rate, nowNs)) hasChanged = true;
+      if (this.members.sharersOf(entity).length > 0 && this.updateOne(rate, nowNs)) hasChanged = true;
       if (!rate.isLimited) continue;
       this.isLimiting = true;
-      pay(rate);
+      this.pay(rate);
     }
     return hasChanged;
   }
 
   private updateOne(rate: Rate, nowNs: number): boolean {
     const { bucket, isLimited: wasLimited } = rate;
-    const gbps = this.isOn ? grantedGbps(rate.sharers) : null;
+    const gbps = this.isOn ? grantedGbps(this.members.sharersOf(rate.entity)) : null;
     rate.isLimited = gbps !== null;
     // What arrives until now does so at the previous rate.
     bucket.fill(nowNs);
     bucket.setRate(gbps === null ? 0 : gbps / 8);
     if (!wasLimited) bucket.take(Math.max(0, bucket.tokens));
     return wasLimited !== rate.isLimited;
+  }
+
+  /** Reports what a tenant has paid, unless another policy around this one does. */
+  private pay({ entity, unpaid }: Rate): void {
+    const [sharer] = this.members.sharersOf(entity);
+    if (sharer === undefined) return;
+    if (sharer.context.isInner !== true) sharer.page.counters[PAID_BYTES] += unpaid[0];
+    unpaid[0] = 0;
   }
 
   /** Whether the tenant of a queue pair has a rate. */
@@ -191,16 +177,8 @@ export class DaemonRates {
   }
 }
 
-/** Reports what a tenant has paid, unless another policy around this one does. */
-function pay({ sharers, unpaid }: Rate): void {
-  const [sharer] = sharers;
-  if (sharer === undefined) return;
-  if (sharer.context.isInner !== true) sharer.page.counters[PAID_BYTES] += unpaid[0];
-  unpaid[0] = 0;
-}
-
 /** The rate that contexts of one tenant are granted together; null: no limit. */
-function grantedGbps(sharers: readonly Sharer[]): number | null {
+function grantedGbps(sharers: readonly Member[]): number | null {
   let gbps = 0;
   let mostGbps = Number.POSITIVE_INFINITY;
   for (const { columns } of sharers) {

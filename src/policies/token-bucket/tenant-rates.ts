@@ -2,7 +2,6 @@
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Ruler } from '../../coordinator/ruler.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
-import { entityOfTenant } from '../kit/entities.ts';
 import {
   grantedGbps,
   type Member,
@@ -11,6 +10,7 @@ import {
   TENANT_GBPS,
   UNLIMITED_GBPS,
 } from './shares.ts';
+import { TenantMembers } from './tenant-members.ts';
 
 /** After another holder of the coordinator's lock kept a policy from deciding. */
 const RETRY_NS = 2000;
@@ -21,11 +21,7 @@ export class TenantRates<Options extends object> {
   private readonly ruler: Ruler<ShareRules>;
   private readonly rulesOf: (options: Options) => ShareRules;
   private readonly retryToken: number;
-  // By context, and by queue pair.
-  private readonly members: Member[] = [];
-  private readonly memberOf: Member[] = [];
-  /** By tenant: its contexts with queue pairs. */
-  private readonly sharers: Member[][] = [];
+  private readonly members: TenantMembers;
 
   /** @param retryToken the first of as many tokens as there are contexts: a timer of the policy's (`onTimer`) */
   constructor(
@@ -35,6 +31,7 @@ export class TenantRates<Options extends object> {
     retryToken: number,
   ) {
     this.registry = registry;
+    this.members = new TenantMembers(registry, ruler);
     this.ruler = ruler;
     this.rulesOf = rulesOf;
     this.retryToken = retryToken;
@@ -43,15 +40,12 @@ export class TenantRates<Options extends object> {
   /** A context was opened. @throws ConfigError if the device has other rules */
   open(context: ContextView, options: Options): void {
     this.registry.govern(context, this.ruler, options, this.rulesOf);
-    const page = this.registry.page(context);
-    const columns = page.columns(this.ruler);
-    columns.reports[RATED_QPS] = 0;
-    this.members[context.index] = { context, page, columns, qps: 0, key: '' };
+    this.members.open(context).columns.reports[RATED_QPS] = 0;
   }
 
   /** The contexts that are open. */
   get openMembers(): Member[] {
-    return this.members.filter(({ context }) => this.registry.has(context));
+    return this.members.allOpen;
   }
 
   /** The options of the policy have changed, and with them the rules of a context's device. */
@@ -60,37 +54,30 @@ export class TenantRates<Options extends object> {
   }
 
   /** The key of a queue pair's tenant, which stays while the context has queue pairs. */
-  keyOf({ context }: { readonly context: ContextView }): string {
-    const member = this.members[context.index];
-    if (member.qps === 0) member.key = entityOfTenant(context, this.registry.tenantOf(context));
-    return member.key;
+  keyOf(qp: { readonly context: ContextView }): string {
+    return this.members.keyOf(qp);
   }
 
   /** The same of a context that has queue pairs; '' before its first one. */
   keyAt(context: ContextView): string {
-    return this.members[context.index]?.key ?? '';
+    return this.members.at(context.index)?.key ?? '';
   }
 
   /** Whether the context with this index is open. */
   isOpen(index: number): boolean {
-    const member = this.members[index];
-    return member !== undefined && this.registry.has(member.context);
+    return this.members.isOpen(index);
   }
 
   /** A queue pair of a tenant was created. */
   join(qp: QpView, tenant: number, out: Actions): void {
-    const member = this.members[qp.context.index];
-    this.memberOf[qp.index] = member;
-    member.columns.reports[RATED_QPS] = ++member.qps;
-    if (member.qps > 1) return;
-    this.sharers[tenant] = [...(this.sharers[tenant] ?? []), member];
-    this.share(qp.context, out);
+    const { columns, qps } = this.members.join(qp, tenant);
+    columns.reports[RATED_QPS] = qps;
+    if (qps === 1) this.share(qp.context, out);
   }
 
   /** A queue pair of a tenant was destroyed. */
   leave(qp: { readonly index: number }, tenant: number, out: Actions): void {
-    const member = this.memberOf[qp.index];
-    if (--member.qps === 0) this.sharers[tenant] = this.sharers[tenant].filter((one) => one !== member);
+    const member = this.members.leave(qp, tenant);
     if (!this.registry.has(member.context)) return;
     member.columns.reports[RATED_QPS] = member.qps;
     if (member.qps === 0) this.share(member.context, out);
@@ -107,33 +94,33 @@ export class TenantRates<Options extends object> {
   /** A timer has expired. Returns whether it was one of this object. */
   onTimer(token: number, out: Actions): boolean {
     if (token < this.retryToken) return false;
-    const member = this.members[token - this.retryToken];
+    const member = this.members.at(token - this.retryToken);
     if (member !== undefined && this.registry.has(member.context)) this.share(member.context, out);
     return true;
   }
 
   /** The context as a member of its device. */
   memberAt(context: ContextView): Member | undefined {
-    return this.members[context.index];
+    return this.members.at(context.index);
   }
 
   /** The contexts of a tenant that have queue pairs. */
   sharersOf(tenant: number): readonly Member[] {
-    return this.sharers[tenant] ?? [];
+    return this.members.sharersOf(tenant);
   }
 
   /** Whether no rate is in force for a tenant with queue pairs, of whose members others may be elsewhere. */
   isUnlimited(tenant: number): boolean {
-    return this.sharers[tenant].some(({ columns }) => columns.grants[TENANT_GBPS] >= UNLIMITED_GBPS);
+    return this.sharersOf(tenant).some(({ columns }) => columns.grants[TENANT_GBPS] >= UNLIMITED_GBPS);
   }
 
   /** The number of tenants that have ever been here. */
   get limit(): number {
-    return this.sharers.length;
+    return this.members.limit;
   }
 
   /** The rate of a tenant with queue pairs, in Gbit/s. @param paidBytes what it has sent on the wire since the last call */
   gbpsOf(tenant: number, paidBytes: number): number {
-    return grantedGbps(this.sharers[tenant], paidBytes);
+    return grantedGbps(this.sharersOf(tenant), paidBytes);
   }
 }
