@@ -20,13 +20,6 @@ import type { TurnOrder } from './turn-order.ts';
 import { WholeMessages } from './whole-messages.ts';
 import type { LoadOf, Takes, WindowOptions } from './window-options.ts';
 
-/**
- * While polls are late, this many pieces fill the window: with their 0_WAITs, nearly as many as a queue pair has slots for
- * in addition to the application's own.
- */
-const LATE_PIECES = 30;
-/** Completions wait for up to this many times as long as the one that was measured. */
-const LATE_SPARE = 1.25;
 /** The longest messages that may be sent whole, in pieces. */
 const WHOLE_PIECES = 3;
 /** The window, as a multiple, while only one tenant waits, with READs and WRITEs in the same queue pair. */
@@ -127,11 +120,11 @@ export class Direction<Turns extends TurnOrder> {
     this.roundTripNs = roundTripNs;
     const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, pieceBytes);
     const spareBytes = this.window.sparePieces * piece;
-    const coveredNs = roundTripNs + LATE_SPARE * this.latePolls.ns;
+    const coveredNs = roundTripNs + this.latePolls.coveredNs;
     this.windowBytes = windowBytes ?? coveredNs * linkPerNs + spareBytes;
     this.fetchedBytes = windowBytes ?? this.windowBytes + this.window.fetchedPieces * piece;
     this.leastPart = Math.min(1, piece / this.windowBytes);
-    const lateBytes = Math.ceil(this.windowBytes / LATE_PIECES / wire.mtuBytes) * wire.mtuBytes;
+    const lateBytes = LatePolls.pieceBytes(this.windowBytes, wire);
     this.longestBytes = this.isLengthened ? Math.max(pieceBytes, lateBytes) : pieceBytes;
     this.longestWireBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
     puller.pieceBytes = this.longestBytes;
@@ -214,6 +207,11 @@ export class Direction<Turns extends TurnOrder> {
     const { pace, latePolls, expectedNs } = this;
     const { index } = qp;
     const nowNs = this.clock.nowNs(qp.context, out);
+    if (this.isPaced(index) && this.roundTrip.isUnknown(index)) {
+      pace.completed(index, nowNs, this.sentBytes, true);
+      if (this.roundTrip.timed(index, pace.lateNs(index, nowNs))) this.fit();
+      return;
+    }
     // Short messages also complete at once one after another if their peer had no receives. A 0_WAIT is in flight, too.
     const isBulk = inflight > 0 && 4 * out.inflightBytes(qp) > inflight * this.puller.pieceBytes;
     const lateNs = isBulk ? pace.lateNs(index, nowNs) : 0;
@@ -312,7 +310,8 @@ export class Direction<Turns extends TurnOrder> {
     whole.sent(index, isUncut, bytes / window.linkPerNs);
     puller.stallNs = Math.max(puller.stallNs, whole.stallNs);
     this.issued(qp, bytes, out);
-    if (pace.isDue(index, out.inflight(qp))) this.beginTiming(qp, out);
+    if (isPaced && this.roundTrip.isUnknown(index)) this.timePaced(qp, opcode, bytes, out);
+    else if (pace.isDue(index, out.inflight(qp))) this.beginTiming(qp, out);
     if (isSlow) return bytes;
     this.time(qp, opcode, bytes, out);
     const isPiece = bytes === pieceBytes;
@@ -364,6 +363,15 @@ export class Direction<Turns extends TurnOrder> {
     const linkPerNs = window.linkPerNs * (1 - pieceLength.passedPart);
     const queueNs = Math.max(puller.usedBytes / linkPerNs, out.inflight(qp) * window.gapNs);
     this.pace.time(qp.index, nowNs, nowNs + roundTripNs + queueNs, this.sentBytes);
+  }
+
+  /** Times the request that was issued last, of a queue pair with a rate, if that shows the round trip. */
+  private timePaced(qp: QpView, opcode: number, bytes: number, out: Actions): void {
+    const { pace, puller, window, wire } = this;
+    if (bytes < puller.pieceBytes / 2 || !pace.isDue(qp.index, out.inflight(qp))) return;
+    out.signalNow(qp);
+    const nowNs = this.clock.nowNs(qp.context, out);
+    pace.time(qp.index, nowNs, nowNs + this.loadOf(wire, opcode, bytes) / window.linkPerNs, this.sentBytes);
   }
 
   /** The pieces of the oldest held message that the window has room for, but for its last one, which may be shorter. */

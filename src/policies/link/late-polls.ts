@@ -6,6 +6,7 @@
  * and the next one follows at once.
  */
 import { NONE } from '../kit/run-queue.ts';
+import type { WireFacts } from '../kit/wire.ts';
 
 /** A completion may be late if it comes later than this part of the time that a request takes at the end of the window. */
 const LATE = 1;
@@ -26,6 +27,13 @@ const HOLD_NS = 10e6;
 const STILL = 0.25;
 /** The most that polls count as late. */
 const MOST_NS = 2e6;
+/** Completions wait for up to this many times as long as the one that was measured. */
+const SPARE = 1.25;
+/**
+ * While polls are late, this many pieces fill the window: with their 0_WAITs, nearly as many as a queue pair has slots for
+ * in addition to the application's own.
+ */
+const PIECES = 30;
 
 /** How late the completions of one direction of a device are polled. */
 export class LatePolls {
@@ -37,6 +45,16 @@ export class LatePolls {
   private lateNs = 0;
   private usedPart = 0;
   private untilNs = 0;
+
+  /** The time that what is in flight must cover besides a round trip. */
+  get coveredNs(): number {
+    return SPARE * this.ns;
+  }
+
+  /** Length of pieces while polls are late. */
+  static pieceBytes(windowBytes: number, { mtuBytes }: Pick<WireFacts, 'mtuBytes'>): number {
+    return Math.ceil(windowBytes / PIECES / mtuBytes) * mtuBytes;
+  }
 
   /** A queue pair begins anew. */
   reset(qp: number): void {

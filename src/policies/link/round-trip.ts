@@ -4,6 +4,9 @@
  * first, until a peer has been measured, one request is in flight at a time. The shortest sample of a peer counts,
  * because completions may be polled late. The longest of all peers counts for the device, because a window that fills the
  * path to a near peer does not fill the path to a far one.
+ *
+ * Queue pairs with rates must not wait for each other. While their peer is unknown, some of their requests are timed next
+ * to others in flight, behind which they may have waited: that time is at least the round trip.
  */
 import { fitColumn } from '../../shim/tables.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
@@ -131,6 +134,25 @@ export class RoundTrip {
     }
     if (this.unknown !== NONE && samples[this.unknown] >= SAMPLES) this.unknown = NONE;
     return this.isStale && this.findLongest();
+  }
+
+  /** Whether the peer of a queue pair has not been measured. */
+  isUnknown(qp: number): boolean {
+    const peer = this.of(qp);
+    return peer !== NONE && this.samples[peer] < SAMPLES;
+  }
+
+  /**
+   * A request of a queue pair has completed next to others. Returns whether the round trip has changed.
+   * @param takenNs without the time that its bytes take on the link
+   */
+  timed(qp: number, takenNs: number): boolean {
+    const { shortestNs, samples } = this;
+    const peer = this.of(qp);
+    if (peer === NONE || samples[peer] >= SAMPLES) return false;
+    if (shortestNs[peer] === 0 || takenNs < shortestNs[peer]) shortestNs[peer] = Math.max(1, takenNs);
+    if (++samples[peer] === SAMPLES && this.unknown === peer) this.unknown = NONE;
+    return samples[peer] === SAMPLES && this.findLongest();
   }
 
   /** Measures all peers again. `ns` holds until there is a new sample. */
