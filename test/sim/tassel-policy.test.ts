@@ -81,6 +81,22 @@ describe('a host that polls late, and its timers', () => {
   });
 });
 
+describe('what counts', () => {
+  test.each([5000, 8192, 65_536])('SENDs of %d bytes in pieces, with all that ends them', async (bytes) => {
+    near(linkGbps(await run('tassel:qpGbps=4', `B:op=send,size=${bytes}B,depth=8`)), 4, 0.01);
+  });
+
+  test('behind a switch, the round trip is measured while queue pairs with rates send', async () => {
+    const result = await runMix({
+      ...DEFAULTS,
+      ...parsePolicy('tassel:qpGbps=19'),
+      ...{ profile: 'cx5-40g', hosts: 3, durationNs: 8e6, warmupNs: 2e6, payload: false },
+      apps: ['B:name=a', 'B:name=b'].map(parseApp),
+    });
+    near(linkGbps(result), 38, 0.01);
+  });
+});
+
 describe('several limits', () => {
   test('a tenant has its rate, however many queue pairs it has, and the others have the rest', async () => {
     const result = await run('tassel:ratesGbps=a:10', 'B:name=a,size=64KiB,qps=16', 'B:name=b,size=64KiB');

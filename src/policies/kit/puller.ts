@@ -6,13 +6,14 @@
  * One puller serves one device. The policy calls `onQp`, `enlist` (from `feed`), `onCompleted` and `onTimer`, and gives
  * it an Order. Nothing is allocated per request, and everything except the Order takes O(1).
  */
+import { NOTICE_BYTES } from '../../shim/peer/entries.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
-import { IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
+import { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_SEND } from '../../verbs/constants.ts';
 import { EventClock } from './event-clock.ts';
 import { NONE, RunQueue } from './run-queue.ts';
 import { BLOCKED, step } from './step.ts';
-import { egressBytes, type WireFacts, wireBytes } from './wire.ts';
+import { egressBytes, RETH_BYTES, type WireFacts, wireBytes } from './wire.ts';
 
 /** Decides which queue pair is served next. Queue pairs are named by their indices. */
 export interface Order {
@@ -83,6 +84,8 @@ const PROGRESS = 2;
 const STALLED = 3;
 /** What of LOAD is in `used`. */
 const COUNTED = 4;
+/** 1 if the oldest SEND has been cut. */
+const CUT = 5;
 /** Words of the timer: the number of times that the puller has begun to watch a full window, and when this watch ends. */
 const WATCH = 0;
 const WATCH_ENDS_NS = 1;
@@ -118,6 +121,8 @@ export class Puller {
   private pricedBytes = 0;
   private wireBytes = 0;
   private loadBytes = 0;
+  /** What ends a SEND in pieces, which go as WRITEs: the notice, and a SEND without data. */
+  private readonly endBytes: number;
 
   constructor(options: PullerOptions) {
     this.options = options;
@@ -129,6 +134,8 @@ export class Puller {
     this.ownsClock = options.clock === undefined;
     this.windowBytes = options.windowBytes;
     this.pieceBytes = options.pieceBytes;
+    const { wire } = options;
+    this.endBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, NOTICE_BYTES) + egressBytes(wire, IBV_WR_SEND, 0);
   }
 
   /** Bytes on the wire that are in flight, as far as is known, and that count towards the window. */
@@ -152,8 +159,9 @@ export class Puller {
   onQp(qp: QpView, change: QpChange, out: Actions): void {
     const { index } = qp;
     if (change === 'created') {
-      this.states = fitColumn(this.states, (index << STATE_BITS) + COUNTED);
+      this.states = fitColumn(this.states, (index << STATE_BITS) + CUT);
       this.states[(index << STATE_BITS) + STALLED] = 0;
+      this.states[(index << STATE_BITS) + CUT] = 0;
       this.qps[index] = qp;
       return;
     }
@@ -166,6 +174,7 @@ export class Puller {
       // The timer may have been one of its context, which may be about to close.
       this.watch[WATCH_ENDS_NS] = Number.POSITIVE_INFINITY;
     } else {
+      if (out.backlog(qp) === 0) this.states[(index << STATE_BITS) + CUT] = 0;
       // After a RESET, nothing of the queue pair is in flight, and no completion reports this.
       this.settle(qp, out);
     }
@@ -259,6 +268,7 @@ export class Puller {
     const opcode = out.nextOpcode(qp);
     if (opcode === IBV_WR_RDMA_READ && this.awaitsReads(qp, out)) return false;
     const before = out.inflight(qp);
+    const left = opcode === IBV_WR_SEND ? out.nextBytes(qp) : 0;
     this.pieces = 1;
     const bytes = this.issue(qp, out, this.pieceBytes);
     if (bytes === BLOCKED) return false;
@@ -266,7 +276,7 @@ export class Puller {
     const { pieces } = this;
     const pieceBytes = pieces === 1 ? bytes : bytes / pieces;
     if (opcode !== this.pricedOpcode || pieceBytes !== this.pricedBytes) this.price(opcode, pieceBytes);
-    this.order.charge(index, pieces * this.wireBytes);
+    this.order.charge(index, pieces * this.wireBytes + (left > 0 ? this.cutBytes(index, left, bytes) : 0));
     if (this.issue === step || inflight > before) {
       const { states } = this;
       const at = index << STATE_BITS;
@@ -279,6 +289,16 @@ export class Puller {
     // Otherwise, no completion might report these bytes: the shim requests completions only while it holds more.
     out.signalNow(qp);
     return false;
+  }
+
+  /** What a SEND takes besides if it goes in pieces. @param left what was left of it before these bytes */
+  private cutBytes(index: number, left: number, bytes: number): number {
+    const at = (index << STATE_BITS) + CUT;
+    const wasCut = this.states[at] === 1;
+    const isLast = bytes === left;
+    if (isLast && !wasCut) return 0;
+    this.states[at] = isLast ? 0 : 1;
+    return this.pieces * RETH_BYTES + (isLast ? this.endBytes : 0);
   }
 
   /** Computes the lengths on the wire of a request of this opcode with `bytes` of data. */
