@@ -313,9 +313,11 @@ export class Tags {
   private passesLimits(qp: number, opened: number, goesOn: boolean): boolean {
     const { rates, queues, holders, limitFreeNs, freeNs } = this;
     const nowNs = this.clock[SYSTEM_NS];
-    // What has not been used because another rate held the queue pair back is not made up for.
+    // What has not been used because another rate held the queue pair back is not made up for. From the time at which that
+    // rate allowed a piece, it was only the link.
     const leastNs = nowNs - this.clock[LATE_NS];
-    if (opened !== NONE) freeNs[qp] = Math.max(freeNs[qp], leastNs);
+    if (opened !== NONE)
+      freeNs[qp] = Math.max(freeNs[qp], Math.min(nowNs, limitFreeNs[opened]) - this.clock[LATE_NS]);
     for (let which = 0; which < LIMITS; which++) {
       const limit = rates.limitOf(qp, which);
       if (limit === NONE) continue;

@@ -209,6 +209,26 @@ describe('limits that several queue pairs share', () => {
     expect(Math.abs((rig.sent[qp].bytes * 8) / 50e6 - 1)).toBeLessThan(0.02);
   });
 
+  test('a loose limit that queue pairs share does not forgive what the link takes from their own rates', () => {
+    const rig = new Rig();
+    rig.rates.setLimit(0, 8 / 40);
+    rig.tags.begin(0);
+    const qps = [2, 2, 2].map((gbps) => {
+      const qp = rig.prepare(gbps);
+      rig.rates.assign(qp, 0, 0);
+      rig.rates.fit(qp);
+      rig.join(qp);
+      return qp;
+    });
+    let pieces = 0;
+    rig.onPiece = () => {
+      pieces++;
+      if (pieces % 20 === 0) rig.nowNs += 50e3;
+    };
+    rig.run(50e6);
+    for (const qp of qps) expect(Math.abs((rig.sent[qp].bytes * 8) / 50e6 / 2 - 1)).toBeLessThan(0.01);
+  });
+
   test('queue pairs with lower rates of their own do not use up the limit', () => {
     const each = shared([10], 20, 0.25);
     for (const gbps of each) expect(Math.abs(gbps / 0.25 - 1)).toBeLessThan(0.02);
