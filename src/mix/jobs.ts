@@ -38,7 +38,7 @@ export function distinct(jobs: readonly Job[]): Job[] {
  */
 export function specOf(mix: Mix, seed: number): MixSpec {
   const { profile, set = {}, policy = 'none', onHosts = [], duration, warmup, topology, apps } = mix;
-  const { hosts = DEFAULTS.hosts, at = [], gauges = false } = mix;
+  const { hosts = DEFAULTS.hosts, at = [], gauges = false, details = false } = mix;
   return {
     profile,
     set: Object.fromEntries(Object.entries(set).map(([name, value]) => parseSet(`${name}=${value}`))),
@@ -52,6 +52,7 @@ export function specOf(mix: Mix, seed: number): MixSpec {
     payload: false,
     ...(at.length > 0 && { script: at.map(parseStep) }),
     ...(gauges && { gauges, timelinePoints: TIMELINE_POINTS }),
+    ...(details && { details }),
     apps: apps.map(({ spec }) => spec),
   };
 }

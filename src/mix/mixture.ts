@@ -34,6 +34,8 @@ export interface Mix {
   readonly at?: readonly string[];
   /** Whether the result has the gauges of policies. Default false. */
   readonly gauges?: boolean;
+  /** Whether the result has details of each application (MixSpec.details). Default false. */
+  readonly details?: boolean;
   readonly apps: readonly MixApp[];
 }
 
@@ -46,7 +48,7 @@ export function mixApp(words: string): MixApp {
 }
 
 /** A copy of the application with these keys, which it must not have yet. */
-export function withKeys<Keys extends Pick<AppSpec, 'name' | 'tenant' | 'class'>>(
+export function withKeys<Keys extends Pick<AppSpec, 'name' | 'tenant' | 'class' | 'group'>>(
   app: MixApp,
   keys: Keys,
 ): MixApp & { readonly spec: Keys } {
@@ -86,7 +88,7 @@ export const quoted = (word: string) =>
 /** The command line that repeats a run. It is meant for people, and no code parses it. */
 export function commandOf(mix: Mix, seed: number): string {
   const { profile, set = {}, policy = 'none', onHosts = [], duration, warmup, topology, apps } = mix;
-  const { hosts = DEFAULTS.hosts, at = [], gauges = false } = mix;
+  const { hosts = DEFAULTS.hosts, at = [], gauges = false, details = false } = mix;
   const words = ['isoverbs mix', `--profile ${profile}`];
   for (const [name, value] of Object.entries(set)) words.push(`--set ${name}=${value}`);
   for (const one of [policy, ...onHosts]) words.push(`--policy ${quoted(one)}`);
@@ -95,5 +97,6 @@ export function commandOf(mix: Mix, seed: number): string {
   if (topology !== undefined) words.push(`--topology ${topology}`);
   for (const step of at) words.push(`--at ${quoted(step)}`);
   if (gauges) words.push('--gauges');
+  if (details) words.push('--details');
   return [...words, ...apps.map((app) => `--app ${app.words}`)].join(' ');
 }

@@ -30,6 +30,11 @@ export interface AppResult {
   /** Messages completed in the window; requests that failed in the whole run. */
   readonly completed: number;
   readonly errors: number;
+  /**
+   * Bytes on the wire of its requests, or of the responses to its READs, headers and gaps included. Present only with
+   * `details`, and unless it mixes operations or replaces its queue pairs.
+   */
+  readonly wireGbps?: number;
   /** The figures of each queue pair, with `details`. */
   readonly queuePairs?: readonly QueuePairResult[];
 }

@@ -30,6 +30,7 @@ import { meanBytes } from './sizes.ts';
 import type { MixSpec } from './spec.ts';
 import { policyNames, Stacks } from './stacks.ts';
 import { TimelineRecorder } from './timeline.ts';
+import { WireCounter } from './wire-counter.ts';
 
 /** Each application starts at a random time within this interval, so that they do not run in lockstep. */
 const PHASE_NS = 1000;
@@ -84,7 +85,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     events: dispatcher.world.eventCount[0],
     packets: dispatcher.world.packetCount[0],
     traceHash: fabric.traceHash(),
-    apps: apps.map((app, i) => resultOf(app, meters[i], spec.details)),
+    apps: running.map(({ app, meter, wire }) => resultOf(app, meter, spec.details, wire)),
     links: links.results(),
     invariants: [
       ...fabric.brokenInvariants(),
@@ -105,12 +106,13 @@ function addApp(
   connector: Connector,
   departures: DepartureRecorder,
   spec: MixSpec,
-): RunningApp {
+): RunningApp & { readonly wire: WireCounter | null } {
   const openNs = Math.max(spec.warmupNs, app.startNs);
   const closeNs = Math.min(spec.durationNs, app.stopNs);
   const meter = new Meter(openNs, closeNs);
   const sendingCores = addCores(app.cores, app.host, dispatcher, spec);
   const receivingCores = posts(app, 'send') ? addCores(app.cores, app.to, dispatcher, spec) : [];
+  const wire = spec.details && WireCounter.counts(app) ? new WireCounter(openNs, closeNs) : null;
   const senders: Sender[] = [];
   const receivers: (Receiver | Answerer)[] = [];
   connector.connect(app).forEach((connection, i) => {
@@ -125,11 +127,12 @@ function addApp(
       dispatcher.addPoller(receiver, receivingCores[at], connection.receiver.cq);
     }
     departures.watch(app, i, connection, dispatcher.world);
+    wire?.watch(app, connection, dispatcher.world);
     countArrivals(app, dispatcher, connection, { all: meter, own });
   });
   dispatcher.measure(meter, openNs, closeNs);
   if (app.renewal !== null) new Renewer(app, app.renewal, { dispatcher, connector, senders, meter }).start();
-  return { app, meter, senders, receivers };
+  return { app, meter, wire, senders, receivers };
 }
 
 /** What polls for the peer of an application with SENDs. */
@@ -200,8 +203,16 @@ function requireSamples(
   );
 }
 
-/** @param hasDetails whether the result has percentile 80 and each queue pair */
-export function resultOf(app: App, meter: Meter, hasDetails = false): AppResult {
+/**
+ * @param hasDetails whether the result has percentile 80 and each queue pair
+ * @param wire what the application put on the wire, if that was counted
+ */
+export function resultOf(
+  app: App,
+  meter: Meter,
+  hasDetails = false,
+  wire: WireCounter | null = null,
+): AppResult {
   return {
     name: app.name,
     kind: app.kind,
@@ -209,6 +220,7 @@ export function resultOf(app: App, meter: Meter, hasDetails = false): AppResult 
     qps: app.qps,
     messageBytes: meanBytes(app),
     ...measured(meter, hasDetails),
+    ...(wire !== null && { wireGbps: wire.gbps }),
     ...(hasDetails && { queuePairs: meter.parts.map((part) => measured(part, true)) }),
   };
 }

@@ -157,7 +157,7 @@ export interface MixSpec {
   topology?: TopologyName;
   /** Whether payload bytes are moved. The result is the same either way. Default true. */
   payload?: boolean;
-  /** Whether the result has percentile 80 and each queue pair's figures. Default false. */
+  /** Whether the result has percentile 80, bytes on the wire, and each queue pair's figures. Default false. */
   details?: boolean;
   /** Queue pairs whose packets are recorded. Default none. */
   departures?: readonly QueuePairName[];

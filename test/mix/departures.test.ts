@@ -149,3 +149,21 @@ test('isoverbs mix --gauges prints a line for each gauge', async () => {
   expect(out).toMatch(/^perf: held of B on sim0: mean [\d.]+, min \d+, max \d+, last \d+ requests$/m);
   expect(out).toMatch(/^perf: split of B on sim0: mean [\d.]+, min [01], max 1, last 1 0 or 1$/m);
 });
+
+test('with details, each application has its rate on the wire: of requests, or of the responses to READs', async () => {
+  const apps = ['B:name=w,qps=2', 'B:name=r,op=read', 'B:name=m,op=write:0.5/read:0.5'];
+  const more = { warmupNs: 2e5, details: true };
+  const departures = [0, 1].map((queuePair) => ({ app: 'w', queuePair }));
+  const { apps: results, departures: records } = await run(apps, { ...more, departures });
+  const [writes, reads, mixed] = results;
+  const within = records!
+    .flatMap(({ packets }) => packets)
+    .filter(({ leftNs }) => leftNs > 2e5 && leftNs <= 1e6);
+  expect(writes.wireGbps).toBeCloseTo((sum(within.map(({ wireBytes }) => wireBytes)) * 8) / 8e5, 9);
+  // 82 bytes of headers for each packet of 4096.
+  const part = reads.wireGbps! / reads.throughputGbps;
+  expect(part).toBeGreaterThan(0.98 * (4178 / 4096));
+  expect(part).toBeLessThan(1.02 * (4178 / 4096));
+  expect(mixed.wireGbps).toBeUndefined();
+  expect((await run(apps, { warmupNs: 2e5 })).apps[0].wireGbps).toBeUndefined();
+});

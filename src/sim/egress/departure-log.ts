@@ -19,8 +19,13 @@ export interface Departure {
   readonly wireBytes: number;
 }
 
-/** Records the packets of the queue pairs that it is given to (Qp.departures). */
-export class DepartureLog {
+/** What learns of each packet of a queue pair as it leaves (Qp.departures). */
+export interface DepartureSink {
+  add(leftNs: number, host: number, psn: number, payloadBytes: number, wireBytes: number): void;
+}
+
+/** Records the packets of the queue pairs that it is given to. */
+export class DepartureLog implements DepartureSink {
   private rows = new Float64Array(1024 * COLUMNS);
   private used = 0;
 

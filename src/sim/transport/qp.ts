@@ -2,7 +2,7 @@
 
 import * as C from '../../verbs/constants.ts';
 import type { QpAttr, QpCap } from '../../verbs/types.ts';
-import type { DepartureLog } from '../egress/departure-log.ts';
+import type { DepartureSink } from '../egress/departure-log.ts';
 import type { RateLimiter } from '../egress/rate-limiter.ts';
 import type { Limiter } from '../egress/rate-limiters.ts';
 import type { Ah } from '../network/address.ts';
@@ -225,7 +225,7 @@ export class Qp {
   /** State of congestion control since the first notification. */
   congestion: Dcqcn | null = null;
   /** Records its packets; null: they are not recorded. */
-  departures: DepartureLog | null = null;
+  departures: DepartureSink | null = null;
   /**
    * Bit ROLE_*: a packet of this role is held back by a rate limit or congestion control, and an event is
    * scheduled to release it.

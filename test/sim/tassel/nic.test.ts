@@ -24,8 +24,9 @@ function limited(gbps: number[], more: Record<string, unknown> = {}, size = B.si
   const qps = gbps.map((_, i) => sim.world.qps[2 * i + 1] as Qp);
   const logs = qps.map((qp, i) => {
     if (gbps[i] > 0) sim.setRate(qp, gbps[i] * 1e6, 0);
-    qp.departures = new DepartureLog();
-    return qp.departures;
+    const log = new DepartureLog();
+    qp.departures = log;
+    return log;
   });
   /** Times and wire bytes of the packets that left from one time to another. */
   const packets = (i: number, fromNs = 0, toNs = Number.POSITIVE_INFINITY) =>
@@ -191,11 +192,12 @@ describe('queue pairs that come, go, and are held up', () => {
       connect(a, b);
       if (gbps > 0) a.v.modifyQpRateLimit(a.qp, { rateLimitKbps: gbps * 1e6 });
       const qp = fabric.simulation.world.qps[a.qpNum] as Qp;
-      qp.departures = new DepartureLog();
+      const log = new DepartureLog();
+      qp.departures = log;
       for (let i = 0; i < messages; i++)
         a.send.write(i, SIGNALED, a.mr.addr, 65_536, a.mr.lkey, b.mr.addr, b.mr.rkey);
       expect(post(a)).toBe(messages);
-      return { a, qp, log: qp.departures };
+      return { a, qp, log };
     });
     return { fabric, flows: logs };
   }
@@ -276,8 +278,9 @@ describe('queue pairs that come, go, and are held up', () => {
       }
     }
     const logs = qps.map((qp) => {
-      qp.departures = new DepartureLog();
-      return qp.departures;
+      const log = new DepartureLog();
+      qp.departures = log;
+      return log;
     });
     const from = sim.nowNs + 500e3;
     sim.runUntil(from + 5e6);
@@ -305,8 +308,9 @@ test('a destroyed queue pair whose packet waits for its turn leaves nothing to t
     app.start();
   }
   const logs = qps.map((qp) => {
-    qp.departures = new DepartureLog();
-    return qp.departures;
+    const log = new DepartureLog();
+    qp.departures = log;
+    return log;
   });
   sim.runUntil(sim.nowNs + 20e6);
   for (const [i, gbps] of [99, 99, 99, 1].entries()) {
