@@ -86,6 +86,10 @@ export const ERRORS = {
       'With `ISOVERBS_ASSERT=1`: the ledger of a shim contradicts itself, which is a defect of isoverbs.',
     advice: 'Please report it. The message names the queue pair, the call and the rule that was broken.',
   },
+  ISO_ERR_PROBLEM: {
+    meaning: 'An allocation problem of `drum` that has no solution, or that the solver cannot solve.',
+    advice: 'The message gives the reason (infeasible, unbounded or not convex) and what to change.',
+  },
   ISO_ERR_SYSTEM: {
     meaning: 'A verb failed with an errno that no other code describes.',
     advice: '`errno` and `verb` name it; the man page of the verb lists its causes.',
@@ -182,6 +186,8 @@ export class ReplayError extends errorClass('ISO_ERR_REPLAY') {}
 export class DriverError extends errorClass('ISO_ERR_DRIVER') {}
 /** ISO_ERR_LEDGER: With `ISOVERBS_ASSERT=1`: the ledger of a shim contradicts itself, which is a defect of isoverbs. */
 export class LedgerError extends errorClass('ISO_ERR_LEDGER') {}
+/** ISO_ERR_PROBLEM: An allocation problem of `drum` that has no solution, or that the solver cannot solve. */
+export class ProblemError extends errorClass('ISO_ERR_PROBLEM') {}
 /** ISO_ERR_SYSTEM: A verb failed with an errno that no other code describes. */
 export class SystemError extends errorClass('ISO_ERR_SYSTEM') {}
 
@@ -204,6 +210,7 @@ const CLASSES: Record<ErrorCode, new (message: string, details?: ErrorDetails) =
   ISO_ERR_REPLAY: ReplayError,
   ISO_ERR_DRIVER: DriverError,
   ISO_ERR_LEDGER: LedgerError,
+  ISO_ERR_PROBLEM: ProblemError,
   ISO_ERR_SYSTEM: SystemError,
 };
 

@@ -1,0 +1,245 @@
+/**
+ * Algorithm 1: allocation for one-sided verbs, whose completions arise on the own host. Utilities, capacities and duals
+ * are those of one host, so that hosts need no communication; u is a dual per variable.
+ *
+ *   x-step  minimise -w f(x) + u (a x - z) + rho/2 (a x - z)^2   where the x of the host fit its request rate
+ *   z-step  minimise beta z^-2 - u z + rho/2 (a x - z)^2   where the z of the host fit its completion rate
+ *   u-step  u = u + rho (a x - z)
+ *
+ * With `logdomain`, x and z are logarithms, and log a + x - z takes the place of a x - z.
+ */
+import { Cone } from './cone.ts';
+import { fill, LEAST_RATE, PASSES, Steps } from './fill.ts';
+import { MOST_CHANGE, type PenaltyRule, penalties, RENEWALS } from './penalty.ts';
+import { type DrumProblem, requireProblem } from './problem.ts';
+import { type Units, unitsOf } from './units.ts';
+
+/** Settings of an iteration. */
+export interface IterationOptions {
+  /**
+   * The penalty: one number in the units of the iteration, or the rule of penalty.ts for each row (default) or for each
+   * host.
+   */
+  readonly rho?: number | PenaltyRule;
+  /** Whether x, z and the duals begin at 0, as in the paper, instead of at equal shares and their duals. */
+  readonly startAtZero?: boolean;
+  /** The largest number of hosts to which an application may send. */
+  readonly mostDestinations?: number;
+}
+
+/** Whether a value is lost or late in this iteration: the receiver uses that of the last one. */
+export type Lost = (iteration: number, from: number, to: number) => boolean;
+
+/** The state of an iteration, which both algorithms share. */
+export interface Iteration {
+  readonly problem: DrumProblem;
+  /** Completed steps. */
+  readonly iteration: number;
+  /** Norms of the residuals of the last step, in the units of the problem: ||F(x) - z|| and the change of z. */
+  readonly primal: number;
+  readonly dual: number;
+  step(lost?: Lost): void;
+  /** Writes the rates of requests, and returns `into`. */
+  rates(into: Float64Array): Float64Array;
+}
+
+/** Runs Algorithm 1. @throws ProblemError from the constructor */
+export class OneSided implements Iteration {
+  readonly problem: DrumProblem;
+  iteration = 0;
+  primal = Number.POSITIVE_INFINITY;
+  dual = Number.POSITIVE_INFINITY;
+  /** In the units of the iteration; logarithms with `logdomain`. */
+  readonly x: Float64Array;
+  readonly z: Float64Array;
+  readonly u: Float64Array;
+  /** Penalties of the rows a x = z. */
+  readonly rho: Float64Array;
+  private readonly options: IterationOptions;
+  private readonly rule: number | PenaltyRule;
+  private readonly units: Units;
+  private readonly requestPrice: Float64Array;
+  private readonly completionPrice: Float64Array;
+  private readonly steps: Steps;
+  private readonly cone: Cone | null;
+  /** Whether x and z are logarithms. */
+  private readonly isLog: boolean;
+
+  constructor(problem: DrumProblem, options: IterationOptions = {}) {
+    requireProblem(problem, options.mostDestinations);
+    const { hosts, start, app } = problem;
+    this.problem = problem;
+    this.options = options;
+    this.rule = options.rho ?? 'row';
+    this.isLog = problem.capacity === 'logdomain';
+    const members = Array.from({ length: hosts }, (_, i) => start[i + 1] - start[i]);
+    this.units = unitsOf(problem, members);
+    this.x = new Float64Array(app.length);
+    this.z = new Float64Array(app.length);
+    this.u = new Float64Array(app.length);
+    this.rho = new Float64Array(app.length);
+    this.requestPrice = new Float64Array(hosts);
+    this.completionPrice = new Float64Array(hosts);
+    const most = members.reduce((a, b) => Math.max(a, b), 0);
+    this.steps = new Steps(most);
+    this.cone = problem.preemption === undefined ? null : new Cone(problem.preemption);
+    if (problem.capacity !== 'linear') this.keepTighter();
+    for (let host = 0; host < hosts; host++) this.begin(host);
+  }
+
+  /**
+   * Both capacities of a host bound the same sum of logarithms, because those of z and x differ by log a: only the tighter
+   * one is kept. With both, their prices would be undetermined.
+   */
+  private keepTighter(): void {
+    const { hosts, start, completions } = this.problem;
+    const { units } = this;
+    for (let host = 0; host < hosts; host++) {
+      let offset = 0;
+      for (let v = start[host]; v < start[host + 1]; v++) offset += Math.log(completions[v]);
+      units.requests[host] = Math.min(units.requests[host], units.completions[host] - offset);
+      units.completions[host] = Number.POSITIVE_INFINITY;
+    }
+  }
+
+  /** Equal shares, the duals at which the z-step returns them, and the penalties there. */
+  private begin(host: number): void {
+    const { start, completions, requestRate, completionRate } = this.problem;
+    const { rate, beta } = this.units;
+    const [from, to] = [start[host], start[host + 1]];
+    const [request, completion] = [requestRate[host], completionRate[host]].map(
+      (of) => of / rate / (to - from),
+    );
+    for (let v = from; v < to; v++) {
+      const x = Math.min(request, completion / completions[v]);
+      const z = completions[v] * x;
+      this.x[v] = this.isLog ? Math.log(x) : x;
+      this.z[v] = this.isLog ? Math.log(z) : z;
+      this.u[v] = this.isLog ? -2 * beta * z ** -2 : -2 * beta * z ** -3;
+    }
+    this.renewPenalties(host, Number.POSITIVE_INFINITY);
+    if (this.options.startAtZero !== true) return;
+    this.z.fill(0, from, to);
+    this.u.fill(0, from, to);
+  }
+
+  /** Computes the penalties of a host from its present rates. @param most the largest factor of a change */
+  private renewPenalties(host: number, most: number): void {
+    const { problem, isLog, rule } = this;
+    const { start, alpha, completions, capacity } = problem;
+    const { weight, beta } = this.units;
+    const [from, to] = [start[host], start[host + 1]];
+    if (typeof rule === 'number') {
+      this.rho.fill(rule, from, to);
+      return;
+    }
+    const rateAt = (v: number) => Math.max(isLog ? Math.exp(this.x[v]) : this.x[v], LEAST_RATE);
+    const ratios = completions.subarray(from, to);
+    const weights = problem.weights.subarray(from, to).map((w) => w * weight);
+    const x = ratios.map((_, j) => rateAt(from + j));
+    const z = ratios.map((a, j) => a * x[j]);
+    const rho = new Float64Array(to - from);
+    const sum = z.reduce((all, one) => all + one, 0);
+    const isFirst = this.iteration === 0;
+    const isLinear = problem.capacity === 'linear';
+    const completionsBind = !isLinear
+      ? false
+      : isFirst
+        ? sum > (problem.completionRate[host] / this.units.rate) * (1 - 1e-9)
+        : this.completionPrice[host] > 0;
+    const requestsBind = isFirst || !isLinear ? !completionsBind : this.requestPrice[host] > 0;
+    penalties({ alpha, beta, capacity, weights, ratios, x, z, requestsBind, completionsBind }, rule, rho);
+    for (let v = from; v < to; v++) {
+      const was = this.rho[v];
+      this.rho[v] = was === 0 ? rho[v - from] : Math.max(was / most, Math.min(rho[v - from], was * most));
+    }
+  }
+
+  step(lost?: Lost): void {
+    const { hosts } = this.problem;
+    const renews = RENEWALS.includes(this.iteration);
+    let [primal, dual] = [0, 0];
+    for (let host = 0; host < hosts; host++) {
+      if (renews) this.renewPenalties(host, MOST_CHANGE);
+      // The paper collects x and z between the steps: either can miss the round.
+      if (lost?.(this.iteration, host, 0) !== true) this.xStep(host);
+      if (lost?.(this.iteration, host, 1) !== true) dual += this.zStep(host);
+      primal += this.uStep(host);
+    }
+    this.iteration++;
+    const unit = this.isLog ? 1 : this.units.rate;
+    this.primal = Math.sqrt(primal) * unit;
+    this.dual = Math.sqrt(dual) * unit;
+  }
+
+  private xStep(host: number): void {
+    const { start, alpha, completions, weights, capacity } = this.problem;
+    const { steps, x, z, u, isLog, cone } = this;
+    const { weight } = this.units;
+    const [from, to] = [start[host], start[host + 1]];
+    for (let v = from; v < to; v++) {
+      const j = v - from;
+      const rho = this.rho[v];
+      const s = isLog ? 1 : completions[v];
+      const offset = isLog ? Math.log(completions[v]) : 0;
+      steps.w[j] = weights[v] * weight;
+      steps.a[j] = rho * s * s;
+      steps.b[j] = s * (u[v] + rho * (offset - z[v]));
+      steps.x[j] = x[v];
+    }
+    steps.length = to - from;
+    const [bound, price] = [this.units.requests[host], this.requestPrice[host]];
+    this.requestPrice[host] =
+      cone === null
+        ? fill(steps, PASSES[capacity], alpha, bound, price)
+        : cone.fill(steps, from, alpha, bound, price);
+    for (let v = from; v < to; v++) x[v] = steps.x[v - from];
+  }
+
+  /** Returns the squared change of z. */
+  private zStep(host: number): number {
+    const { start, completions, capacity } = this.problem;
+    const { steps, x, z, u, isLog } = this;
+    const force = 2 * this.units.beta;
+    const [from, to] = [start[host], start[host + 1]];
+    for (let v = from; v < to; v++) {
+      const j = v - from;
+      const rho = this.rho[v];
+      const coupled = isLog ? Math.log(completions[v]) + x[v] : completions[v] * x[v];
+      steps.w[j] = force;
+      steps.a[j] = rho;
+      steps.b[j] = -(u[v] + rho * coupled);
+      steps.x[j] = z[v];
+    }
+    steps.length = to - from;
+    const [bound, price] = [this.units.completions[host], this.completionPrice[host]];
+    this.completionPrice[host] = fill(steps, PASSES[capacity], 3, bound, price);
+    let change = 0;
+    for (let v = from; v < to; v++) {
+      const value = steps.x[v - from];
+      change += (value - z[v]) ** 2;
+      z[v] = value;
+    }
+    return change;
+  }
+
+  /** Returns the squared residual. */
+  private uStep(host: number): number {
+    const { start, completions } = this.problem;
+    const { x, z, u, rho, isLog } = this;
+    let residual = 0;
+    for (let v = start[host]; v < start[host + 1]; v++) {
+      const r = (isLog ? Math.log(completions[v]) + x[v] : completions[v] * x[v]) - z[v];
+      u[v] += rho[v] * r;
+      residual += r * r;
+    }
+    return residual;
+  }
+
+  rates(into: Float64Array): Float64Array {
+    const { x, isLog } = this;
+    const { rate } = this.units;
+    for (let v = 0; v < x.length; v++) into[v] = (isLog ? Math.exp(x[v]) : x[v]) * rate;
+    return into;
+  }
+}

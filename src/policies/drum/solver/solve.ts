@@ -1,0 +1,59 @@
+/** Solves a problem: picks the algorithm, iterates until the residuals are small, and keeps a trace. */
+import { ProblemError } from '../../../verbs/errors.ts';
+import { Evaluator } from './evaluate.ts';
+import { type Iteration, type IterationOptions, type Lost, OneSided } from './one-sided.ts';
+import type { DrumProblem } from './problem.ts';
+import { TwoSided } from './two-sided.ts';
+
+/** When to stop, besides how to iterate. */
+export interface SolveOptions extends IterationOptions {
+  /** Residuals relative to the mean rate of a host, per square root of variables; default 1e-9. */
+  readonly tolerance?: number;
+  /** Default 2000. */
+  readonly mostIterations?: number;
+  readonly lost?: Lost;
+}
+
+/** One iteration: the norms of both residuals, and the utility of the rates that hosts would enforce then. */
+export interface TraceEntry {
+  readonly primal: number;
+  readonly dual: number;
+  readonly utility: number;
+}
+
+/** An allocation, and how it came about. */
+export interface Solution {
+  /** Rates of requests, which fit all capacities. */
+  readonly rates: Float64Array;
+  readonly utility: number;
+  readonly iterations: number;
+  /** Whether the residuals are within the tolerance. */
+  readonly converged: boolean;
+  readonly trace: readonly TraceEntry[];
+}
+
+/** Algorithm 2 if requests cause completions on other hosts, else Algorithm 1. @throws ProblemError */
+export function iterationOf(problem: DrumProblem, options: IterationOptions = {}): Iteration {
+  return problem.traffic === undefined ? new OneSided(problem, options) : new TwoSided(problem, options);
+}
+
+/** @throws ProblemError for problems without a solution */
+export function solve(problem: DrumProblem, options: SolveOptions = {}): Solution {
+  const { tolerance = 1e-9, mostIterations = 2000, lost } = options;
+  if (!(tolerance > 0)) throw new ProblemError(`invalid: tolerance is ${tolerance}; it must be above 0`);
+  const iteration = iterationOf(problem, options);
+  const evaluator = new Evaluator(problem);
+  const rates = new Float64Array(problem.app.length);
+  const mean = problem.requestRate.reduce((a, b) => a + b, 0) / Math.max(1, problem.app.length);
+  const small = tolerance * Math.sqrt(problem.app.length) * (problem.capacity === 'logdomain' ? 1 : mean);
+  const trace: TraceEntry[] = [];
+  let converged = false;
+  while (!converged && trace.length < mostIterations) {
+    iteration.step(lost);
+    const { requests, completions } = evaluator.utility(evaluator.enforceable(iteration.rates(rates)));
+    trace.push({ primal: iteration.primal, dual: iteration.dual, utility: requests + completions });
+    converged = iteration.primal <= small && iteration.dual <= small;
+  }
+  rates.set(evaluator.enforceable(rates));
+  return { rates, utility: trace.at(-1)?.utility ?? 0, iterations: trace.length, converged, trace };
+}

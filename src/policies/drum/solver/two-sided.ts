@@ -1,0 +1,250 @@
+/**
+ * Algorithm 2: allocation for two-sided verbs, whose requests cause completions on the receiving hosts as well. A row is
+ * one application on one host; S is the sum of its completions over all senders, n the number of these, U its scaled dual.
+ *
+ *   each row      d = (S - z + U) / n, sent to its senders
+ *   x-step        minimise -w f(x) + sum over rows of rho/2 (p (x - x_last) + d)^2, where the x of the host fit
+ *   each row      S = sum of p x, from the messages of its senders
+ *   z-step        minimise beta z^-2 + rho/(2n) (z - S - U)^2, where the z of the host fit
+ *   U-step        U = U + S - z
+ *
+ * There is no central node: hosts exchange p x and d. With `lost`, the receiver of a message uses the last one.
+ */
+import { Cone } from './cone.ts';
+import { fill, LEAST_RATE, PASSES, Steps } from './fill.ts';
+import type { Iteration, IterationOptions, Lost } from './one-sided.ts';
+import { MOST_CHANGE, penalties, RENEWALS } from './penalty.ts';
+import { type DrumProblem, requireProblem } from './problem.ts';
+import { type Rows, rowsOf } from './rows.ts';
+import { type Units, unitsOf } from './units.ts';
+
+/** Runs Algorithm 2. @throws ProblemError from the constructor */
+export class TwoSided implements Iteration {
+  readonly problem: DrumProblem;
+  iteration = 0;
+  primal = Number.POSITIVE_INFINITY;
+  dual = Number.POSITIVE_INFINITY;
+  /** Per variable, in the units of the iteration. */
+  readonly x: Float64Array;
+  /** Per row. */
+  readonly z: Float64Array;
+  readonly sum: Float64Array;
+  readonly u: Float64Array;
+  readonly rho: Float64Array;
+  private readonly d: Float64Array;
+  /** Per entry: the last messages of the sender (p x) and of the row (d). */
+  private readonly sent: Float64Array;
+  private readonly received: Float64Array;
+  private readonly rows: Rows;
+  private readonly units: Units;
+  private readonly requestPrice: Float64Array;
+  private readonly completionPrice: Float64Array;
+  private readonly steps: Steps;
+  private readonly cone: Cone | null;
+  private readonly options: IterationOptions;
+  private readonly hostOfRow: Int32Array;
+
+  constructor(problem: DrumProblem, options: IterationOptions = {}) {
+    requireProblem(problem, options.mostDestinations);
+    const { hosts, start, app } = problem;
+    this.problem = problem;
+    this.options = options;
+    this.rows = rowsOf(problem);
+    const count = this.rows.sharers.length;
+    const polled = Array.from({ length: hosts }, (_, i) => this.rows.start[i + 1] - this.rows.start[i]);
+    this.units = unitsOf(problem, polled);
+    this.x = new Float64Array(app.length);
+    [this.z, this.sum, this.u, this.rho, this.d] = Array.from({ length: 5 }, () => new Float64Array(count));
+    [this.sent, this.received] = [0, 1].map(() => new Float64Array(this.rows.per.length));
+    this.requestPrice = new Float64Array(hosts);
+    this.completionPrice = new Float64Array(hosts);
+    this.hostOfRow = new Int32Array(count);
+    for (let i = 0; i < hosts; i++) this.hostOfRow.fill(i, this.rows.start[i], this.rows.start[i + 1]);
+    const most = polled.reduce((a, b) => Math.max(a, b), 0);
+    this.steps = new Steps(
+      Array.from({ length: hosts }, (_, i) => start[i + 1] - start[i]).reduce((a, b) => Math.max(a, b), most),
+    );
+    this.cone = problem.preemption === undefined ? null : new Cone(problem.preemption);
+    this.begin();
+  }
+
+  /**
+   * Equal shares of the request rates, all lowered by one factor so that the completions of all hosts fit their rates
+   * together. Shares that fit everywhere would begin with rates near 0, where z^-3 is out of proportion.
+   */
+  private begin(): void {
+    const { hosts, start, requestRate } = this.problem;
+    for (let host = 0; host < hosts; host++) {
+      const members = start[host + 1] - start[host];
+      if (members > 0)
+        this.x.fill(requestRate[host] / this.units.rate / members, start[host], start[host + 1]);
+    }
+    this.exchange();
+    const used = this.sum.reduce((a, b) => a + b, 0) * this.units.rate;
+    const factor = Math.min(1, this.problem.completionRate.reduce((a, b) => a + b, 0) / used);
+    for (let v = 0; v < this.x.length; v++) this.x[v] *= factor;
+    this.exchange();
+    this.z.set(this.sum);
+    this.renewPenalties(Number.POSITIVE_INFINITY);
+    const { beta } = this.units;
+    const atZero = this.options.startAtZero === true;
+    for (let r = 0; r < this.z.length; r++) {
+      // The dual of the z-step at z; U counts it for all sharers, with the opposite sign of a one-sided u.
+      if (atZero) this.z[r] = 0;
+      else this.u[r] = (this.rows.sharers[r] / this.rho[r]) * -2 * beta * this.z[r] ** -3;
+    }
+  }
+
+  /** The messages from senders to rows. */
+  private exchange(lost?: Lost): void {
+    const { hosts, start } = this.problem;
+    const { entryStart, row, per } = this.rows;
+    this.sum.fill(0);
+    for (let host = 0; host < hosts; host++) {
+      for (let v = start[host]; v < start[host + 1]; v++) {
+        for (let e = entryStart[v]; e < entryStart[v + 1]; e++) {
+          const r = row[e];
+          if (lost === undefined || !this.loses(lost, 2 * this.iteration, host, this.hostOfRow[r]))
+            this.sent[e] = per[e] * this.x[v];
+          this.sum[r] += this.sent[e];
+        }
+      }
+    }
+  }
+
+  /** Nothing is lost within a host. */
+  private loses(lost: Lost, round: number, from: number, to: number): boolean {
+    return from !== to && lost(round, from, to);
+  }
+
+  /** Computes all penalties from the present rates; U is scaled by them. */
+  private renewPenalties(most: number): void {
+    const { rho: rule = 'row' } = this.options;
+    const { hosts } = this.problem;
+    const { start, sharers } = this.rows;
+    const rates = this.ratesOfRows();
+    const { beta } = this.units;
+    for (let host = 0; host < hosts; host++) {
+      const [from, to] = [start[host], start[host + 1]];
+      const z = this.sum.slice(from, to).map((one) => Math.max(one, LEAST_RATE));
+      const found = new Float64Array(to - from);
+      if (typeof rule === 'number') found.fill(rule);
+      else {
+        const part = (column: Float64Array) => column.subarray(from, to);
+        const [weights, ratios, x] = [part(rates.weights), part(rates.ratios), part(rates.x)];
+        const { alpha, capacity } = this.problem;
+        const completionsBind = this.completionPrice[host] > 0;
+        const requestsBind = this.requestPrice[host] > 0;
+        const curved = { alpha, beta, capacity, weights, ratios, x, z, requestsBind, completionsBind };
+        penalties(curved, rule, found);
+        // The z-step has rho / n.
+        for (let j = 0; j < found.length; j++) found[j] *= Math.sqrt(sharers[from + j]);
+      }
+      for (let r = from; r < to; r++) {
+        const was = this.rho[r];
+        const now = was === 0 ? found[r - from] : Math.max(was / most, Math.min(found[r - from], was * most));
+        if (was > 0) this.u[r] *= was / now;
+        this.rho[r] = now;
+      }
+    }
+  }
+
+  /** Per row: the mean weight, completions per request and rate of its senders. */
+  private ratesOfRows() {
+    const { app, weights: given } = this.problem;
+    const { entryStart, row, per, sharers } = this.rows;
+    const [weights, ratios, x] = Array.from({ length: 3 }, () => new Float64Array(sharers.length));
+    for (let v = 0; v < app.length; v++) {
+      for (let e = entryStart[v]; e < entryStart[v + 1]; e++) {
+        const n = sharers[row[e]];
+        weights[row[e]] += (given[v] * this.units.weight) / n;
+        ratios[row[e]] += per[e] / n;
+        x[row[e]] += Math.max(this.x[v], LEAST_RATE) / n;
+      }
+    }
+    return { weights, ratios, x };
+  }
+
+  step(lost?: Lost): void {
+    if (RENEWALS.includes(this.iteration)) this.renewPenalties(MOST_CHANGE);
+    const { sharers } = this.rows;
+    for (let r = 0; r < this.d.length; r++) this.d[r] = (this.sum[r] - this.z[r] + this.u[r]) / sharers[r];
+    for (let host = 0; host < this.problem.hosts; host++) this.xStep(host, lost);
+    this.exchange(lost);
+    let change = 0;
+    for (let host = 0; host < this.problem.hosts; host++) change += this.zStep(host);
+    let residual = 0;
+    for (let r = 0; r < this.d.length; r++) {
+      const off = this.sum[r] - this.z[r];
+      this.u[r] += off;
+      residual += off * off;
+    }
+    this.iteration++;
+    this.primal = Math.sqrt(residual) * this.units.rate;
+    this.dual = Math.sqrt(change) * this.units.rate;
+  }
+
+  private xStep(host: number, lost?: Lost): void {
+    const { start, alpha, capacity, weights } = this.problem;
+    const { steps, x, rho, received } = this;
+    const { entryStart, row, per } = this.rows;
+    const [from, to] = [start[host], start[host + 1]];
+    for (let v = from; v < to; v++) {
+      let [square, force] = [0, 0];
+      for (let e = entryStart[v]; e < entryStart[v + 1]; e++) {
+        const r = row[e];
+        if (lost === undefined || !this.loses(lost, 2 * this.iteration + 1, this.hostOfRow[r], host))
+          received[e] = this.d[r];
+        square += rho[r] * per[e] * per[e];
+        force += rho[r] * per[e] * received[e];
+      }
+      const j = v - from;
+      steps.w[j] = weights[v] * this.units.weight;
+      steps.a[j] = square;
+      steps.b[j] = force - square * x[v];
+      steps.x[j] = x[v];
+    }
+    steps.length = to - from;
+    const [bound, price] = [this.units.requests[host], this.requestPrice[host]];
+    this.requestPrice[host] =
+      this.cone === null
+        ? fill(steps, PASSES[capacity], alpha, bound, price)
+        : this.cone.fill(steps, from, alpha, bound, price);
+    for (let v = from; v < to; v++) x[v] = steps.x[v - from];
+  }
+
+  /** Returns the squared change of z. */
+  private zStep(host: number): number {
+    const { steps, z, sum, u, rho } = this;
+    const { start, sharers } = this.rows;
+    const [from, to] = [start[host], start[host + 1]];
+    for (let r = from; r < to; r++) {
+      const j = r - from;
+      const bend = rho[r] / sharers[r];
+      steps.w[j] = 2 * this.units.beta;
+      steps.a[j] = bend;
+      steps.b[j] = -bend * (sum[r] + u[r]);
+      steps.x[j] = z[r];
+    }
+    steps.length = to - from;
+    const pass = PASSES[this.problem.capacity];
+    this.completionPrice[host] = fill(
+      steps,
+      pass,
+      3,
+      this.units.completions[host],
+      this.completionPrice[host],
+    );
+    let change = 0;
+    for (let r = from; r < to; r++) {
+      change += (steps.x[r - from] - z[r]) ** 2;
+      z[r] = steps.x[r - from];
+    }
+    return change;
+  }
+
+  rates(into: Float64Array): Float64Array {
+    for (let v = 0; v < this.x.length; v++) into[v] = this.x[v] * this.units.rate;
+    return into;
+  }
+}
