@@ -229,6 +229,26 @@ export const chains: Record<string, Chain> = {
   },
 };
 
+/** One chain of each kind; the others are variants of these. */
+const KINDS = [
+  'bare',
+  'pass-through',
+  'arbitrary',
+  'perf 256',
+  'perf, in turns',
+  'perf, as it finds',
+  'token bucket',
+  'chunk',
+  'justitia',
+  'palos',
+  'fair',
+  'tassel',
+  'limited, in pieces',
+];
+
+/** The tags of a test of a chain that takes long with all of them. */
+export const tagsOf = (name: string) => (KINDS.includes(name) ? [] : ['long']);
+
 /** The chains of the whole conformance suite, in the application's thread. */
 export const suiteChains: Record<string, () => Interceptor[]> = {
   'pass-through': () => [shimOf(passThrough)],

@@ -1,10 +1,11 @@
 import { test } from 'vitest';
+import { tagsOf } from './chains.ts';
 import { chainNames, check, plan } from './differential.ts';
 
 const { runs, seed } = plan('events');
 
-test.each(chainNames)(
-  'an event-driven program sees no difference: %s',
-  (name) => check('events', name, runs, seed),
-  600_000,
-);
+for (const name of chainNames) {
+  test(`an event-driven program sees no difference: ${name}`, { tags: tagsOf(name), timeout: 600_000 }, () =>
+    check('events', name, runs, seed),
+  );
+}

@@ -1,7 +1,7 @@
 /** A program does not notice that running numbers wrap, without a shim or under a chain. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { chains } from './chains.ts';
+import { type Chain, chains, tagsOf } from './chains.ts';
 import { ENDS, highNumbers } from './high-numbers.ts';
 import { program, runProgram } from './program.ts';
 import { simGround } from './sim-ground.ts';
@@ -11,10 +11,8 @@ const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_124);
 
 const all = { bare: { chain: () => [] }, ...chains };
 
-test.each(Object.keys(all))(
-  '%s',
-  async (name) => {
-    const { chain, wait } = (all as typeof chains)[name];
+for (const [name, { chain, wait }] of Object.entries<Chain>(all)) {
+  test(name, { tags: tagsOf(name), timeout: 120_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(program, fc.constantFrom(...ENDS), async (p, first) => {
         const bare = await runProgram(p, [], simGround(wait));
@@ -26,6 +24,5 @@ test.each(Object.keys(all))(
       }),
       { numRuns: RUNS, seed: SEED },
     );
-  },
-  120_000,
-);
+  });
+}

@@ -9,7 +9,7 @@ import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 import { ALL_ACCESS, connect, type End, makeEnd, modify, post, SIGNALED, take } from '../sim/helpers.ts';
-import { chains } from './chains.ts';
+import { chains, tagsOf } from './chains.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 12);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_129);
@@ -130,10 +130,8 @@ function endsWell(lines: readonly string[], { bytes }: Lane): boolean {
   return ids.at(-1) === bytes.length - 1 && isInOrder && isFlushed;
 }
 
-test.each(Object.keys(chains))(
-  '%s',
-  async (name) => {
-    const { chain, wait } = chains[name];
+for (const [name, { chain, wait }] of Object.entries(chains)) {
+  test(name, { tags: tagsOf(name), timeout: 300_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(storm, async (s) => {
         const bare = await run(s, () => [], wait);
@@ -150,6 +148,5 @@ test.each(Object.keys(chains))(
       }),
       { numRuns: RUNS, seed: SEED },
     );
-  },
-  300_000,
-);
+  });
+}

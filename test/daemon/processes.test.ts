@@ -50,13 +50,13 @@ async function works(tenant: Tenant): Promise<void> {
 }
 
 describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
-  test.each([
-    ['fork', 2],
-    ['cluster', 2],
-    ['exec', 1],
-  ])(
-    '%s: each process is a client',
-    async (how, processes) => {
+  const FAMILIES: [string, number, string[]][] = [
+    ['fork', 2, []],
+    ['cluster', 2, ['long']],
+    ['exec', 1, ['long']],
+  ];
+  for (const [how, processes, tags] of FAMILIES) {
+    test(`${how}: each process is a client`, { tags, timeout: TIMEOUT_MS }, async () => {
       await using world = await worldOf();
       const family = world.run('family', [process.execPath, FAMILY, how]);
       await has(world, 'family', processes, processes);
@@ -65,9 +65,8 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
       await until('every process has begun', () => family.pids.size >= processes);
       family.kill();
       await has(world, 'family', 0, 0);
-    },
-    TIMEOUT_MS,
-  );
+    });
+  }
 
   test(
     'a shell script that starts several programs',

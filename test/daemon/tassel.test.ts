@@ -39,7 +39,7 @@ describe.skipIf(reason !== '')('tassel under a daemon', { concurrent: true, time
     await send([two], [60]);
   });
 
-  test('tenants with rates above the link', async () => {
+  test('tenants with rates above the link', { tags: ['long'] }, async () => {
     await using world = await worldOf();
     await set(world, 'a', { gbps: 90 });
     await set(world, 'b', { gbps: 60 });

@@ -57,12 +57,15 @@ describe('rates', () => {
     },
   );
 
-  test('1,500 limited queue pairs: each has a limiter and is within 0.5 %', () => {
+  test('1,500 limited queue pairs: each has a limiter and is within 0.5 %', {
+    tags: ['long'],
+    timeout: 120_000,
+  }, () => {
     const gbps = Array.from({ length: 1500 }, (_, i) => [0.01, 0.025, 0.05][i % 3]);
     const { lab, rate } = limited(gbps, { rateLimiters: 3, rateError: 0.1, rateChangeNs: 2e6 });
     lab.run(150e6);
     for (const [i, each] of gbps.entries()) expect(Math.abs(rate(i) / each - 1)).toBeLessThan(0.005);
-  }, 120_000);
+  });
 
   test.each([
     [2, [90, 60, 30, 20]],
