@@ -1,7 +1,11 @@
 // Who shares the rates of a tenant's groups: what contexts report, and what they receive.
 import { expect, test } from 'vitest';
+import { RemoteCoordinator, type RemoteMember } from '../../src/daemon/client/remote-coordinator.ts';
+import { TenantMemory } from '../../src/daemon/client/tenant-memory.ts';
 import { type RatedSeat, RateNews, TenantRates } from '../../src/daemon/tenants/rates.ts';
 import { MAX_RATES } from '../../src/verbs/rate-targets.ts';
+import { seatRow } from '../support/columns.ts';
+import { hostOf, pages } from './host-rig.ts';
 
 const TURN_NS = 20e6;
 
@@ -76,4 +80,36 @@ test('a tenant has at most as many rates as fit into a message', () => {
   const tenant = tenantOf(1, Object.fromEntries(all));
   expect([tenant.rates.size, sharersOf(tenant).length]).toEqual([MAX_RATES, MAX_RATES]);
   expect(tenant.rates.shown.moreRates).toBe(MAX_RATES - 8);
+});
+
+test("a further context begins with its tenant's rates, before the daemon answers", () => {
+  const memory = new TenantMemory();
+  const seats: RemoteMember[] = [];
+  const link = {
+    listen() {},
+    memberJoined: (seat: RemoteMember) => void seats.push(seat),
+    memberLeft() {},
+    signal() {},
+    poll: () => false,
+    lacksRuler() {},
+    declared() {},
+    lineAdded() {},
+    tell: () => true,
+    lastGrants: (device: string, tenant: string) => memory.lookUp(seats, device, tenant),
+  };
+  const coordinator = new RemoteCoordinator('sim0', link);
+  coordinator.join('a');
+  const [first] = seats;
+  memory.assign('a', 't');
+  first.assignedTenant = 't';
+  first.attach(seatRow(pages(), 0), hostOf().layout);
+  expect(first.rates.size).toBe(0);
+  first.setRates({ version: 1, rates: { 'group=kv': [3, 2] } });
+  coordinator.join('a');
+  memory.remember(first);
+  seats.shift();
+  coordinator.join('a');
+  for (const { rates } of seats) expect([...rates]).toEqual([['group=kv', { gbps: 3, sharers: 2 }]]);
+  seats[0].setRates(undefined);
+  expect(seats[0].rates.size).toBe(0);
 });

@@ -14,6 +14,7 @@ import { DeclarationOutbox } from './declaration-outbox.ts';
 import { PATIENCE_MS, Patience } from './patience.ts';
 import {
   type DaemonLink,
+  type LastGranted,
   RemoteCoordinator,
   type RemoteLine,
   type RemoteMember,
@@ -104,7 +105,7 @@ export class DaemonClient implements DaemonLink {
     member.goAlone();
   }
 
-  lastGrants(device: string, tenant: string): ReturnType<TenantMemory['lookUp']> {
+  lastGrants(device: string, tenant: string): LastGranted | null {
     return this.memory.lookUp(this.members, device, tenant);
   }
 

@@ -28,6 +28,13 @@ export type StandaloneGrants = Readonly<Record<string, Readonly<Record<string, n
 /** The grants that a tenant's members had last, by ruler. */
 export type LastGrants = ReadonlyMap<string, Float64Array>;
 
+/** What a context of a tenant was granted last, and the daemon's name of the tenant. */
+export interface LastGranted {
+  readonly tenant: string;
+  readonly grants: LastGrants;
+  readonly rates: TargetRates;
+}
+
 /** What a member may do until a daemon has granted something. */
 function standaloneGrant(ruler: Columned, index: number, given: StandaloneGrants): number {
   const column = ruler.grants[index];
@@ -139,7 +146,7 @@ export class RemoteMember implements M.MemberPage {
   readonly ownGroups = new Map<string, number>();
   readonly unsentGroups = new Set<string>();
   /** Rates of groups and queue pairs by the daemon, which stay when it goes, and their version. */
-  rates: TargetRates = NO_RATES;
+  rates: TargetRates;
   private ratesVersion = 0;
   /** How many queue pairs have each rate of a version, if the daemon does not know that yet. */
   unsentRated: { readonly version: number; readonly qps: readonly number[] } | null = null;
@@ -169,6 +176,8 @@ export class RemoteMember implements M.MemberPage {
     const known = link.lastGrants?.(of.device, of.tenant) ?? null;
     this.last = known?.grants ?? null;
     this.assignedTenant = known?.tenant;
+    // Otherwise, the queue pairs of a new context would have no rates until the daemon has answered.
+    this.rates = known?.rates ?? NO_RATES;
     if (known !== null) this.joinedMs = performance.now();
     this.link = link;
     this.row = of.row;
@@ -368,10 +377,7 @@ export interface DaemonLink {
    */
   poll(): boolean;
   /** What a tenant (as the program names it) was granted last at a device, and its name at the daemon. Null: unknown. */
-  lastGrants?(
-    device: string,
-    tenant: string,
-  ): { readonly tenant: string; readonly grants: LastGrants } | null;
+  lastGrants?(device: string, tenant: string): LastGranted | null;
   /** Waits until the member has a seat, is refused, or will get no answer for the time being. */
   awaitSeat?(member: RemoteMember): void;
   /** Waits until the daemon has granted something, or does not answer. */
