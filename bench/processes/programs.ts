@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
 import { request, requestTenants } from '#src/daemon/client/tool-request.ts';
-import type { TenantRow } from '#src/daemon/protocol.ts';
+import type { TenantRow, ToDaemon } from '#src/daemon/protocol.ts';
 import { COMMAND, ROOT } from '../root.ts';
 
 /** Enough for a program to start and connect on an emulated machine whose host is busy. */
@@ -189,7 +189,7 @@ export class Programs {
   }
 
   /** Like `isoverbs set`. @throws Error when no daemon answers, or it refuses */
-  async set(tenant: string, setting: { weight?: number; gbps?: number | null }): Promise<void> {
+  async set(tenant: string, setting: Omit<ToDaemon & { type: 'set' }, 'type' | 'tenant'>): Promise<void> {
     const [answer] = await this.retry(() => request(this.socket, { type: 'set', tenant, ...setting }));
     if (answer.type !== 'done') throw new Error(`the daemon answered '${JSON.stringify(answer)}'`);
   }

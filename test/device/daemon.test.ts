@@ -207,6 +207,30 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
     expect(receiver.output).not.toContain('WRONG');
   });
 
+  test('isoverbs set gives rates to queue pairs of running transfers by their peer', async () => {
+    const { programs } = newGround();
+    const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares('tassel')]);
+    const transfers = ['a', 'b'].map((tenant) => ground.transfer({ tenant }, LONG_S));
+    await rows((some) => sending(some, 'a', 'b'));
+    await Promise.all(transfers.map((one) => one.line(/^\d+ WRITEs$/)));
+    await programs.set('a', { rates: { 'qp=*': LINK_GBPS / 4 } });
+    await programs.set('b', { rates: { 'qp=*': LINK_GBPS / 2 } });
+    await rows((some) => ['a', 'b'].every((tenant) => rowOf(some, tenant)?.ratedQps?.['qp=*'] === 1));
+    const got = await during('1:2 by rates of queue pairs', transfers, 16_000);
+    expect(Math.abs(got.part - 1 / 3)).toBeLessThan(0.1);
+    // Less where programs wait for a CPU for longer than rates make up for; counted in whole WRITEs.
+    for (const [i, gbps] of [LINK_GBPS / 4, LINK_GBPS / 2].entries())
+      expect(got.rates[i] * WIRE).toBeLessThan(1.1 * gbps);
+    await programs.set('a', { rates: { 'qp=*': null } });
+    await rows((some) => rowOf(some, 'a')?.rates === undefined);
+    const free = await during('without a rate', transfers, 4000);
+    expect(free.rates[0]).toBeGreaterThan(2 * got.rates[0]);
+    for (const one of transfers) one.kill('SIGINT');
+    await Promise.all(transfers.map((one) => one.done()));
+    for (const one of transfers) expect(one.output).toMatch(SENT);
+    expect(receiver.output).not.toContain('WRONG');
+  });
+
   test('agents in the daemon, on queue pairs of both devices, share the link of a receiver', async () => {
     newGround();
     const [{ transfers: receiver }, daemon] = await Promise.all([
