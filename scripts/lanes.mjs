@@ -18,12 +18,16 @@ text { font: 12px system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif; fill: #1f232
  * @property {string} name of the files of departures in out/pictures
  * @property {readonly { name: string, app: string, says: string, qps?: number }[]} queuePairs `app`: without its name;
  * `says`: what the picture calls it; `qps`: of the application, which share a lane (default 1)
- * @property {readonly { name: string, says: string, options: readonly string[] }[]} forms the runs
+ * @property {readonly { name: string, says: string, options?: readonly string[], packets?: readonly Packet[][] }[]} forms
+ * the runs; `packets`: of each lane, instead of a run of `isoverbs mix`
  * @property {readonly string[]} options of all runs
  * @property {number} fromNs the first moment of the picture
  * @property {number} shownNs
  * @property {number} left where the lanes begin, in pixels
+ * @property {number} [stepNs] between two labels of the time (default 1 us)
  */
+
+/** When the first and the last bit leave. @typedef {{ fromNs: number, toNs: number }} Packet */
 
 /**
  * The packets of a form within the time that is shown: when the first and the last bit leave, from the begin of the picture.
@@ -36,7 +40,7 @@ function packetsOf({ name: base, queuePairs, options, fromNs, shownNs }, form) {
   const apps = queuePairs.flatMap(({ name, app }) => ['--app', `${app},name=${name}`]);
   const departures = qps.flat().flatMap((qp) => ['--departures', `${qp}=${file(qp)}`]);
   const times = ['--duration', `${(fromNs + 2 * shownNs) / 1000}us`, '--warmup', '0', '--seed', '1'];
-  const args = ['mix', ...options, ...form.options, ...apps, ...departures, ...times];
+  const args = ['mix', ...options, ...(form.options ?? []), ...apps, ...departures, ...times];
   execFileSync(process.execPath, ['dist/cli/main.js', ...args]);
   return qps.map((names) =>
     names.flatMap((qp) => {
@@ -58,7 +62,7 @@ const x = ({ left, shownNs }, ns) => Number((left + (ns / shownNs) * (WIDTH - le
 /** @param {Lanes} lanes @param {Lanes['forms'][number]} form @param {number} top */
 function panel(lanes, form, top) {
   const parts = [`<text x="20" y="${top + 14}" class="title">${form.says}</text>`];
-  for (const [i, packets] of packetsOf(lanes, form).entries()) {
+  for (const [i, packets] of (form.packets ?? packetsOf(lanes, form)).entries()) {
     const y = top + 24 + i * LANE;
     parts.push(
       `<text x="20" y="${y + 14}">${lanes.queuePairs[i].says}</text>`,
@@ -76,12 +80,13 @@ function panel(lanes, form, top) {
 /** Runs the mixtures, and writes the picture. @param {Lanes} lanes */
 export function drawLanes(lanes) {
   mkdirSync(FOLDER, { recursive: true });
-  const { forms, queuePairs, shownNs, picture } = lanes;
+  const { forms, queuePairs, shownNs, picture, stepNs = 1000 } = lanes;
   const height = 24 + queuePairs.length * LANE + 16;
   const bottom = forms.length * height + 10;
-  const ticks = Array.from({ length: shownNs / 1000 + 1 }, (_, us) => {
-    const words = us === 0 ? '0' : `${us} us`;
-    return `<text x="${x(lanes, us * 1000)}" y="${bottom + 10}" text-anchor="middle">${words}</text>`;
+  const ticks = Array.from({ length: shownNs / stepNs + 1 }, (_, step) => {
+    const ns = step * stepNs;
+    const words = ns === 0 ? '0' : `${ns / 1000} us`;
+    return `<text x="${x(lanes, ns)}" y="${bottom + 10}" text-anchor="middle">${words}</text>`;
   });
   writeFileSync(
     picture,

@@ -1,8 +1,13 @@
 /**
  * Draws docs/pictures/tassel-rates.svg: the packets of four queue pairs on the wire, bare, under token-bucket and under
- * tassel. Requires a build.
+ * tassel; and tassel-pacing.svg: those of three of 10,000 queue pairs in the cycle model, under Tassel, token buckets and
+ * fq. Requires a build.
  */
 import { drawLanes } from './lanes.mjs';
+
+const { packetsOf } = await import(
+  String(new URL('../dist/papers/tassel/claims-pacing.js', import.meta.url))
+);
 
 const RATES = 'ratesGbps=a:40/b:20/c:10';
 
@@ -33,3 +38,31 @@ drawLanes({
   shownNs: 12_000,
   left: 150,
 });
+
+const SHOWN_NS = 200_000;
+const LANES = ['10 Gbit/s', '1 Gbit/s', '100 Mbit/s'];
+
+drawLanes({
+  picture: new URL('../docs/pictures/tassel-pacing.svg', import.meta.url),
+  name: 'tassel-pacing',
+  options: [],
+  queuePairs: LANES.map((says) => ({ name: says, app: '', says })),
+  forms: [
+    { name: 'tassel', says: 'Tassel: each packet at its time', packets: lanesOf('tassel') },
+    {
+      name: 'buckets',
+      says: 'Token buckets: what accrues until the scan comes round again, 40 us later, leaves at once',
+      packets: lanesOf('buckets'),
+    },
+    { name: 'fq', says: 'fq: two packets at a time, when the timer fires', packets: lanesOf('fq') },
+  ],
+  fromNs: 0,
+  shownNs: SHOWN_NS,
+  stepNs: 20_000,
+  left: 150,
+});
+
+/** @param {'tassel' | 'buckets' | 'fq'} limiter */
+function lanesOf(limiter) {
+  return packetsOf(limiter, '10,000', LANES.length, SHOWN_NS);
+}

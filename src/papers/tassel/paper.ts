@@ -2,6 +2,7 @@
 import { idsOf, type Paper } from '../engine/paper.ts';
 import * as claimsBare from './claims-bare.ts';
 import * as claimsCycle from './claims-cycle.ts';
+import * as claimsPacing from './claims-pacing.ts';
 import * as claimsPolicy from './claims-policy.ts';
 import * as figures from './figures.ts';
 
@@ -17,6 +18,7 @@ export const TASSEL: Paper = {
       3: 'Several limits at once',
       4: 'Message rates of the scheduler',
       5: 'Memory and data structures',
+      6: 'Next to token buckets and fair queueing',
     }),
     form: 'hardware',
   },
@@ -28,6 +30,6 @@ export const TASSEL: Paper = {
       reason: 'a model has no logic gates whose number could be compared',
     },
   ],
-  claims: [...claimsBare.CLAIMS, ...claimsCycle.CLAIMS, ...claimsPolicy.CLAIMS],
+  claims: [...claimsBare.CLAIMS, ...claimsCycle.CLAIMS, ...claimsPacing.CLAIMS, ...claimsPolicy.CLAIMS],
   figures: figures.FIGURES,
 };
