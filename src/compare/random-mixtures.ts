@@ -5,6 +5,7 @@ import type { Kind } from '../mix/spec.ts';
 import { RandomStream } from '../sim/kernel/random.ts';
 import { TOPOLOGIES, type TopologyName } from '../sim/network/topology.ts';
 import { PROFILES } from '../sim/profile/profiles.ts';
+import { Draw } from './draw.ts';
 
 /** The fixed parts of all mixtures. A missing profile or topology is drawn for each mixture. */
 export type Fixed = Pick<Mix, 'set' | 'duration' | 'warmup'> & Partial<Pick<Mix, 'profile' | 'topology'>>;
@@ -60,29 +61,6 @@ const DEPTHS: Readonly<Record<'B' | 'D', readonly number[]>> = { B: [1, 2, 4, 8]
 const BATCHES: readonly number[] = [1, 8, 16, 32];
 /** Batches of M outstanding on each queue pair. */
 const BATCHES_OUTSTANDING: readonly number[] = [1, 2, 4, 4];
-
-/** Random choices. */
-class Draw {
-  private readonly random: RandomStream;
-
-  constructor(random: RandomStream) {
-    this.random = random;
-  }
-
-  oneOf<T>(choices: readonly T[]): T {
-    return choices[Math.floor(this.random.next() * choices.length)];
-  }
-
-  /** A whole number, both ends included. */
-  from(first: number, last: number): number {
-    return first + Math.floor(this.random.next() * (last - first + 1));
-  }
-
-  /** True in this share of the calls. */
-  chance(share: number): boolean {
-    return this.random.next() < share;
-  }
-}
 
 /** Mixture `index` of a seed. The same seed and index always give the same mixture. */
 export function randomMixture(seed: number, index: number, fixed: Fixed): Mix {

@@ -12,6 +12,8 @@ import { ConfigError } from '../verbs/errors.ts';
 import { requireRunnable } from './compare.ts';
 import { ofEqualShares } from './equal-share.ts';
 import { type Fixed, randomMixture } from './random-mixtures.ts';
+import { type RatedMix, takesRates, withRates } from './random-rates.ts';
+import { type Kept, ratesKept } from './rate-keeping.ts';
 import { schemesOf } from './schemes.ts';
 
 /** The measures that are compared with bare: one for each D, one for each M, one for each B, and two for each mixture. */
@@ -65,12 +67,32 @@ export interface Summary {
   readonly worst: number;
 }
 
+/** How a policy keeps random rates. */
+export interface RateKeeping {
+  /** Numbers of applications: with a rate, and of those that are due a share, because they ask for more. */
+  readonly rated: number;
+  readonly due: number;
+  /** Applications above their rates, and below what they are due. */
+  readonly above: readonly RateCase[];
+  readonly below: readonly RateCase[];
+}
+
+/** An application under random rates. */
+export interface RateCase extends Kept {
+  /** Numbered from 1. */
+  readonly mixture: number;
+  /** Repeats the run. */
+  readonly command: string;
+}
+
 export interface PolicyHarm {
   readonly policy: string;
   readonly says: string;
   readonly summary: Readonly<Record<Measure, Summary>>;
   /** Cases by measure, the worst first. */
   readonly cases: Readonly<Record<Measure, readonly Case[]>>;
+  /** Only if the policy limits rates: the same mixtures with random rates. */
+  readonly rates?: RateKeeping;
 }
 
 export interface WorseOff {
@@ -115,8 +137,12 @@ export async function worseOff(options: WorseOffOptions): Promise<WorseOff> {
     throw new ConfigError('random mixtures are compared under policies; name one other than none');
   }
   for (const { topology = 'cable', hosts = DEFAULTS.hosts } of mixtures) layoutOf(topology, hosts);
-  for (const { mix } of schemes.flat()) requireRunnable(mix, seed);
-  const jobs = schemes.flat().map(({ mix }) => jobOf(mix, seed));
+  const rated = schemes.map((all, index) =>
+    all.map(({ name, mix }) => (takesRates(name) ? withRates(mix, seed, index) : undefined)),
+  );
+  const runs = [...schemes.flat(), ...rated.flat().filter((one) => one !== undefined)];
+  for (const { mix } of runs) requireRunnable(mix, seed);
+  const jobs = runs.map(({ mix }) => jobOf(mix, seed));
   const outcomes = await runJobs(jobs, { threads, cache, onDone });
   const [, ...chosen] = schemes[0];
   return {
@@ -124,7 +150,11 @@ export async function worseOff(options: WorseOffOptions): Promise<WorseOff> {
     mixtures,
     policies: chosen.map(({ name, says }, at) => {
       const pairs = schemes.map(([bare, ...rest]) => ({ bare: bare.mix, under: rest[at].mix }));
-      return { policy: name, says, ...harmOf(pairs, seed, outcomes) };
+      const harm = { policy: name, says, ...harmOf(pairs, seed, outcomes) };
+      if (!takesRates(name)) return harm;
+      const withoutRates = pairs.map(({ under }) => under);
+      const withThem = rated.map((all) => all[at + 1] as RatedMix);
+      return { ...harm, rates: keepingOf(withThem, withoutRates, seed, outcomes) };
     }),
     runs: jobs.length,
     broken: brokenRuns(outcomes),
@@ -155,6 +185,26 @@ function harmOf(
   };
   const cases = byMeasure(of);
   return { cases, summary: byMeasure((measure) => summaryOf(measure, cases[measure])) };
+}
+
+function keepingOf(
+  rated: readonly RatedMix[],
+  without: readonly Mix[],
+  seed: number,
+  outcomes: Outcomes,
+): RateKeeping {
+  const all = rated.flatMap((one, i) => {
+    const [result, before] = [one.mix, without[i]].map((mix) => trustedResult(mix, seed, outcomes));
+    if (result === undefined || before === undefined) return [];
+    const command = commandOf(one.mix, seed);
+    return ratesKept(one, result, before, seed).map((kept) => ({ mixture: i + 1, ...kept, command }));
+  });
+  return {
+    rated: all.filter(({ rateGbps }) => Number.isFinite(rateGbps)).length,
+    due: all.filter(({ dueGbps }) => !Number.isNaN(dueGbps)).length,
+    above: all.filter(({ gbps, mostGbps }) => gbps > mostGbps),
+    below: all.filter(({ gbps, leastGbps }) => gbps < leastGbps),
+  };
 }
 
 function byMeasure<T>(of: (measure: Measure) => T): Record<Measure, T> {

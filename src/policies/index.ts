@@ -109,6 +109,11 @@ export interface PolicyEntry extends NamedEntry {
    * Whether the policy expects applications to declare their kind of traffic. Comparisons of policies then declare it.
    */
   readonly expectsTraffic?: boolean;
+  /**
+   * Whether the policy holds queue pairs to the rates that programs set, tenants to `ratesGbps` and groups to
+   * `groupRatesGbps`. Comparisons of random mixtures then give rates to some applications.
+   */
+  readonly limitsRates?: boolean;
   /** What the policy brings to the coordinators of devices, in the order in which they decide. */
   readonly rulers: readonly Ruler[];
   readonly agents: readonly AgentKind[];
@@ -158,6 +163,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     summary:
       'Tassel: holds queue pairs, groups, applications and tenants to exact rates, which fall together if they exceed the link',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
+    limitsRates: true,
     rulers: [fairWindows, tasselRates],
     agents: [],
     options: tasselOptions,

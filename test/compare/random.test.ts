@@ -1,4 +1,5 @@
 // `isoverbs compare --random`: how mixtures are drawn, what counts as worse than bare, and how a case is repeated.
+import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,6 +7,8 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { requireRunnable } from '../../src/compare/compare.ts';
 import { ofEqualShares } from '../../src/compare/equal-share.ts';
 import { randomMixture } from '../../src/compare/random-mixtures.ts';
+import { type Limit, takesRates, withRates } from '../../src/compare/random-rates.ts';
+import { ratesKept } from '../../src/compare/rate-keeping.ts';
 import { badness, type Case, isWorse, type Measure, worseOff } from '../../src/compare/worse-off.ts';
 import { type Mix, mixApp } from '../../src/mix/mixture.ts';
 import type { MixResult } from '../../src/mix/result.ts';
@@ -59,6 +62,87 @@ test('a fixed profile, topology or parameter leaves the rest of a mixture as it 
   const onCable = draw({ topology: 'cable' });
   expect(new Set(onCable.map(({ hosts }) => hosts))).toEqual(new Set([2]));
   expect(wordsOf(onCable)).toEqual(wordsOf(free));
+});
+
+describe('random rates', () => {
+  const under = (index: number) => ({ ...randomMixture(1, index, TIMES), policy: 'tassel' });
+  const drawn = (seed: number) => Array.from({ length: 100 }, (_, i) => withRates(under(i), seed, i));
+
+  test('leave mixtures as they were before there were any', () => {
+    const mixtures = Array.from({ length: 100 }, (_, i) => randomMixture(1, i, TIMES));
+    const hash = createHash('sha256').update(JSON.stringify(mixtures)).digest('hex');
+    expect(hash.slice(0, 16)).toBe('e76d961d692b4de3');
+  });
+
+  test('are the same for the same seed, and differ for another one', () => {
+    expect(drawn(1)).toEqual(drawn(1));
+    expect(drawn(1)).not.toEqual(drawn(2));
+  });
+
+  test('belong to queue pairs, tenants and groups, and all mixtures stay valid', () => {
+    const limits = drawn(1).flatMap(({ mix, limits }) => {
+      requireRunnable(mix, 1);
+      expect(limits).toHaveLength(mix.apps.length);
+      return limits;
+    });
+    const holders = new Set(limits.flat().map(({ holder }) => holder));
+    expect([...holders].sort()).toEqual(['group', 'qp', 'tenant']);
+    expect(limits.some((each) => each.length === 2)).toBe(true);
+    expect(limits.some((each) => each.length === 0)).toBe(true);
+    const [{ mix }] = drawn(1).filter(({ limits: all }) =>
+      all.flat().some(({ holder }) => holder === 'tenant'),
+    );
+    expect(mix.policy).toMatch(/^tassel:ratesGbps=\S+:[\d.]+/);
+  });
+
+  test('are for policies that limit rates, unless these have rates already', () => {
+    const policies = ['tassel', 'tassel:pieceBytes=4096', 'tassel:qpGbps=3', 'fair', 'none', 'tassel;perf'];
+    expect(policies.map(takesRates)).toEqual([true, true, false, false, false, false]);
+  });
+
+  const GBPS = 100;
+  const B = 'B:size=1MiB,qps=2';
+  /** What is found if applications send this much, and as much as they like without rates. */
+  const found = (sent: readonly number[], rates: readonly number[]) => {
+    const apps = sent.map(() => mixApp(B));
+    const mix: Mix = { profile: 'cx6-100g', duration: '5ms', warmup: '0', apps, policy: 'tassel' };
+    const limits = rates.map((gbps): Limit[] => (gbps > 0 ? [{ holder: 'tenant', gbps, holders: 1 }] : []));
+    const resultOf = (all: readonly number[]) =>
+      ({
+        apps: all.map((wireGbps) => ({ wireGbps, throughputGbps: wireGbps, messageBytes: 2 ** 20 })),
+        durationNs: 5e6,
+        warmupNs: 0,
+      }) as unknown as MixResult;
+    const without = resultOf(sent.map(() => GBPS / sent.length));
+    return ratesKept({ mix, limits }, resultOf(sent), without, 1).map(({ gbps, mostGbps, leastGbps }) =>
+      gbps > mostGbps ? 'above' : gbps < leastGbps ? 'below' : 'kept',
+    );
+  };
+
+  test('are kept within 1 % upwards and 3 % downwards, each within a piece', () => {
+    expect(found([40, 59], [40, 0])).toEqual(['kept', 'kept']);
+    expect(found([40.5, 58], [40, 0])).toEqual(['above', 'kept']);
+    expect(found([38.7, 59], [40, 0])).toEqual(['below', 'kept']);
+    expect(found([40, 45], [40, 0])).toEqual(['kept', 'below']);
+  });
+
+  test('are reduced in the same proportion if they exceed the link', () => {
+    expect(found([66, 33], [90, 45])).toEqual(['kept', 'kept']);
+    expect(found([58, 41], [90, 45])).toEqual(['below', 'kept']);
+  });
+
+  test('tassel keeps them', { timeout: 120_000 }, async () => {
+    const { policies, broken, runs } = await worseOff({
+      ...{ count: 6, seed: 1, fixed: { ...FIXED, duration: '4ms', warmup: '1ms' }, threads: 1 },
+      policies: ['tassel', 'fair'],
+    });
+    expect({ broken, runs }).toEqual({ broken: [], runs: 24 });
+    expect(policies[1].rates).toBeUndefined();
+    const { rated = 0, due = 0, above, below } = policies[0].rates ?? {};
+    expect(rated).toBeGreaterThan(6);
+    expect(due).toBeGreaterThan(4);
+    expect({ above, below }).toEqual({ above: [], below: [] });
+  });
 });
 
 test.each<[Measure, number, boolean]>([

@@ -95,7 +95,9 @@ export function addCompare(command: Command): void {
       'Runs each application alone, and all applications together: bare, under every policy, and under every ' +
       `scheduler of the NIC. One table and one picture show what each application gets. Default applications: ${COMPARED.apps.join(', ')}. ` +
       'With --random, draws mixtures from a seed, runs each of them bare and under every policy, and reports which ' +
-      'applications are worse off than bare, with the commands that repeat the worst cases. With --evade, runs tricks ' +
+      'applications are worse off than bare, with the commands that repeat the worst cases. Under policies that limit ' +
+      'rates, the mixtures also run with random rates, and every application that exceeds its rate, or gets less than ' +
+      'its share, is reported. With --evade, runs tricks ' +
       'by which a tenant may try to get more than its share, bare and under every policy, and reports what the tenant ' +
       'gains and what others lose.',
     examples: [

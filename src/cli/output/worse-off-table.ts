@@ -1,6 +1,14 @@
 /** The table of `isoverbs compare --random`, and the commands that repeat the worst cases. */
 import Table from 'cli-table3';
-import { type Case, isWorse, MEASURES, type Measure, type WorseOff } from '../../compare/worse-off.ts';
+import {
+  type Case,
+  isWorse,
+  MEASURES,
+  type Measure,
+  type PolicyHarm,
+  type RateCase,
+  type WorseOff,
+} from '../../compare/worse-off.ts';
 import { brief } from './compare-table.ts';
 
 export const MEASURE_NAMES = Object.keys(MEASURES) as Measure[];
@@ -39,6 +47,26 @@ function caseText({ mixture, app, measure, bare, under, ratio, command }: Case):
   return `mixture ${mixture}, ${what}: ${change}\n  ${command}`;
 }
 
+function rateText({ mixture, app, gbps, rateGbps, dueGbps, command }: RateCase): string {
+  const rate = Number.isFinite(rateGbps) ? `rate ${brief(rateGbps)}` : 'no rate';
+  const due = Number.isNaN(dueGbps) ? '' : `, due ${brief(dueGbps)}`;
+  return `mixture ${mixture}, ${app}: ${brief(gbps)} Gbit/s on the wire (${rate}${due})\n  ${command}`;
+}
+
+/** How a policy keeps random rates, and every exception. */
+function rateLines({ policy, rates }: PolicyHarm): string[] {
+  if (rates === undefined) return [];
+  const { rated, due, above, below } = rates;
+  return [
+    '',
+    `The same mixtures with random rates under ${policy}:`,
+    `above their rates by more than 1 %: ${above.length} of ${rated} applications`,
+    ...above.map(rateText),
+    `below their shares by more than 3 %: ${below.length} of ${due} applications that ask for more`,
+    ...below.map(rateText),
+  ];
+}
+
 /** The table for a terminal. */
 export function worseOffText(result: WorseOff): string {
   const { seed, mixtures, policies, runs } = result;
@@ -56,6 +84,7 @@ export function worseOffText(result: WorseOff): string {
       ...worst.map(caseText),
     );
   }
+  lines.push(...policies.flatMap(rateLines));
   const { duration, warmup } = mixtures[0];
   const many = mixtures.length === 1 ? '1 random mixture' : `${mixtures.length} random mixtures`;
   lines.push('', `${many} of seed ${seed}, ${runs} runs of ${duration}, including ${warmup} of warm-up`);
