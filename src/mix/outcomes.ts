@@ -3,15 +3,15 @@ import type { Job } from './jobs.ts';
 import type { MixResult } from './result.ts';
 
 /** How a job ended. `isCallersFault`: the mixture itself was rejected. */
-export type Outcome =
-  | { readonly result: MixResult }
+export type Outcome<R = MixResult> =
+  | { readonly result: R }
   | { readonly error: string; readonly isCallersFault?: boolean };
 
-/** Outcomes by job. */
-export class Outcomes {
-  private readonly byKey = new Map<string, { job: Job; outcome: Outcome }>();
+/** Outcomes by job: of mixtures, unless the types say otherwise. */
+export class Outcomes<J extends { readonly key: string } = Job, R = MixResult> {
+  private readonly byKey = new Map<string, { job: J; outcome: Outcome<R> }>();
 
-  constructor(entries: Iterable<readonly [Job, Outcome]> = []) {
+  constructor(entries: Iterable<readonly [J, Outcome<R>]> = []) {
     for (const [job, outcome] of entries) this.set(job, outcome);
   }
 
@@ -19,19 +19,19 @@ export class Outcomes {
     return this.byKey.size;
   }
 
-  get(job: Job): Outcome | undefined {
+  get(job: J): Outcome<R> | undefined {
     return this.byKey.get(job.key)?.outcome;
   }
 
-  set(job: Job, outcome: Outcome): void {
+  set(job: J, outcome: Outcome<R>): void {
     this.byKey.set(job.key, { job, outcome });
   }
 
-  delete(job: Job): void {
+  delete(job: J): void {
     this.byKey.delete(job.key);
   }
 
-  *[Symbol.iterator](): IterableIterator<[Job, Outcome]> {
+  *[Symbol.iterator](): IterableIterator<[J, Outcome<R>]> {
     for (const { job, outcome } of this.byKey.values()) yield [job, outcome];
   }
 }

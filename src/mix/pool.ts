@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { ConfigError } from '../verbs/errors.ts';
 import type { Job } from './jobs.ts';
 import { type Outcome, Outcomes } from './outcomes.ts';
+import type { MixResult } from './result.ts';
 import { runMix } from './run.ts';
 import type { RunCache } from './run-cache.ts';
 import type { MixSpec } from './spec.ts';
@@ -18,30 +19,44 @@ export async function runSpec(spec: MixSpec): Promise<Outcome> {
   }
 }
 
-export interface PoolOptions {
+export interface PoolOptions<R = MixResult> {
   /** The number of threads; 1 means no worker threads. */
   threads: number;
   /** Supplies results of earlier runs and stores new ones. */
-  cache?: RunCache;
+  cache?: RunCache<R>;
   /** Called after each job. */
   onDone?(done: number, of: number): void;
 }
 
+/** How the jobs of a pool run. */
+export interface Work<S, R> {
+  /** In this thread. Never throws. */
+  run(spec: S): Promise<Outcome<R>>;
+  /** The compiled file of a worker, which answers each spec with an outcome: workers do not run TypeScript. */
+  readonly worker: URL;
+}
+
 /**
- * Runs all jobs. Their order does not matter, because each is a separate simulation. @throws Error when a worker dies
+ * Runs all mixtures. Their order does not matter, because each is a separate simulation. @throws Error when a worker dies
  */
-export async function runJobs(
-  jobs: readonly Job[],
-  { threads, cache, onDone }: PoolOptions,
-): Promise<Outcomes> {
-  const outcomes = new Outcomes();
+export function runJobs(jobs: readonly Job[], options: PoolOptions): Promise<Outcomes> {
+  return runPool(jobs, options, { run: runSpec, worker: new URL('./pool-worker.js', import.meta.url) });
+}
+
+/** Runs jobs of any kind. @throws Error when a worker dies */
+export async function runPool<S, R, J extends { readonly key: string; readonly spec: S }>(
+  jobs: readonly J[],
+  { threads, cache, onDone }: PoolOptions<R>,
+  work: Work<S, R>,
+): Promise<Outcomes<J, R>> {
+  const outcomes = new Outcomes<J, R>();
   for (const job of jobs) {
     const result = cache?.get(job);
     if (result !== undefined) outcomes.set(job, { result });
   }
   const open = jobs.filter((job) => outcomes.get(job) === undefined);
   let next = 0;
-  const drain = async (run: (spec: MixSpec) => Promise<Outcome>) => {
+  const drain = async (run: (spec: S) => Promise<Outcome<R>>) => {
     while (next < open.length) {
       const job = open[next++];
       const outcome = await run(job.spec);
@@ -54,30 +69,26 @@ export async function runJobs(
     await drain(async (spec) => {
       // Lets a SIGINT handler run between two simulations.
       await setImmediate();
-      return runSpec(spec);
+      return work.run(spec);
     });
     return outcomes;
   }
-  // The compiled file: workers do not run TypeScript.
-  const workers = Array.from(
-    { length: Math.min(threads, open.length) },
-    () => new Worker(new URL('./pool-worker.js', import.meta.url)),
-  );
+  const workers = Array.from({ length: Math.min(threads, open.length) }, () => new Worker(work.worker));
   try {
-    await Promise.all(workers.map((worker) => drain((spec) => runIn(worker, spec))));
+    await Promise.all(workers.map((worker) => drain((spec) => runIn<S, R>(worker, spec))));
   } finally {
     await Promise.all(workers.map((worker) => worker.terminate()));
   }
   return outcomes;
 }
 
-/** Runs a mixture in a worker. A worker that dies fails the whole pool. */
-function runIn(worker: Worker, spec: MixSpec): Promise<Outcome> {
+/** Runs a job in a worker. A worker that dies fails the whole pool. */
+function runIn<S, R>(worker: Worker, spec: S): Promise<Outcome<R>> {
   return new Promise((resolve, reject) => {
     const onError = (error: Error) => reject(error);
     const onExit = (code: number) => reject(new Error(`a pool worker exited with code ${code}`));
     worker.once('error', onError).once('exit', onExit);
-    worker.once('message', (outcome: Outcome) => {
+    worker.once('message', (outcome: Outcome<R>) => {
       worker.off('error', onError).off('exit', onExit);
       resolve(outcome);
     });

@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolders } from '../interceptors/folders.ts';
-import type { Job } from './jobs.ts';
 import type { MixResult } from './result.ts';
 
 /** The folder of the running code: dist, or src. */
@@ -11,18 +10,24 @@ const CODE = new URL('../', import.meta.url);
 /** Code on which no result depends. The mixtures of claims and figures are part of each job's key. */
 const IGNORED = ['papers/', 'compare/', 'cli/', 'daemon/'];
 
-/** Hash of all code on which a run may depend. */
-export function buildHash(): string {
+/** Hash of all code on which a run may depend. @param more folders of IGNORED on which it does depend */
+export function buildHash(more: readonly string[] = []): string {
+  const ignored = IGNORED.filter((folder) => !more.includes(folder));
   const hash = createHash('sha256');
   const files = readdirSync(CODE, { recursive: true, encoding: 'utf8' })
     .map((file) => file.replaceAll('\\', '/'))
-    .filter((file) => /(?<!\.d)\.[jt]s$/.test(file) && !IGNORED.some((folder) => file.startsWith(folder)));
+    .filter((file) => /(?<!\.d)\.[jt]s$/.test(file) && !ignored.some((folder) => file.startsWith(folder)));
   for (const file of files.sort()) hash.update(`${file}\n`).update(readFileSync(new URL(file, CODE)));
   return hash.digest('hex');
 }
 
+/** A job, by its content. */
+interface Keyed {
+  readonly key: string;
+}
+
 /** One file per run, named by a hash of the build and of the job's content. */
-export class RunCache {
+export class RunCache<R = MixResult> {
   private readonly folder: string;
   private readonly build: string;
 
@@ -33,19 +38,19 @@ export class RunCache {
     makeFolders(folder);
   }
 
-  get(job: Job): MixResult | undefined {
+  get(job: Keyed): R | undefined {
     const file = this.fileOf(job);
     return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
   }
 
   /** Writes to a temporary file first: an interrupted process leaves no partial result. */
-  put(job: Job, result: MixResult): void {
+  put(job: Keyed, result: R): void {
     const file = this.fileOf(job);
     writeFileSync(`${file}.${process.pid}`, JSON.stringify(result));
     renameSync(`${file}.${process.pid}`, file);
   }
 
-  private fileOf({ key }: Job): string {
+  private fileOf({ key }: Keyed): string {
     const name = createHash('sha256').update(`${this.build}\n${key}`).digest('hex');
     return join(this.folder, `${name}.json`);
   }

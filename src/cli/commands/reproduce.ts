@@ -7,7 +7,8 @@ import { parsePolicy } from '../../mix/parse.ts';
 import { runJobs } from '../../mix/pool.ts';
 import { buildHash, RunCache } from '../../mix/run-cache.ts';
 import type { Claim } from '../../papers/engine/claim.ts';
-import { claimJobs, evaluate } from '../../papers/engine/evaluate-claim.ts';
+import { runComputations } from '../../papers/engine/computation-jobs.ts';
+import { claimComputations, claimJobs, evaluate } from '../../papers/engine/evaluate-claim.ts';
 import { evaluateFigure, figureJobs } from '../../papers/engine/evaluate-figure.ts';
 import type { NamedFigure } from '../../papers/engine/figure.ts';
 import { allFigures, selectFigures } from '../../papers/engine/figures.ts';
@@ -156,7 +157,13 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
   const cache = keep === undefined ? undefined : new RunCache(keep, buildHash());
   const jobs = distinct([...claimJobs(claims, seeds), ...figureJobs(figures, seeds, policies)]);
   const outcomes = await runJobs(jobs, { threads: options.jobs, cache, onDone: progressLine() });
-  const rows = claims.flatMap((claim) => evaluate(claim, seeds, outcomes));
+  // Unlike runs, computations depend on the code of the papers.
+  const computed = await runComputations(claimComputations(claims, seeds), {
+    threads: options.jobs,
+    cache: keep === undefined ? undefined : new RunCache(keep, buildHash(['papers/'])),
+    onDone: progressLine(),
+  });
+  const rows = claims.flatMap((claim) => evaluate(claim, seeds, outcomes, computed));
   const ofBare = claims.some(({ system }) => system === BARE);
   const frozen = ofBare ? readFrozen() : null;
   return {
@@ -165,7 +172,7 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
     profiles: profilesHash(),
     systems,
     seeds,
-    runs: jobs.length,
+    runs: jobs.length + computed.size,
     broken: brokenRuns(outcomes),
     drift:
       frozen === null

@@ -2,10 +2,14 @@
 
 import type { Mix } from '../../mix/mixture.ts';
 import type { MixResult } from '../../mix/result.ts';
+import type { Computation, Values } from './computation.ts';
 import type { Expectation } from './expect.ts';
 
 /** Results of one seed, by the names that the claim gave its mixtures. */
 export type Runs = Readonly<Record<string, MixResult>>;
+
+/** Values of one seed, by the names that the claim gave its computations. */
+export type Computed = Readonly<Record<string, Values>>;
 
 /**
  * A column of a report that shows the lines about a system side by side. `hardware` and `software` are forms of the
@@ -26,7 +30,7 @@ export interface Check {
   /** What is measured, if the report shows the lines about the system side by side. */
   form?: Form;
   unit: string;
-  measure(runs: Runs): number;
+  measure(runs: Runs, computed: Computed): number;
   expect: Expectation;
   /** Why `expect` changed after the first run. The report prints it. */
   deviation?: string;
@@ -49,5 +53,7 @@ export interface Claim {
   /** Whether the claim belongs to the short set that every test run includes. */
   smoke?: boolean;
   mixes: Readonly<Record<string, Mix>>;
+  /** What the claim measures without a device. */
+  computations?: Readonly<Record<string, Computation>>;
   checks: readonly Check[];
 }

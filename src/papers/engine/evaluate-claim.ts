@@ -3,7 +3,14 @@
 import { distinct, type Job, jobOf, jobsOf } from '../../mix/jobs.ts';
 import type { Outcomes } from '../../mix/outcomes.ts';
 import type { MixResult } from '../../mix/result.ts';
-import type { Check, Claim, Form, Runs } from './claim.ts';
+import type { Check, Claim, Computed, Form, Runs } from './claim.ts';
+import type { Values } from './computation.ts';
+import {
+  type ComputationJob,
+  type ComputedOutcomes,
+  computationJob,
+  NOTHING_COMPUTED,
+} from './computation-jobs.ts';
 import { distance, type ExpectationKind } from './expect.ts';
 
 export type Verdict = 'holds' | 'fails' | 'reported';
@@ -45,6 +52,25 @@ export function claimJobs(claims: readonly Claim[], seeds: readonly number[]): J
   return distinct(claims.flatMap(({ mixes }) => Object.values(mixes).flatMap((mix) => jobsOf(mix, seeds))));
 }
 
+/** Every computation that the claims need, possibly with duplicates. */
+export function claimComputations(claims: readonly Claim[], seeds: readonly number[]): ComputationJob[] {
+  return claims.flatMap(({ computations = {} }) =>
+    Object.values(computations).flatMap((one) => seeds.map((seed) => computationJob(one, seed))),
+  );
+}
+
+/** The values of a claim's computations, or the reason why there are none. */
+function computedOf(claim: Claim, seed: number, outcomes: ComputedOutcomes): Computed | string {
+  const computed: Record<string, Values> = {};
+  for (const [name, computation] of Object.entries(claim.computations ?? {})) {
+    const outcome = outcomes.get(computationJob(computation, seed));
+    if (outcome === undefined) return `${name} was not computed`;
+    if ('error' in outcome) return `${name}: ${outcome.error}`;
+    computed[name] = outcome.result;
+  }
+  return computed;
+}
+
 /** The results of a claim's mixtures, or the reason why there are none. */
 function runsOf(claim: Claim, seed: number, outcomes: Outcomes): Runs | string {
   const runs: Record<string, MixResult> = {};
@@ -57,11 +83,12 @@ function runsOf(claim: Claim, seed: number, outcomes: Outcomes): Runs | string {
   return runs;
 }
 
-function sample(check: Check, seed: number, runs: Runs | string): Sample {
-  if (typeof runs === 'string') {
-    return { check, seed, measured: Number.NaN, distance: Number.POSITIVE_INFINITY, problem: runs };
+function sample(check: Check, seed: number, runs: Runs | string, computed: Computed | string): Sample {
+  if (typeof runs === 'string' || typeof computed === 'string') {
+    const problem = typeof runs === 'string' ? runs : String(computed);
+    return { check, seed, measured: Number.NaN, distance: Number.POSITIVE_INFINITY, problem };
   }
-  const measured = check.measure(runs);
+  const measured = check.measure(runs, computed);
   return { check, seed, measured, distance: distance(check.expect, measured) };
 }
 
@@ -99,14 +126,20 @@ function deviationsOf(samples: readonly Sample[]): string | undefined {
 }
 
 /** One row for each `what` and form of a claim. */
-export function evaluate(claim: Claim, seeds: readonly number[], outcomes: Outcomes): Row[] {
+export function evaluate(
+  claim: Claim,
+  seeds: readonly number[],
+  outcomes: Outcomes,
+  computedOutcomes: ComputedOutcomes = NOTHING_COMPUTED,
+): Row[] {
   const lines = new Map<string, Sample[]>();
   for (const seed of seeds) {
     const runs = runsOf(claim, seed, outcomes);
+    const computed = computedOf(claim, seed, computedOutcomes);
     for (const check of claim.checks) {
       const key = `${check.form} ${check.what}`;
       const line = lines.get(key) ?? [];
-      line.push(sample(check, seed, runs));
+      line.push(sample(check, seed, runs, computed));
       lines.set(key, line);
     }
   }
