@@ -1,7 +1,8 @@
 /** DRUM's claims about its solver. No device runs: they are computations. */
 import type { Check, Claim, Computed } from '../engine/claim.ts';
-import { at, type Computation, number } from '../engine/computation.ts';
+import type { Computation } from '../engine/computation.ts';
 import { atLeast, atMost, reported } from '../engine/expect.ts';
+import { at, number } from '../engine/values.ts';
 
 type Size = readonly [hosts: number, apps: number];
 const SIZES: readonly Size[] = [

@@ -6,7 +6,7 @@ import { OneSided } from '../../policies/drum/solver/one-sided.ts';
 import type { DrumProblem } from '../../policies/drum/solver/problem.ts';
 import { iterationOf } from '../../policies/drum/solver/solve.ts';
 import { RandomStream } from '../../sim/kernel/random.ts';
-import type { ComputationOptions, Values } from '../engine/computation.ts';
+import type { ComputationOptions, Values } from '../engine/values.ts';
 import { networkOf } from './networks.ts';
 
 /** The line that figures 4(a) and 5(a) draw. */
@@ -87,7 +87,7 @@ function lyapunovOf(problem: DrumProblem, rho: number, iterations: number): numb
     let value = 0;
     for (let v = 0; v < target.u.length; v++)
       value += (iteration.u[v] - target.u[v]) ** 2 / rho + rho * (iteration.z[v] - target.z[v]) ** 2;
-    values.push(value / (values[0] ?? value));
+    values.push(value);
   }
-  return values.map((value, k) => (k === 0 ? 1 : value));
+  return values.map((value) => value / values[0]);
 }

@@ -2,8 +2,9 @@
 
 import type { Mix } from '../../mix/mixture.ts';
 import type { MixResult } from '../../mix/result.ts';
-import type { Computation, Values } from './computation.ts';
+import type { Computation } from './computation.ts';
 import type { Expectation } from './expect.ts';
+import type { Values } from './values.ts';
 
 /** Results of one seed, by the names that the claim gave its mixtures. */
 export type Runs = Readonly<Record<string, MixResult>>;

@@ -1,7 +1,8 @@
 /** Runs computations of claims and figures in the pool of mixtures. */
 import { type Outcome, Outcomes } from '../../mix/outcomes.ts';
 import { type PoolOptions, runPool } from '../../mix/pool.ts';
-import { type Computation, type ComputationSpec, compute, type Values } from './computation.ts';
+import { type Computation, type ComputationSpec, compute } from './computation.ts';
+import type { Values } from './values.ts';
 
 /** One computation with one seed, identified by its content. */
 export interface ComputationJob {

@@ -4,7 +4,6 @@ import { distinct, type Job, jobOf, jobsOf } from '../../mix/jobs.ts';
 import type { Outcomes } from '../../mix/outcomes.ts';
 import type { MixResult } from '../../mix/result.ts';
 import type { Check, Claim, Computed, Form, Runs } from './claim.ts';
-import type { Values } from './computation.ts';
 import {
   type ComputationJob,
   type ComputedOutcomes,
@@ -12,6 +11,7 @@ import {
   NOTHING_COMPUTED,
 } from './computation-jobs.ts';
 import { distance, type ExpectationKind } from './expect.ts';
+import type { Values } from './values.ts';
 
 export type Verdict = 'holds' | 'fails' | 'reported';
 

@@ -19,7 +19,7 @@ const numbered = (paper: string, numbers: string) => numbers.split(' ').map((num
 const DRAWING = 'it is a drawing without measurements';
 const CPU = 'it shows CPU and memory of a C program; a model takes CPU costs as given';
 const SOLVER =
-  'a policy DRUM is not implemented yet; the figure shows its solver alone, which needs no device';
+  'it shows the solver alone, which needs no device; its values are measured as claims, and not drawn yet';
 const SIZES =
   'the rates exceed the link with the given sizes: 320 Kops of 0.5 MB are 1.3 Tbit/s, on a 40 Gbit/s link';
 
