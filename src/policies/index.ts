@@ -44,6 +44,7 @@ export type { DeviceCoordinator } from '../coordinator/coordinator.ts';
 export type { Derive } from '../coordinator/device-rules.ts';
 export type { Columned } from '../coordinator/layout.ts';
 export { coordinatorMemory, type MemberPage, TENANT } from '../coordinator/member-table.ts';
+export type { TargetRate, TargetRates } from '../coordinator/rates.ts';
 export { type CoordinatorRegistry, shareCoordinator } from '../coordinator/registry.ts';
 export {
   type Column,

@@ -207,7 +207,7 @@ export class Direction<Turns extends TurnOrder> {
     const { pace, latePolls, expectedNs } = this;
     const { index } = qp;
     const nowNs = this.clock.nowNs(qp.context, out);
-    if (this.isPaced(index) && this.roundTrip.isUnknown(index)) {
+    if (this.roundTrip.isSampling(index)) {
       pace.completed(index, nowNs, this.sentBytes, true);
       if (this.roundTrip.timed(index, pace.lateNs(index, nowNs))) this.fit();
       return;
@@ -367,9 +367,10 @@ export class Direction<Turns extends TurnOrder> {
 
   /** Times the request that was issued last, of a queue pair with a rate, if that shows the round trip. */
   private timePaced(qp: QpView, opcode: number, bytes: number, out: Actions): void {
-    const { pace, puller, window, wire } = this;
+    const { pace, puller, window, wire, roundTrip } = this;
     if (bytes < puller.pieceBytes / 2 || !pace.isDue(qp.index, out.inflight(qp))) return;
     out.signalNow(qp);
+    roundTrip.beginSample(qp.index);
     const nowNs = this.clock.nowNs(qp.context, out);
     pace.time(qp.index, nowNs, nowNs + this.loadOf(wire, opcode, bytes) / window.linkPerNs, this.sentBytes);
   }

@@ -33,6 +33,8 @@ export class RoundTrip {
   private samples: Int32Array = new Int32Array(4);
   /** By queue pair: its peer plus one. */
   private peerOf: Int32Array = new Int32Array(64);
+  /** By queue pair: 1 if one of its requests is being timed next to others. */
+  private sampling: Uint8Array = new Uint8Array(64);
   /** The peer that is being waited for, and how many requests have gone one at a time. */
   private unknown = NONE;
   private waits = 0;
@@ -61,6 +63,8 @@ export class RoundTrip {
   connect(qp: number, name: string): void {
     this.disconnect(qp);
     this.peerOf = fitColumn(this.peerOf, qp);
+    this.sampling = fitColumn(this.sampling, qp);
+    this.sampling[qp] = 0;
     const peer = this.peers.get(name) ?? this.add(name);
     this.unused.remove(peer);
     this.counts[peer]++;
@@ -142,6 +146,16 @@ export class RoundTrip {
     return peer !== NONE && this.samples[peer] < SAMPLES;
   }
 
+  /** From now on, a request of a queue pair is timed next to others. */
+  beginSample(qp: number): void {
+    this.sampling[qp] = 1;
+  }
+
+  /** Whether the request of a queue pair that is being timed is a sample. */
+  isSampling(qp: number): boolean {
+    return this.sampling[qp] === 1;
+  }
+
   /**
    * A request of a queue pair has completed next to others. Returns whether the round trip has changed.
    * @param takenNs without the time that its bytes take on the link
@@ -149,6 +163,7 @@ export class RoundTrip {
   timed(qp: number, takenNs: number): boolean {
     const { shortestNs, samples } = this;
     const peer = this.of(qp);
+    this.sampling[qp] = 0;
     if (peer === NONE || samples[peer] >= SAMPLES) return false;
     if (shortestNs[peer] === 0 || takenNs < shortestNs[peer]) shortestNs[peer] = Math.max(1, takenNs);
     if (++samples[peer] === SAMPLES && this.unknown === peer) this.unknown = NONE;
