@@ -35,6 +35,8 @@ export interface Order {
   readonly wakeNs: number;
   /** Whether `next` does not need the time, which takes time to read. */
   readonly ignoresTime?: boolean;
+  /** The window is full, so that `next` may be called after `wakeNs`. */
+  onFull?(): void;
 }
 
 /** What a puller works with. */
@@ -238,6 +240,7 @@ export class Puller {
     const { order, enlisted, qps, clock } = this;
     for (let first = enlisted.first(); first !== NONE; first = enlisted.first()) {
       if (this.isFull && this.flying.first() !== NONE) {
+        order.onFull?.();
         if (this.watch[WATCH_ENDS_NS] === Number.POSITIVE_INFINITY) this.beginWatch(qps[first]!.context, out);
         return;
       }

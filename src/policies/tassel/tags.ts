@@ -108,6 +108,11 @@ export class Tags {
     return this.timeline.size;
   }
 
+  /** `next` will be called after `wakeNs`, although the host is not late. */
+  ignoreWake(): void {
+    this.clock[WAKE_NS] = Number.POSITIVE_INFINITY;
+  }
+
   /** The time by which `next` has recently been asked too late; 0: it has been in time. */
   get lateNs(): number {
     return this.clock[LATE_NS] > LEAST_LATE_NS ? this.clock[LATE_NS] : 0;

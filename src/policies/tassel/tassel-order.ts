@@ -59,6 +59,10 @@ export class TasselOrder extends PacedOrder {
     return lateNs > 0 && this.rates.isRated(qp) ? lateNs / this.rates.lowestNsOf(qp) : 0;
   }
 
+  onFull(): void {
+    this.tags.ignoreWake();
+  }
+
   dueBytes(qp: number): number {
     return this.joined[qp] === 1 && this.tags.lateNs > 0 ? this.tags.dueBytes(qp) : 0;
   }
