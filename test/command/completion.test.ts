@@ -48,7 +48,7 @@ test.each([
   ['mix --app B:dep', ['B:depth=']],
   ['mix --plot ', 'files'],
   ['mix --duration ', []],
-  ['reproduce --system bare ', ['bare', 'perf', 'justitia', 'palos', 'tassel', 'fair']],
+  ['reproduce --system bare ', ['bare', 'perf', 'justitia', 'palos', 'drum', 'tassel', 'fair']],
   ['reproduce --keep ', 'folders'],
   ['reproduce --figure perf-2', expect.arrayContaining(['perf-2b'])],
   ['trace one.trace ', 'files'],

@@ -17,7 +17,9 @@ describe('examples/policies/delay-rates.mjs', () => {
       '--app',
       app,
     ]);
-    const args = ['mix', '--hosts', '10', '--policy', policy, '--no-payload', '--json', ...apps];
+    // Long enough for rates to settle.
+    const times = ['--duration', '48ms', '--warmup', '8ms'];
+    const args = ['mix', '--hosts', '10', '--policy', policy, ...times, '--no-payload', '--json', ...apps];
     const { stdout } = await promisify(execFile)(process.execPath, [MAIN, ...args], { maxBuffer: 2 ** 26 });
     const result = JSON.parse(stdout) as Awaited<ReturnType<typeof runMix>>;
     const rates = result.apps

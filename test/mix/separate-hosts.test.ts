@@ -200,6 +200,8 @@ describe('the policy of host 0', () => {
       leave: ['sim1', { row: 0 }],
       subscribe: [context, () => {}],
       countQps: [context, 1],
+      ratesOf: [context],
+      countRated: [context, [1]],
       labelsOf: [context],
       groupsOf: [context],
       setGroup: [context, 'g', 2],
