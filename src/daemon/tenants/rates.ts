@@ -32,6 +32,8 @@ export class TenantRates {
   private version = 0;
   /** By context: how many of its queue pairs have each rate. */
   private readonly reported = new Map<RatedSeat, ReadonlyMap<string, number>>();
+  /** What contexts receive, until it changes. */
+  private known: GivenRates | null = null;
   /** When the contexts may receive the numbers of those that share rates again. */
   dueNs = Number.NEGATIVE_INFINITY;
 
@@ -41,6 +43,7 @@ export class TenantRates {
     const isSame =
       gbps.size === this.gbps.size && [...gbps].every(([target, one]) => this.gbps.get(target) === one);
     if (isSame) return false;
+    this.known = null;
     this.gbps = gbps;
     this.targets = [...gbps.keys()];
     this.version++;
@@ -58,6 +61,7 @@ export class TenantRates {
     const before = this.reported.get(seat);
     const now = new Map(targets.map((target, i) => [target, qps[i]]));
     this.reported.set(seat, now);
+    this.known = null;
     return targets.some(
       (target) => groupOfTarget(target) !== null && now.get(target)! > 0 !== (before?.get(target) ?? 0) > 0,
     );
@@ -67,6 +71,7 @@ export class TenantRates {
   leave(seat: RatedSeat): boolean {
     const before = this.reported.get(seat);
     this.reported.delete(seat);
+    this.known = null;
     return [...(before ?? [])].some(([target, qps]) => qps > 0 && groupOfTarget(target) !== null);
   }
 
@@ -87,8 +92,9 @@ export class TenantRates {
   /** What contexts receive; undefined: there are no rates. */
   get given(): GivenRates | undefined {
     if (this.gbps.size === 0) return undefined;
-    const rates = [...this.gbps].map(([target, gbps]) => [target, [gbps, this.sharersOf(target)]]);
-    return { version: this.version, rates: Object.fromEntries(rates) };
+    const rates = () => [...this.gbps].map(([target, gbps]) => [target, [gbps, this.sharersOf(target)]]);
+    this.known ??= { version: this.version, rates: Object.fromEntries(rates()) };
+    return this.known;
   }
 
   /** The rates as `isoverbs tenants` shows them. */

@@ -358,7 +358,8 @@ export class Puller {
     const { states, countedPart } = this;
     const at = index << STATE_BITS;
     const bytes = states[at + LOAD];
-    const counted = countedPart === undefined ? bytes : bytes * countedPart(index, inflight, bytes);
+    const isWhole = countedPart === undefined || bytes === 0;
+    const counted = isWhole ? bytes : bytes * countedPart(index, inflight, bytes);
     this.used[0] += counted - states[at + COUNTED];
     states[at + STALLED] = 0;
     states[at + COUNTED] = counted;

@@ -30,9 +30,12 @@ export interface Rescaling {
   isAhead(limit: number): boolean;
 }
 
+/** Lower rates, with which times would no longer be exact, count as this one: a bit in 17 minutes. */
+const LEAST_GBPS = 1e-12;
+
 /** Time per byte in ns at a rate in Gbit/s; 0: no rate. */
 export const nsPerByteOf = (gbps: number | undefined): number =>
-  gbps === undefined || gbps <= 0 || gbps === Number.POSITIVE_INFINITY ? 0 : 8 / gbps;
+  gbps === undefined || gbps <= 0 || gbps === Number.POSITIVE_INFINITY ? 0 : 8 / Math.max(gbps, LEAST_GBPS);
 
 /** What rates are made of. */
 export interface SourcesOptions {

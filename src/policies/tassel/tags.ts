@@ -42,6 +42,8 @@ const LEAST_LATE_NS = 5_000;
 const MOST_LATE_NS = 50e6;
 /** What is left of the last lateness each time that a timer is in time. */
 const FORGET = 0.98;
+/** A queue pair that could not send makes up for this many times the lateness of timers: polls may be later than these. */
+const HELD_LATE = 8;
 /** A timer is at least this much later than the present, since sums of doubles are not exact. */
 const LEAST_WAIT_NS = 0.5;
 /** The part of the link that queue pairs without a rate have in any case. */
@@ -204,7 +206,8 @@ export class Tags {
 
   private rescaled(ns: number, times: number): number {
     const nowNs = this.clock[SYSTEM_NS];
-    return ns > nowNs ? nowNs + (ns - nowNs) * times : ns;
+    // What is behind comes to no more bytes than before, and takes no longer.
+    return nowNs + (ns - nowNs) * (ns > nowNs ? times : Math.min(times, 1));
   }
 
   /** Whether a limit has been used beyond the present, so that it must be remembered. */
@@ -224,7 +227,7 @@ export class Tags {
 
   /** A queue pair has nothing more to send, or cannot send it now. */
   leave(qp: number): void {
-    this.count--;
+    if (--this.count === 0) this.ignoreWake();
     const state = this.states[qp];
     if (state === QUEUED) this.queues.remove(qp);
     if (state === ELIGIBLE) {
@@ -244,10 +247,11 @@ export class Tags {
     states[qp] = DUE;
   }
 
-  /** What has not been used until now is not made up for, unless the queue pair could not use it. */
+  /** What has not been used until now is not made up for, unless the host has been too late for the queue pair to use it. */
   private begins(qp: number, wasHeld: boolean): void {
     const { rates, freeNs, limitFreeNs, clock } = this;
-    const leastNs = clock[SYSTEM_NS] - (wasHeld ? mostLateNs(rates.lowestNsOf(qp)) : 0);
+    const lateNs = wasHeld ? Math.min(HELD_LATE * this.lateNs, mostLateNs(rates.lowestNsOf(qp))) : 0;
+    const leastNs = clock[SYSTEM_NS] - lateNs;
     freeNs[qp] = Math.max(freeNs[qp], leastNs);
     for (let which = 0; which < LIMITS; which++) {
       const limit = rates.limitOf(qp, which);
@@ -366,7 +370,7 @@ export class Tags {
   next(): number {
     const { clock, eligible } = this;
     const nowNs = this.now[0];
-    if (nowNs > clock[WAKE_NS]) {
+    if (nowNs >= clock[WAKE_NS]) {
       const lateNs = Math.min(nowNs - clock[WAKE_NS], MOST_LATE_NS);
       clock[LATE_NS] = Math.max(LEAST_LATE_NS, lateNs, FORGET * clock[LATE_NS]);
     }

@@ -151,6 +151,8 @@ export class TasselOrder extends PacedOrder {
     const wasReady = this.isReady(qp);
     if (wasReady) this.leave(qp);
     this.tags.suspend(qp);
+    // It has something to send all the time.
+    if (wasReady) this.hold(qp);
     return wasReady;
   }
 }

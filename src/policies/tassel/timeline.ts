@@ -16,6 +16,9 @@ const SLOT_NS = 1024;
 const SLOTS_PER_NS = 1 / SLOT_NS;
 const MASK = SET_SIZE - 1;
 
+/** Later times count as this one, in 36 years: numbers of slots must be exact. */
+const LATEST_NS = 2 ** 60;
+
 /** Up to this many items, a heap takes no longer than the wheel. */
 const FEW = 16;
 
@@ -62,7 +65,7 @@ export class Timeline {
       this.places = fitColumn(this.places, item);
     }
     if (this.places[item] !== NOWHERE) this.remove(item);
-    this.times[item] = this.due[0];
+    this.times[item] = Math.min(this.due[0], LATEST_NS);
     this.size++;
     this.place(item);
   }

@@ -1,7 +1,7 @@
 // The puller: the order that it keeps, its window, and that no queue pair stalls it.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Puller, STALL_NS } from '../../../src/policies/kit/puller.ts';
+import { Puller, type PullerOptions, STALL_NS } from '../../../src/policies/kit/puller.ts';
 import { RETH_BYTES, ROCE } from '../../../src/policies/kit/wire.ts';
 import { IBV_WR_RDMA_READ } from '../../../src/verbs/constants.ts';
 import { DeficitOrder } from './deficit-order.ts';
@@ -11,7 +11,15 @@ const PIECE = 4096;
 const WIRE_PIECE = PIECE + ROCE.headerBytes + RETH_BYTES;
 const WINDOW = 4 * WIRE_PIECE;
 
-function ground(qps: number, { depth = 16, weights = [] as number[], readAheadBytes = WINDOW } = {}) {
+function ground(
+  qps: number,
+  {
+    depth = 16,
+    weights = [] as number[],
+    readAheadBytes = WINDOW,
+    countedPart = undefined as PullerOptions['countedPart'],
+  } = {},
+) {
   const requests = new HeldRequests(depth);
   const { out } = requests;
   const order = new DeficitOrder(WIRE_PIECE, (qp) => weights[qp] ?? 1);
@@ -22,6 +30,7 @@ function ground(qps: number, { depth = 16, weights = [] as number[], readAheadBy
     pieceBytes: PIECE,
     readAheadBytes,
     token: 0,
+    countedPart,
   });
   const views = Array.from({ length: qps }, (_, index) => requests.qp(index));
   for (const qp of views) puller.onQp(qp, 'created', out);
@@ -52,6 +61,14 @@ test('it stops when the window is full, and goes on with each completion', () =>
   expect(puller.usedBytes).toBe(WINDOW);
   complete(0, 1);
   expect(requests.issued).toHaveLength(5);
+});
+
+test('what counts of nothing in flight is nothing, whatever part of it counts', () => {
+  const { puller, post, complete } = ground(2, { countedPart: (_qp, _inflight, bytes) => bytes / bytes });
+  post(0, { bytes: PIECE });
+  post(1, { bytes: 2 * PIECE });
+  complete(0);
+  expect(puller.usedBytes).toBe(2 * WIRE_PIECE);
 });
 
 test('shares follow the weights of the order, whatever completes first', () => {

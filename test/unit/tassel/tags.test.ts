@@ -66,29 +66,65 @@ describe('rates that exceed the link', () => {
     expect(delayNs).toBeLessThan(gbps === 60 ? 2500 : ((8 * PIECE) / gbps) * phi);
   });
 
-  test.each([
-    [true, 10e6],
-    [false, 9e6],
-  ])('held up for 1 ms while it had something to send (%j)', (wasHeld, paidNs) => {
-    const rig = new Rig();
-    const qp = rig.add(10);
-    rig.run(5e6);
-    rig.leave(qp);
-    rig.run(6e6);
-    rig.join(qp, wasHeld);
-    rig.run(10e6);
-    expect(Math.abs((rig.sent[qp].bytes * 8) / paidNs / 10 - 1)).toBeLessThan(0.002);
+  describe('a queue pair with 10 Gbit/s that could not send for a while', () => {
+    /** Bits per ns of its rate that it sends in 10 ms, relative to it. `lateNs`: of a timer before. */
+    function sentNs(lateNs: number, heldNs: number, wasHeld: boolean): number {
+      const rig = new Rig();
+      const qp = rig.add(10);
+      rig.run(1e6);
+      rig.nowNs = rig.tags.wakeNs + lateNs;
+      rig.run(rig.nowNs + 100_000);
+      rig.leave(qp);
+      rig.run(rig.nowNs + heldNs);
+      rig.join(qp, wasHeld);
+      rig.run(200e6);
+      return (rig.sent[qp].bytes * 8) / 10;
+    }
+
+    test('makes up for that time where the host has been late', () => {
+      expect(sentNs(500_000, 1e6, true) / 200e6).toBeCloseTo(1, 4);
+    });
+
+    test('makes up for no longer time than the host has been late by', () => {
+      expect(sentNs(500_000, 20e6, true) / (180e6 + 8 * 0.5e6)).toBeLessThan(1.0001);
+      expect(sentNs(100e6, 99e6, true) / (200e6 - 99e6 + 50e6)).toBeLessThan(1.0001);
+    });
+
+    test('makes up for nothing where the host is in time, or if it had nothing to send', () => {
+      expect(sentNs(0, 1e6, true) / 199e6).toBeCloseTo(1, 4);
+      expect(sentNs(500_000, 1e6, false) / 199e6).toBeCloseTo(1, 4);
+    });
   });
 
-  test('of a longer time, only some is made up for', () => {
+  test('the lateness of a host is forgotten while timers are in time', () => {
+    const rig = new Rig();
+    rig.add(10);
+    rig.run(1e6);
+    rig.nowNs = rig.tags.wakeNs + 500_000;
+    rig.run(2e6);
+    expect(rig.tags.lateNs).toBeGreaterThan(0);
+    rig.run(6e6);
+    expect(rig.tags.lateNs).toBe(0);
+  });
+
+  test('time without a queue pair is no lateness', () => {
     const rig = new Rig();
     const qp = rig.add(10);
     rig.run(1e6);
     rig.leave(qp);
-    rig.run(200e6);
-    rig.join(qp, true);
-    rig.run(300e6);
-    expect(rig.sent[qp].bytes * 8).toBeLessThan(10 * (1e6 + 50e6 + 100e6) * 1.002);
+    rig.run(50e6);
+    rig.join(qp);
+    rig.run(51e6);
+    expect(rig.tags.lateNs).toBe(0);
+  });
+
+  test('a rate next to nothing', () => {
+    const rig = new Rig();
+    const slow = rig.add(1e-300);
+    rig.run(1e9);
+    expect(rig.sent[slow].bytes).toBeLessThanOrEqual(PIECE);
+    rig.leave(slow);
+    expect(rig.tags.count).toBe(0);
   });
 
   /** The most bytes of a queue pair with 20 Gbit/s in any 10 us after rates have exceeded the link. */
