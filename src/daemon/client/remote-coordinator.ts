@@ -145,7 +145,7 @@ export class RemoteMember implements M.MemberPage {
   /** Groups that the program has created, and those of which the daemon does not know yet. */
   readonly ownGroups = new Map<string, number>();
   readonly unsentGroups = new Set<string>();
-  /** Rates of groups and queue pairs by the daemon, which stay when it goes, and their version. */
+  /** Rates of groups and queue pairs that the daemon gives, and their version. They stay when the daemon ends. */
   rates: TargetRates;
   private ratesVersion = 0;
   /** How many queue pairs have each rate of a version, if the daemon does not know that yet. */

@@ -11,7 +11,7 @@ import { increase, keyOf } from './totals.ts';
 
 /**
  * What may be spent in advance: the bursts of several processes, and what was spent since they last reported. In seconds
- * of the limit, plus a number. Processes that were late make up for it, which may take as much again.
+ * of the limit, plus a number. To a rate, `burstBytes` adds what processes that were late may make up for.
  */
 const ADVANCE_S = 0.1;
 const LEAST_REQUESTS = 8;

@@ -53,7 +53,7 @@ export class TenantRates {
 
   /**
    * A context reports how many of its queue pairs have each rate of a version.
-   * @returns whether others share rates with more or fewer contexts than before
+   * @returns whether the number of contexts that share a rate has changed
    */
   report(seat: RatedSeat, version: number, qps: readonly number[]): boolean {
     const { targets } = this;
@@ -116,7 +116,7 @@ export class TenantRates {
   }
 }
 
-/** The tenants whose rates other numbers of contexts share than their contexts know. */
+/** The tenants whose contexts do not know yet that more or fewer of them share a rate. */
 export class RateNews<Seat extends RatedSeat> {
   private readonly tenants = new Set<RatedTenant>();
 
