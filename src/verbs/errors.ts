@@ -87,8 +87,9 @@ export const ERRORS = {
     advice: 'Please report it. The message names the queue pair, the call and the rule that was broken.',
   },
   ISO_ERR_PROBLEM: {
-    meaning: 'An allocation problem of `drum` that has no solution, or that the solver cannot solve.',
-    advice: 'The message gives the reason (infeasible, unbounded or not convex) and what to change.',
+    meaning: 'An allocation problem for the solver of DRUM is invalid, has no solution, or cannot be solved.',
+    advice:
+      'The message begins with the reason (invalid, infeasible, unbounded or not convex), and names what is wrong.',
   },
   ISO_ERR_SYSTEM: {
     meaning: 'A verb failed with an errno that no other code describes.',
@@ -186,7 +187,7 @@ export class ReplayError extends errorClass('ISO_ERR_REPLAY') {}
 export class DriverError extends errorClass('ISO_ERR_DRIVER') {}
 /** ISO_ERR_LEDGER: With `ISOVERBS_ASSERT=1`: the ledger of a shim contradicts itself, which is a defect of isoverbs. */
 export class LedgerError extends errorClass('ISO_ERR_LEDGER') {}
-/** ISO_ERR_PROBLEM: An allocation problem of `drum` that has no solution, or that the solver cannot solve. */
+/** ISO_ERR_PROBLEM: An allocation problem for the solver of DRUM is invalid, has no solution, or cannot be solved. */
 export class ProblemError extends errorClass('ISO_ERR_PROBLEM') {}
 /** ISO_ERR_SYSTEM: A verb failed with an errno that no other code describes. */
 export class SystemError extends errorClass('ISO_ERR_SYSTEM') {}

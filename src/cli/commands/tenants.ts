@@ -171,8 +171,8 @@ async function set(
     );
   else if (target !== null && setting.rates?.[target] !== null && !(await hasQps(socket, tenant, target)))
     process.stderr.write(
-      `isoverbs: no queue pair of tenant '${escaped(tenant)}' has this rate now; the setting applies to those that ` +
-        `match ${escaped(target)}, under the policy tassel\n`,
+      `isoverbs: no queue pair of tenant '${escaped(tenant)}' has this rate now; it will apply to queue pairs that ` +
+        `match ${escaped(target)}, if their program uses the policy tassel\n`,
     );
 }
 
@@ -222,7 +222,7 @@ export function addSet(command: Command): void {
     .argument(
       '<setting...>',
       'weight=NUMBER; the labels qpWeight=NUMBER, group=NAME or traffic=KIND, or the weight of a group, ' +
-        "groups.NAME=NUMBER, or =own for the programs' own; gbps=NUMBER, or gbps=share for a share by weight (of a target: gbps=none); " +
+        "groups.NAME=NUMBER, or =own for the programs' own; gbps=NUMBER, or gbps=share for a share by weight; for a group or queue pairs, gbps=NUMBER or gbps=none only; " +
         'maxQps=NUMBER or maxRequestsPerS=NUMBER, or =none',
     )
     .option('--socket <path>', 'the socket of the daemon')

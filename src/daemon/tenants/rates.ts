@@ -151,7 +151,7 @@ export class RateNews<Seat extends RatedSeat> {
 /** Why an operator's rates are refused; null: they are not. @param linkGbps of the devices where the tenant is; 0: unknown */
 export function refusalOf(merged: Setting, change: Setting, linkGbps: readonly number[]): string | null {
   if (Object.keys(merged.rates ?? {}).length > MAX_RATES)
-    return `a tenant has at most ${MAX_RATES} rates of groups and queue pairs, also such as were set to none`;
+    return `a tenant can have at most ${MAX_RATES} rates of groups and queue pairs; those set to none count, too`;
   const least = Math.min(...linkGbps.filter((gbps) => gbps > 0));
   for (const [target, gbps] of Object.entries(change.rates ?? {})) {
     if (gbps !== null && gbps > least)
