@@ -21,7 +21,7 @@ export interface GivenRates {
 export interface Rescaling {
   /** The rates of these queue pairs are about to change. */
   suspend(qps: readonly QpView[]): void;
-  /** What is left of the last piece of a queue pair (`limit` NONE) or a limit lasts this many times as long. */
+  /** What is left of the last piece of a queue pair (`limit` NONE) or a limit lasts this many times as long; 0: a new rate. */
   rescale(qp: number, limit: number, times: number): void;
   resume(): void;
   /** A limit has come into being. */
@@ -192,7 +192,7 @@ export class RateSources {
     changes.suspend([qp]);
     rates.setOwn(qp.index, ns);
     rates.fit(qp.index);
-    changes.rescale(qp.index, NONE, before === 0 ? 1 : ns / before);
+    changes.rescale(qp.index, NONE, before === 0 ? 0 : ns / before);
     changes.resume();
   }
 
@@ -217,7 +217,7 @@ export class RateSources {
     changes.suspend(members);
     rates.setLimit(limit, ns);
     for (const { index } of members) rates.fit(index);
-    changes.rescale(NONE, limit, before === 0 ? 1 : ns / before);
+    changes.rescale(NONE, limit, before === 0 ? 0 : ns / before);
     changes.resume();
   }
 

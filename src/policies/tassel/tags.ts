@@ -43,7 +43,7 @@ const MOST_LATE_NS = 50e6;
 /** What is left of the last lateness each time that a timer is in time. */
 const FORGET = 0.98;
 /** A queue pair that could not send makes up for this many times the lateness of timers: polls may be later than these. */
-const HELD_LATE = 8;
+const HELD_LATE = 64;
 /** A timer is at least this much later than the present, since sums of doubles are not exact. */
 const LEAST_WAIT_NS = 0.5;
 /** The part of the link that queue pairs without a rate have in any case. */
