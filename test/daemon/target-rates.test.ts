@@ -26,7 +26,7 @@ const isoverbs = (world: World, name: string, ...args: string[]) =>
   });
 const set = (world: World, ...words: string[]) => isoverbs(world, 'set', ...words);
 const DONE = { code: 0, err: '' };
-const NO_QP = /no queue pair of tenant 'a' has this rate now; the setting applies to those that match /;
+const NO_QP = /no queue pair of tenant 'a' has this rate now; it will apply to queue pairs that match /;
 
 const rateOf = async (world: World) =>
   (await world.tenantRows()).map(({ rates, ratedQps }) => ({ rates, ratedQps }));
