@@ -36,6 +36,20 @@ export const pages = (shape: PageShape = SHAPE) => ({
   grants: new Float64Array(shape.grantsBytes / 8),
 });
 
+/** A link on which nothing arrives. Members that join are added to `seats`. */
+export const silentLink = (seats: RemoteMember[], more: Partial<DaemonLink> = {}): DaemonLink => ({
+  listen() {},
+  memberJoined: (seat: RemoteMember) => void seats.push(seat),
+  memberLeft() {},
+  signal() {},
+  poll: () => false,
+  lacksRuler() {},
+  declared() {},
+  lineAdded() {},
+  tell: () => true,
+  ...more,
+});
+
 /** A process: its client at the host, and its end of the link. */
 export class Process implements DaemonLink {
   readonly client: Client;

@@ -30,7 +30,7 @@ import {
   reported,
   seatRow,
 } from '../support/columns.ts';
-import { hostOf, identity, LINK_GBPS, Process, pages, RULES } from './host-rig.ts';
+import { hostOf, identity, LINK_GBPS, Process, pages, RULES, silentLink } from './host-rig.ts';
 
 const B = { class: BANDWIDTH, activeQps: 1, largeQps: 1, meanBytes: 2 ** 20 };
 const D = { class: DELAY, activeQps: 1, meanBytes: 16, queueLength: 1 };
@@ -303,18 +303,7 @@ test('join() refuses seats that do not exist or are taken, and unknown devices',
 
 test('without a daemon members have the standalone rate; when it goes they keep their last grants', () => {
   const seats: RemoteMember[] = [];
-  const link = {
-    listen() {},
-    memberJoined: (seat: RemoteMember) => void seats.push(seat),
-    memberLeft() {},
-    signal() {},
-    poll: () => false,
-    lacksRuler() {},
-    declared() {},
-    lineAdded() {},
-    tell: () => true,
-  };
-  const coordinator = new RemoteCoordinator('sim0', link, { shares: { rateGbps: 7 } });
+  const coordinator = new RemoteCoordinator('sim0', silentLink(seats), { shares: { rateGbps: 7 } });
   const page = coordinator.join('a') as M.MemberPage;
   expect([granted(page, 'rateGbps'), granted(page, 'split')]).toEqual([7, 0]);
   const [seat] = seats;

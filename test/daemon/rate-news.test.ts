@@ -5,7 +5,7 @@ import { TenantMemory } from '../../src/daemon/client/tenant-memory.ts';
 import { type RatedSeat, RateNews, TenantRates } from '../../src/daemon/tenants/rates.ts';
 import { MAX_RATES } from '../../src/verbs/rate-targets.ts';
 import { seatRow } from '../support/columns.ts';
-import { hostOf, pages } from './host-rig.ts';
+import { hostOf, pages, silentLink } from './host-rig.ts';
 
 const TURN_NS = 20e6;
 
@@ -85,18 +85,7 @@ test('a tenant has at most as many rates as fit into a message', () => {
 test("a further context begins with its tenant's rates, before the daemon answers", () => {
   const memory = new TenantMemory();
   const seats: RemoteMember[] = [];
-  const link = {
-    listen() {},
-    memberJoined: (seat: RemoteMember) => void seats.push(seat),
-    memberLeft() {},
-    signal() {},
-    poll: () => false,
-    lacksRuler() {},
-    declared() {},
-    lineAdded() {},
-    tell: () => true,
-    lastGrants: (device: string, tenant: string) => memory.lookUp(seats, device, tenant),
-  };
+  const link = silentLink(seats, { lastGrants: (device, tenant) => memory.lookUp(seats, device, tenant) });
   const coordinator = new RemoteCoordinator('sim0', link);
   coordinator.join('a');
   const [first] = seats;
