@@ -175,7 +175,7 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
     expect(JSON.parse(await programs.command('tenants', '--socket', programs.socket, '--json'))).toBeTruthy();
   });
 
-  test('a policy of a module shares by the weights of its own ruler', async () => {
+  test('a policy of a module shares by the weights of its own ruler', { tags: ['long'] }, async () => {
     newGround();
     const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares(DEMAND_SHARES)]);
     const transfers = [1, 3].map((weight) => ground.transfer({ tenant: `w${weight}`, weight }, LONG_S));
@@ -189,10 +189,8 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
     expect(receiver.output).not.toContain('WRONG');
   });
 
-  test.each([
-    [1, 1],
-    [1, 3],
-  ])('justitia gives two transfers of weights %d and %d tokens by weight', async (...weights) => {
+  test('justitia gives two transfers of weights 1 and 3 tokens by weight', async () => {
+    const weights = [1, 3];
     newGround();
     const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares(JUSTITIA)]);
     const transfers = weights.map((weight, i) => ground.transfer({ tenant: `t${i}`, weight }, LONG_S));
@@ -289,7 +287,7 @@ describe.skipIf(device === '')('palos on a device that programs share', { timeou
     await Promise.all(transfers.map((one) => one.line(/^\d+ WRITEs$/)));
     await delay(2000);
     const fromMs = performance.now();
-    await delay(40_000);
+    await delay(24_000);
     const span = { fromMs, toMs: performance.now() };
     const rates = transfers.map((one) => gbpsOf(one, span));
     const total = rates.reduce((sum, one) => sum + one, 0);
