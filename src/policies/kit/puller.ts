@@ -7,9 +7,10 @@
  * it an Order. Nothing is allocated per request, and everything except the Order takes O(1).
  */
 import { NOTICE_BYTES } from '../../shim/peer/entries.ts';
+import { takesReceive } from '../../shim/peer/outbox.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
-import { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_SEND } from '../../verbs/constants.ts';
+import { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import { EventClock } from './event-clock.ts';
 import { NONE, RunQueue } from './run-queue.ts';
 import { BLOCKED, step } from './step.ts';
@@ -86,7 +87,7 @@ const PROGRESS = 2;
 const STALLED = 3;
 /** What of LOAD is in `used`. */
 const COUNTED = 4;
-/** 1 if the oldest SEND has been cut. */
+/** 1 if the oldest message that takes a receive has been cut. */
 const CUT = 5;
 /** Words of the timer: the number of times that the puller has begun to watch a full window, and when this watch ends. */
 const WATCH = 0;
@@ -123,8 +124,8 @@ export class Puller {
   private pricedBytes = 0;
   private wireBytes = 0;
   private loadBytes = 0;
-  /** What ends a SEND in pieces, which go as WRITEs: the notice, and a SEND without data. */
-  private readonly endBytes: number;
+  /** The notice of a message in pieces, on the wire. */
+  private readonly noticeBytes: number;
 
   constructor(options: PullerOptions) {
     this.options = options;
@@ -137,7 +138,7 @@ export class Puller {
     this.windowBytes = options.windowBytes;
     this.pieceBytes = options.pieceBytes;
     const { wire } = options;
-    this.endBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, NOTICE_BYTES) + egressBytes(wire, IBV_WR_SEND, 0);
+    this.noticeBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, NOTICE_BYTES);
   }
 
   /** Bytes on the wire that are in flight, as far as is known, and that count towards the window. */
@@ -271,7 +272,7 @@ export class Puller {
     const opcode = out.nextOpcode(qp);
     if (opcode === IBV_WR_RDMA_READ && this.awaitsReads(qp, out)) return false;
     const before = out.inflight(qp);
-    const left = opcode === IBV_WR_SEND ? out.nextBytes(qp) : 0;
+    const left = takesReceive(opcode) ? out.nextBytes(qp) : 0;
     this.pieces = 1;
     const bytes = this.issue(qp, out, this.pieceBytes);
     if (bytes === BLOCKED) return false;
@@ -279,7 +280,7 @@ export class Puller {
     const { pieces } = this;
     const pieceBytes = pieces === 1 ? bytes : bytes / pieces;
     if (opcode !== this.pricedOpcode || pieceBytes !== this.pricedBytes) this.price(opcode, pieceBytes);
-    this.order.charge(index, pieces * this.wireBytes + (left > 0 ? this.cutBytes(index, left, bytes) : 0));
+    this.order.charge(index, pieces * this.wireBytes + (left > 0 ? this.cutBytes(index, opcode, left, bytes) : 0));
     if (this.issue === step || inflight > before) {
       const { states } = this;
       const at = index << STATE_BITS;
@@ -294,14 +295,21 @@ export class Puller {
     return false;
   }
 
-  /** What a SEND takes besides if it goes in pieces. @param left what was left of it before these bytes */
-  private cutBytes(index: number, left: number, bytes: number): number {
+  /**
+   * What a message that takes a receive takes besides if it goes in pieces. Those are WRITEs; after the last one follow
+   * the notice, and the request without data.
+   * @param left what was left of it before these bytes
+   */
+  private cutBytes(index: number, opcode: number, left: number, bytes: number): number {
     const at = (index << STATE_BITS) + CUT;
     const wasCut = this.states[at] === 1;
     const isLast = bytes === left;
     if (isLast && !wasCut) return 0;
     this.states[at] = isLast ? 0 : 1;
-    return this.pieces * RETH_BYTES + (isLast ? this.endBytes : 0);
+    const { wire } = this.options;
+    const emptyBytes = egressBytes(wire, opcode, 0);
+    const morePerPiece = RETH_BYTES + wire.headerBytes - emptyBytes;
+    return this.pieces * morePerPiece + (isLast ? this.noticeBytes + emptyBytes : 0);
   }
 
   /** Computes the lengths on the wire of a request of this opcode with `bytes` of data. */

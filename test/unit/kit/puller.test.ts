@@ -2,8 +2,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Puller, type PullerOptions, STALL_NS } from '../../../src/policies/kit/puller.ts';
-import { RETH_BYTES, ROCE } from '../../../src/policies/kit/wire.ts';
-import { IBV_WR_RDMA_READ } from '../../../src/verbs/constants.ts';
+import { egressBytes, RETH_BYTES, ROCE } from '../../../src/policies/kit/wire.ts';
+import { NOTICE_BYTES } from '../../../src/shim/peer/entries.ts';
+import {
+  IBV_WR_RDMA_READ,
+  IBV_WR_RDMA_WRITE,
+  IBV_WR_RDMA_WRITE_WITH_IMM,
+  IBV_WR_SEND,
+  IBV_WR_SEND_WITH_IMM,
+  IBV_WR_SEND_WITH_INV,
+} from '../../../src/verbs/constants.ts';
 import { DeficitOrder } from './deficit-order.ts';
 import { type Held, HeldRequests } from './held-requests.ts';
 
@@ -36,6 +44,7 @@ function ground(
   for (const qp of views) puller.onQp(qp, 'created', out);
   return {
     requests,
+    order,
     puller,
     views,
     post(index: number, ...held: Held[]) {
@@ -61,6 +70,24 @@ test('it stops when the window is full, and goes on with each completion', () =>
   expect(puller.usedBytes).toBe(WINDOW);
   complete(0, 1);
   expect(requests.issued).toHaveLength(5);
+});
+
+test.each([
+  ['SEND', IBV_WR_SEND],
+  ['SEND_WITH_IMM', IBV_WR_SEND_WITH_IMM],
+  ['SEND_WITH_INV', IBV_WR_SEND_WITH_INV],
+  ['RDMA_WRITE_WITH_IMM', IBV_WR_RDMA_WRITE_WITH_IMM],
+])('a %s in pieces is charged as the WRITEs that carry it and what ends it', (_name, opcode) => {
+  const { order, post } = ground(1);
+  const charged: number[] = [];
+  order.charge = (_qp, bytes) => charged.push(bytes);
+  post(0, { bytes: 2.5 * PIECE, opcode });
+  const [whole, half] = [PIECE, PIECE / 2].map((bytes) => egressBytes(ROCE, IBV_WR_RDMA_WRITE, bytes));
+  const ending = egressBytes(ROCE, IBV_WR_RDMA_WRITE, NOTICE_BYTES) + egressBytes(ROCE, opcode, 0);
+  expect(charged).toEqual([whole, whole, half + ending]);
+  charged.length = 0;
+  post(0, { bytes: PIECE, opcode });
+  expect(charged).toEqual([egressBytes(ROCE, opcode, PIECE)]);
 });
 
 test('what counts of nothing in flight is nothing, whatever part of it counts', () => {
