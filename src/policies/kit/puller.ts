@@ -280,7 +280,10 @@ export class Puller {
     const { pieces } = this;
     const pieceBytes = pieces === 1 ? bytes : bytes / pieces;
     if (opcode !== this.pricedOpcode || pieceBytes !== this.pricedBytes) this.price(opcode, pieceBytes);
-    this.order.charge(index, pieces * this.wireBytes + (left > 0 ? this.cutBytes(index, opcode, left, bytes) : 0));
+    this.order.charge(
+      index,
+      pieces * this.wireBytes + (left > 0 ? this.cutBytes(index, opcode, left, bytes) : 0),
+    );
     if (this.issue === step || inflight > before) {
       const { states } = this;
       const at = index << STATE_BITS;

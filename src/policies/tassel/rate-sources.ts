@@ -92,6 +92,8 @@ export class RateSources {
     this.of.targets.count(qp);
     this.rates.setOwn(qp.index, this.ownNsOf(qp));
     this.rates.fit(qp.index);
+    // Options may have changed while the application or the group had no queue pairs.
+    this.fitApplication(qp);
     this.fitGroup(qp);
     return this.entities[TENANT].of(qp);
   }
@@ -116,6 +118,10 @@ export class RateSources {
     return ns === 0 ? 0 : Math.max(ns, this.of.linkNs);
   }
 
+  private fitApplication(qp: QpView): void {
+    this.setLimit(APPLICATION, this.entities[APPLICATION].of(qp), nsPerByteOf(this.given.applicationGbps));
+  }
+
   /** The group of a queue pair may have another rate, or another part of it in this process. */
   private fitGroup(qp: QpView): void {
     this.setLimit(GROUP, this.entities[GROUP].of(qp), this.groupNsOf(qp));
@@ -137,6 +143,11 @@ export class RateSources {
     this.of.targets.drop(qp);
     const other = entity === NONE ? NONE : group.firstQp(entity);
     if (other !== NONE) this.fitGroup(this.qps[other]!);
+  }
+
+  /** The queue pairs that have been added. */
+  all(): QpView[] {
+    return this.qps.filter((qp) => qp !== undefined);
   }
 
   /** Whether the queue pair has been added. */
@@ -231,11 +242,9 @@ export class RateSources {
   /** Options have changed. */
   configure(given: GivenRates): void {
     this.given = given;
-    const { applicationGbps } = given;
-    for (const qp of this.qps) {
-      if (qp === undefined) continue;
+    for (const qp of this.all()) {
       this.changed(qp);
-      this.setLimit(APPLICATION, this.entities[APPLICATION].of(qp), nsPerByteOf(applicationGbps));
+      this.fitApplication(qp);
       this.fitGroup(qp);
     }
   }

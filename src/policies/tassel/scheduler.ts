@@ -129,9 +129,12 @@ export class TasselScheduler extends Scheduler {
   /** Options have changed. */
   reconfigure(given: TasselOptions, context: ContextView, out: Actions): void {
     if (given === this.given) return;
+    const isNewOnDevice = given.enforce === 'device' && given.qpGbps !== this.given.qpGbps;
     this.given = given;
     this.begin(context, out);
     this.sources.configure(given);
+    if (isNewOnDevice)
+      for (const qp of this.sources.all()) if (qp.state === IBV_QPS_RTS) this.enforce(qp, out);
     super.configure(fairPartOf(given), out);
     this.fitPieces();
     this.pull(out);
