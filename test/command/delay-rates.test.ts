@@ -28,7 +28,10 @@ describe('examples/policies/delay-rates.mjs', () => {
     return { waitUs: avgUs(result, 'D'), rates };
   }
 
-  test('keeps queues at a receiver short, and its link in use', { timeout: 60_000 }, async () => {
+  test('keeps queues at a receiver short, and its link in use', {
+    tags: ['long'],
+    timeout: 60_000,
+  }, async () => {
     const [alone, controlled] = [await incast('tassel'), await incast(EXAMPLE)];
     expect(alone.waitUs).toBeGreaterThan(100);
     expect(controlled.waitUs).toBeLessThan(6);

@@ -131,7 +131,7 @@ describe('random rates', () => {
     expect(found([58, 41], [90, 45])).toEqual(['below', 'kept']);
   });
 
-  test('tassel keeps them', { timeout: 120_000 }, async () => {
+  test('tassel keeps them', { tags: ['long'], timeout: 120_000 }, async () => {
     const { policies, broken, runs } = await worseOff({
       ...{ count: 6, seed: 1, fixed: { ...FIXED, duration: '4ms', warmup: '1ms' }, threads: 1 },
       policies: ['tassel', 'fair'],

@@ -232,13 +232,10 @@ export const chains: Record<string, Chain> = {
 /** One chain of each kind; the others are variants of these. */
 const KINDS = [
   'bare',
-  'pass-through',
   'arbitrary',
-  'perf 256',
   'perf, in turns',
   'perf, as it finds',
   'token bucket',
-  'chunk',
   'justitia',
   'palos',
   'fair',

@@ -6,6 +6,7 @@ import { connect as connectNet } from 'node:net';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { command } from '../mix/command.ts';
+import { variants } from '../support/variants.ts';
 import { daemon, folder, isoverbs, MAIN, started } from './command-rig.ts';
 import { hasPython, reason, until } from './rig.ts';
 
@@ -328,8 +329,9 @@ describe('run', TIMEOUT, () => {
     expect((await node(`process.stdout.write(${child})`).ended).stdout).toBe(`${none}\n`);
   });
 
-  test.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2'] as const)(
+  variants(
     'forwards %s and waits for the program',
+    ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2'] as const,
     async (signal) => {
       const running = node(
         `process.on('${signal}', () => { console.log('heard'); process.exit(3); }); setInterval(() => {}, 1e6); console.log('up')`,

@@ -4,6 +4,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { variants } from '../support/variants.ts';
 import { reason } from './rig.ts';
 import { type Holdings, holdings, nowNs, PROGRAMS, type Tenant, until, World, waitedNs } from './world.ts';
 
@@ -110,8 +111,9 @@ describe.skipIf(reason !== '')('failures', () => {
   };
   const daemonPid = () => world.daemon!.pid!;
 
-  test.each(['kill', 'exit'] as const)(
+  variants(
     'a tenant that ends by %s returns its share',
+    ['kill', 'exit'] as const,
     async (how) => {
       const backs: Delay[] = [];
       const gaps: Delay[] = [];
@@ -147,7 +149,7 @@ describe.skipIf(reason !== '')('failures', () => {
       expect(holdings(daemonPid()).memories).toBe(held.memories);
       expect(holdings(daemonPid()).rssBytes - held.rssBytes).toBeLessThan(GROWTH_BYTES);
     },
-    TIMEOUT_MS,
+    { timeout: TIMEOUT_MS },
   );
 
   test.each(['stop', 'spin'] as const)(
@@ -186,8 +188,9 @@ describe.skipIf(reason !== '')('failures', () => {
     TIMEOUT_MS,
   );
 
-  test.each(['SIGKILL', 'SIGTERM'] as const)(
+  variants(
     'after %s of the daemon, all tenants continue and join the next one',
+    ['SIGKILL', 'SIGTERM'] as const,
     async (signal) => {
       const joins: Delay[] = [];
       const gaps: Delay[] = [];
@@ -217,7 +220,7 @@ describe.skipIf(reason !== '')('failures', () => {
       judge(`${signal} of the daemon, until all have joined the next`, joins, 1100);
       judge(`${signal} of the daemon, longest gap between completions`, gaps, 100);
     },
-    TIMEOUT_MS,
+    { timeout: TIMEOUT_MS },
   );
 
   test('afterwards no process has more descriptors or memory than before', async () => {

@@ -25,7 +25,7 @@ test('a daemon whose own policy is perf does not judge tenants under other polic
 
 test.skipIf(reason !== '')(
   'top says that a device is scheduled, and what a comparison with leaving the device alone has shown',
-  { timeout: 60_000 },
+  { tags: ['long'], timeout: 60_000 },
   async () => {
     const socket = join(folder(), 's');
     await daemon(socket, ['--policy', 'fair']);

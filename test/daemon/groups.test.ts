@@ -14,6 +14,7 @@ import { compose } from '../../src/shim/compose.ts';
 import type { Policy } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
 import { MAX_GROUPS } from '../../src/verbs/groups.ts';
+import { variants } from '../support/variants.ts';
 import { daemon, folder, isoverbs } from './command-rig.ts';
 import { hostOf, Process } from './host-rig.ts';
 import { hasPython, reason, until } from './rig.ts';
@@ -277,8 +278,9 @@ test('a program that knows nothing of groups gets a group and weights by a confi
 });
 
 describe.skipIf(!hasPython)(`processes${hasPython ? '' : ` (skipped: ${reason})`}`, () => {
-  test.each(['inline', 'worker'])(
+  variants(
     'isoverbs set weighs groups of running programs, driver %s',
+    ['inline', 'worker'],
     async (driver) => {
       const socket = join(folder(), 's');
       const rules = 'rules: [{ match: { declared: shop }, tenant: shop, group: kv, groups: { kv: 2 } }]';

@@ -11,6 +11,7 @@ import { compose } from '../../src/shim/compose.ts';
 import type { Policy, QpChange, QpView } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
 import * as V from '../../src/verbs/index.ts';
+import { variants } from '../support/variants.ts';
 import { daemon, folder, isoverbs } from './command-rig.ts';
 import { hostOf, Process } from './host-rig.ts';
 import { hasPython, reason, until } from './rig.ts';
@@ -151,7 +152,7 @@ setInterval(() => {
 `;
 
 describe.skipIf(!hasPython)(`processes${hasPython ? '' : ` (skipped: ${reason})`}`, () => {
-  test.each(['inline', 'worker'])('isoverbs set relabels a running program, driver %s', async (driver) => {
+  variants('isoverbs set relabels a running program, driver %s', ['inline', 'worker'], async (driver) => {
     const where = folder();
     const [socket, config] = [join(where, 's'), join(where, 'daemon.yaml')];
     writeFileSync(config, 'rules: [{ match: { declared: kv }, tenant: kv, group: rule }]');

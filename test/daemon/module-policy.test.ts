@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { isDeepStrictEqual, promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
+import { variants } from '../support/variants.ts';
 import { reason } from './rig.ts';
 import { cleanEnv, PROGRAMS, World } from './world.ts';
 
@@ -58,8 +59,9 @@ async function untilTenantsAre(world: World, expected: Readonly<Record<string, o
   }
 }
 
-test.skipIf(reason !== '').each(['inline', 'worker'])(
+variants(
   'processes with the driver %s share by weight; the share of one that is killed goes to the other',
+  ['inline', 'worker'],
   async (driver) => {
     await using world = new World(CONFIG);
     await world.startDaemon();
@@ -70,11 +72,12 @@ test.skipIf(reason !== '').each(['inline', 'worker'])(
     await untilTenantsAre(world, { one: granted(4) });
     for (const tenant of [one, three]) expect([tenant.errors, tenant.stderr]).toEqual([[], '']);
   },
-  TIMEOUT_MS,
+  { timeout: TIMEOUT_MS, skip: reason !== '' },
 );
 
-test.skipIf(reason !== '').each(['inline', 'worker'])(
+variants(
   'processes with the driver %s share their receiver, as agents in the daemon decide',
+  ['inline', 'worker'],
   async (driver) => {
     await using world = new World(`devices: { sim0: { linkGbps: 4 } }\npolicy: ${RECEIVERS}`);
     await world.startDaemon();
@@ -92,7 +95,7 @@ test.skipIf(reason !== '').each(['inline', 'worker'])(
     expect([b.stderr, c.stderr]).toEqual(['', '']);
     expect(world.log).toContain('opening sim0 for agents');
   },
-  TIMEOUT_MS,
+  { timeout: TIMEOUT_MS, skip: reason !== '' },
 );
 
 test.skipIf(reason !== '')(

@@ -51,7 +51,7 @@ async function works(tenant: Tenant): Promise<void> {
 
 describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
   const FAMILIES: [string, number, string[]][] = [
-    ['fork', 2, []],
+    ['fork', 2, ['long']],
     ['cluster', 2, ['long']],
     ['exec', 1, ['long']],
   ];
@@ -126,37 +126,37 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
 });
 
 describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
-  test(
-    'stopped: clients keep their shares; a new program runs without the daemon and joins when it continues',
-    async () => {
-      await using world = await worldOf();
-      const old = world.start('old', [PROGRAM]);
-      await until('it has all', () => old.last.joined && old.last.rate === 100);
-      process.kill(world.daemon!.pid!, 'SIGSTOP');
-      const fromNs = nowNs();
-      const young = world.start('young', [PROGRAM]);
-      await until('it sends', () => young.pid !== 0);
-      await works(young);
-      await works(old);
-      expect([old.last.rate, young.last.joined]).toEqual([100, false]);
-      await until('the report that no daemon answers', () => young.stderr.includes('does not answer'));
-      await works(young);
-      const { gapNs } = await young.report();
-      expect(gapNs).toBeLessThan(nowNs() - fromNs);
-      process.kill(world.daemon!.pid!, 'SIGCONT');
-      await until('both share', () => [old, young].every(({ last }) => last.joined && last.rate === 50));
-      expect([...old.errors, ...young.errors]).toEqual([]);
-    },
-    TIMEOUT_MS,
-  );
+  test('stopped: clients keep their shares; a new program runs without the daemon and joins when it continues', {
+    tags: ['long'],
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    await using world = await worldOf();
+    const old = world.start('old', [PROGRAM]);
+    await until('it has all', () => old.last.joined && old.last.rate === 100);
+    process.kill(world.daemon!.pid!, 'SIGSTOP');
+    const fromNs = nowNs();
+    const young = world.start('young', [PROGRAM]);
+    await until('it sends', () => young.pid !== 0);
+    await works(young);
+    await works(old);
+    expect([old.last.rate, young.last.joined]).toEqual([100, false]);
+    await until('the report that no daemon answers', () => young.stderr.includes('does not answer'));
+    await works(young);
+    const { gapNs } = await young.report();
+    expect(gapNs).toBeLessThan(nowNs() - fromNs);
+    process.kill(world.daemon!.pid!, 'SIGCONT');
+    await until('both share', () => [old, young].every(({ last }) => last.joined && last.rate === 50));
+    expect([...old.errors, ...young.errors]).toEqual([]);
+  });
 
-  test.each([
-    ['garbage', 'GET / HTTP/1.1\r\n\r\n', 1],
-    ['nothing', '', 1],
-    ['a hang-up', null, 3],
-  ])(
-    '%s: the program continues, reports the failure once, and joins the next daemon',
-    async (_what, bytes, tries) => {
+  const ANSWERS: [string, string | null, number, string[]][] = [
+    ['garbage', 'GET / HTTP/1.1\r\n\r\n', 1, []],
+    ['nothing', '', 1, ['long']],
+    ['a hang-up', null, 3, ['long']],
+  ];
+  for (const [what, bytes, tries, tags] of ANSWERS) {
+    const title = `${what}: the program continues, reports the failure once, and joins the next daemon`;
+    test(title, { tags, timeout: TIMEOUT_MS }, async () => {
       await using world = new World();
       const sockets: Socket[] = [];
       const server = createServer((socket) => {
@@ -176,9 +176,8 @@ describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
       await world.startDaemon();
       await until('it joins', () => tenant.last.joined && tenant.last.rate === 100);
       expect(tenant.errors).toEqual([]);
-    },
-    TIMEOUT_MS,
-  );
+    });
+  }
 
   test(
     'a program that may not open the socket reports that once, continues, and joins when permitted',

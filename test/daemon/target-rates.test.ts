@@ -32,7 +32,7 @@ const rateOf = async (world: World) =>
   (await world.tenantRows()).map(({ rates, ratedQps }) => ({ rates, ratedQps }));
 
 describe.skipIf(reason !== '')('rates of targets', { concurrent: true, timeout: TIMEOUT_MS }, () => {
-  test('the queue pairs of a group share its rate, in all processes', async () => {
+  test('the queue pairs of a group share its rate, in all processes', { tags: ['long'] }, async () => {
     await using world = await worldOf();
     using one = new Sender(world, 'a', [{ group: 'kv' }, { group: 'kv' }, { kbps: 20e6 }]);
     await send([one], [[REST, REST, 20]]);
@@ -68,7 +68,7 @@ describe.skipIf(reason !== '')('rates of targets', { concurrent: true, timeout: 
     expect(table.out).toContain('qp=10.0.0.2 30 Gbit/s (1 QPs), qp=10.0.0.3 4 Gbit/s (2 QPs)');
   });
 
-  test('a configuration gives rates, which an operator may remove', async () => {
+  test('a configuration gives rates, which an operator may remove', { tags: ['long'] }, async () => {
     await using world = await worldOf('rules: [{ rates: { group=kv: 10, qp=10.0.0.3: 1 } }]\n');
     using one = new Sender(world, 'a', [{ group: 'kv' }, { to: 2, group: 'kv' }, { to: 2 }]);
     await send([one], [[9, 1, 1]]);

@@ -29,7 +29,7 @@ describe.skipIf(reason !== '')('tassel under a daemon', { concurrent: true, time
     await send([one], ALL, 0.05);
   });
 
-  test('rates that exceed the link are reduced alike, until one is killed', async () => {
+  test('rates that exceed the link are reduced alike, until one is killed', { tags: ['long'] }, async () => {
     await using world = await worldOf();
     using one = new Sender(world, 'a', [{ kbps: 90e6 }]);
     using two = new Sender(world, 'b', [{ kbps: 60e6 }]);

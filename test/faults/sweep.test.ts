@@ -30,9 +30,22 @@ function plans(base: Run): FaultOptions[] {
   return [...failing, ...completions, ...numbers(sent).map((killAt) => ({ killAt }))];
 }
 
-test.each(Object.keys(EXAMPLES))(
-  '%s',
-  async (example) => {
+/** `npm run test:long` runs the others, too. */
+const SHORT = [
+  'async-events',
+  'completion-events',
+  'inline',
+  'multicast',
+  'read-write',
+  'rdma-cm-echo',
+  'ud-hello',
+];
+
+for (const example of Object.keys(EXAMPLES))
+  test(example, {
+    tags: SHORT.includes(example) ? [] : ['long'],
+    timeout: FULL ? 1_800_000 : 60_000,
+  }, async () => {
     const base = await stage.run(example, null);
     if (base === null) throw new Error('it hangs without any fault');
     expect(problems(base, {}, base)).toEqual([]);
@@ -45,6 +58,4 @@ test.each(Object.keys(EXAMPLES))(
       if (found.length > 0) wrong.push(`${JSON.stringify(options)}: ${found.join('; ')}`);
     }
     expect(wrong).toEqual([]);
-  },
-  FULL ? 1_800_000 : 60_000,
-);
+  });

@@ -88,7 +88,7 @@ function idle(port: number, count: number): void {
 }
 
 describe('on a loopback address', { timeout: 60_000 }, () => {
-  test('16 idle connections keep no scrape from its answer', async () => {
+  test('16 idle connections keep no scrape from its answer', { tags: ['long'] }, async () => {
     const port = await tcp();
     idle(port, 16);
     await sleep(500);

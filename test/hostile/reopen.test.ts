@@ -75,13 +75,14 @@ const CASES = TRICKS.flatMap(([what, trick]): [string, Record<string, string>][]
   [`${what}, and never runs its event loop`, trick],
 ]);
 
-/** npm test runs each trick against the limit, and one against the rate. */
+/** npm test runs these tricks against the limit, and one against the rate. */
+const SHORT = /32 contexts|8 at a time|new names/;
 const tagsOf = (isRun: boolean) => ({ tags: isRun ? [] : ['long'] });
 
 describe.skipIf(noDevice !== '')('a program that', () => {
   for (const [what, trick] of CASES) {
     const turns = trick.TURNS === '1';
-    test(`${what} gets no more than its tenant's requests`, tagsOf(!turns), async () => {
+    test(`${what} gets no more than its tenant's requests`, tagsOf(!turns && SHORT.test(what)), async () => {
       const { socket } = await limited({ maxRequestsPerS: PER_S });
       const { completions, seconds } = await gainOf(greedy(socket, trick));
       process.stdout.write(
@@ -126,7 +127,7 @@ describe.skipIf(noDevice !== '')('a tenant with one process after the other', ()
     expect(completions).toBeLessThan(GAIN * PER_S * seconds + ADVANCE.requests);
   });
 
-  test('gets no more than its rate', async () => {
+  test('gets no more than its rate', { tags: ['long'] }, async () => {
     const { socket } = await limited({ gbps: GBPS });
     const { bytes, seconds, count } = await processes(socket, {
       ...TOKEN_BUCKET,
@@ -139,12 +140,16 @@ describe.skipIf(noDevice !== '')('a tenant with one process after the other', ()
     expect(bytes).toBeLessThan((GAIN * GBPS * seconds * 1e9) / 8 + ADVANCE.bytes);
   });
 
-  test('gets no more than its queue pairs, in many contexts of several processes at once', async () => {
-    const { socket } = await limited({ maxQps: 4 });
-    const env = { TRICK: 'qps', CONTEXTS: '4', LINGER_MS: '3000' };
-    const gains = await Promise.all([1, 2, 3, 4].map(() => gainOf(greedy(socket, env))));
-    expect(gains.reduce((total, { qps }) => total + qps, 0)).toBe(4);
-  });
+  test(
+    'gets no more than its queue pairs, in many contexts of several processes at once',
+    tagsOf(false),
+    async () => {
+      const { socket } = await limited({ maxQps: 4 });
+      const env = { TRICK: 'qps', CONTEXTS: '4', LINGER_MS: '3000' };
+      const gains = await Promise.all([1, 2, 3, 4].map(() => gainOf(greedy(socket, env))));
+      expect(gains.reduce((total, { qps }) => total + qps, 0)).toBe(4);
+    },
+  );
 });
 
 describe.skipIf(noDevice !== '')('while the daemon does not answer, a program', () => {
@@ -199,7 +204,7 @@ describe.skipIf(noDevice !== '')('after the end of the daemon, a program that op
     expect(completions).toBeGreaterThan(LEAST * PER_S * seconds);
   });
 
-  test(`gets no more than its tenant's rate`, async () => {
+  test(`gets no more than its tenant's rate`, tagsOf(false), async () => {
     const { bytes, seconds } = await afterTheEnd({ gbps: GBPS }, TOKEN_BUCKET);
     process.stdout.write(
       `hostile: after the end: ${((8 * bytes) / seconds / 1e9).toFixed(3)} of ${GBPS} Gbit/s\n`,

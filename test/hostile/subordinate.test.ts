@@ -107,7 +107,9 @@ describe.skipIf(reason !== '')('one person is one user', { timeout: 120_000 }, (
     expect(connected(await come(socket, 1, 0, [HONEST]))).toBe(1);
   });
 
-  test('six users that take all connections they can leave some to every other user', async () => {
+  test('six users that take all connections they can leave some to every other user', {
+    tags: ['long'],
+  }, async () => {
     const { socket } = setUp('limits: { clients: 416, clientsOfAUser: 400, reserved: 16 }');
     const greedy = await come(
       socket,

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
 import { DEFAULTS } from '../../src/mix/spec.ts';
+import { variants } from '../support/variants.ts';
 
 /** What each application achieves after 6 ms, in the order given. */
 async function run(policy: string, apps: readonly string[], durationNs = 10e6) {
@@ -36,7 +37,7 @@ describe('a tenant that sends one message now and then costs others nothing', ()
     expect(d.us).toBeLessThan(2.2);
   });
 
-  test('with 8 tenants of D, M with 16 queue pairs keeps half of its rate', async () => {
+  test('with 8 tenants of D, M with 16 queue pairs keeps half of its rate', { tags: ['long'] }, async () => {
     const [m] = await run('perf', ['M:qps=16', 'D:count=8,think=1ms']);
     expect(m.mmps).toBeGreaterThan(50);
   });
@@ -55,13 +56,14 @@ test('tenants that share the link unequally while they are bare still share it e
 });
 
 describe('messages that fill the link are paced, whatever their size', () => {
-  test.each([
-    'M:size=1000',
+  const APPS = [
     'B:size=1200,depth=128,batch=32',
+    'M:size=1000',
     'B:size=900-1300,depth=128,batch=32',
     'M:size=512,qps=4',
     'M:size=256,qps=8',
-  ])('%s next to D', async (app) => {
+  ];
+  variants('%s next to D', APPS, async (app) => {
     const [bare] = await run('none', [app, 'D']);
     const [of, d] = await run('perf', [app, 'D']);
     expect(d.us).toBeLessThan(1.6);
@@ -71,7 +73,7 @@ describe('messages that fill the link are paced, whatever their size', () => {
 
 describe('messages that do not leave by the link do not count there', () => {
   const CASES: [string, string[]][] = [
-    ['M:name=l,size=8,qps=8,to=0', []],
+    ['M:name=l,size=8,qps=8,to=0', ['long']],
     ['B:name=l,size=64KiB,qps=8,to=0', ['long']],
   ];
   for (const [loopback, tags] of CASES) test(loopback, { tags }, () => keepsRates(loopback));

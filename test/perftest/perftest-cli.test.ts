@@ -89,27 +89,29 @@ const rowsOf = (out: string) =>
   (out.match(/^ 65536 .*(?=\n)/gm) ?? []).map((row) => row.trim().split(/\s+/).map(Number));
 
 describe('--rate_limit', () => {
-  test.each([
-    ['-s 65536', '7.3', 'g', 'BW_average', 7.3],
-    ['-s 65536', '33.333', 'g', 'BW_average', 33.333],
-    ['-s 4096 -q 3', '123.4', 'M', 'BW_average', (123.4 * 8 * 2 ** 20) / 1e9],
-    ['-s 2', '12345', 'p', 'MsgRate', 0.012345],
-    ['-s 300 -D 1', '0.777', 'g', 'BW_average', 0.777],
-  ] as const)('%s at %s %s', (flags, rate, units, of, wanted) => {
-    const args = [
-      ...flags.split(' '),
-      '--rate_limit',
-      rate,
-      '--rate_units',
-      units,
-      '--report_gbits',
-      '--json',
-    ];
-    const { out } = bench('write_bw', ...args);
-    expect(Math.abs(JSON.parse(out).results[of] / wanted - 1)).toBeLessThan(0.05);
-  });
+  const RATES: [string, string, string, string, number, string[]][] = [
+    ['-s 65536', '7.3', 'g', 'BW_average', 7.3, ['long']],
+    ['-s 65536', '33.333', 'g', 'BW_average', 33.333, []],
+    ['-s 4096 -q 3', '123.4', 'M', 'BW_average', (123.4 * 8 * 2 ** 20) / 1e9, []],
+    ['-s 2', '12345', 'p', 'MsgRate', 0.012345, []],
+    ['-s 300 -D 1', '0.777', 'g', 'BW_average', 0.777, ['long']],
+  ];
+  for (const [flags, rate, units, of, wanted, tags] of RATES)
+    test(`${flags} at ${rate} ${units}`, { tags }, () => {
+      const args = [
+        ...flags.split(' '),
+        '--rate_limit',
+        rate,
+        '--rate_units',
+        units,
+        '--report_gbits',
+        '--json',
+      ];
+      const { out } = bench('write_bw', ...args);
+      expect(Math.abs(JSON.parse(out).results[of] / wanted - 1)).toBeLessThan(0.05);
+    });
 
-  test('no message is early', () => {
+  test('no message is early', { tags: ['long'] }, () => {
     const { out } = bench('write_bw', '--rate_limit', '40', '--report_gbits', '--json');
     const { BW_peak, BW_average } = JSON.parse(out).results;
     for (const gbps of [BW_peak, BW_average]) expect(Math.abs(gbps / 40 - 1)).toBeLessThan(0.01);

@@ -4,6 +4,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { variants } from '../support/variants.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
@@ -53,7 +54,7 @@ test('contexts share one policy unless the program names its own', () => {
   expect(node([...REGISTER, script], { ISOVERBS_POLICY: 'perf' }).out).toBe('true 0 true\nperf true true');
 });
 
-test.each(['inline', 'worker'])('labels of the configuration reach the contexts, driver %s', (driver) => {
+variants('labels of the configuration reach the contexts, driver %s', ['inline', 'worker'], (driver) => {
   const file = join(tmpdir(), `isoverbs-labels-${process.pid}-${driver}.json`);
   const labels = [{ match: { tenant: 't', command: '*node*' }, group: 'g', traffic: 'latency' }];
   writeFileSync(file, JSON.stringify({ policy: 'perf', driver, labels }));
@@ -187,8 +188,9 @@ test('loading isoverbs/register too late gives a warning', () => {
   expect(out).toBe('perf');
 });
 
-test.each(['inline', 'worker'])(
+variants(
   'a facts file reaches the contexts, with one warning if it is stale, driver %s',
+  ['inline', 'worker'],
   (driver) => {
     const file = join(tmpdir(), `isoverbs-facts-${process.pid}-${driver}.json`);
     const measured = { maxGbps: 9, maxMmps: 2, qpMmps: 1, chunks: null, tailNs: null };

@@ -32,7 +32,7 @@ describe('a pause', () => {
     return { a, b, fabric, sim: fabric.simulation, port: fabric.simulation.world.ports[0] };
   };
 
-  test('lets only the packet on the wire out and loses nothing', () => {
+  test('lets only the packet on the wire out and loses nothing', { tags: ['long'] }, () => {
     const { a, b, fabric, sim, port } = start('ets');
     sim.runUntil(20_000);
     const before = port.bytesOut[0];
