@@ -115,6 +115,8 @@ const tenantRow = z
     rates: z.record(z.string(), z.number()).optional(),
     ratedQps: z.record(z.string(), z.number()).optional(),
     moreRates: z.number().optional(),
+    /** Rates by rules and operators that have no effect, because the tenant has too many. Absent: none. */
+    excessRates: z.number().optional(),
     /** Labels of all its contexts; null for the programs' own. */
     qpWeight: z.number().nullable(),
     group: z.string().nullable(),

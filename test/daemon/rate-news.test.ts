@@ -79,7 +79,9 @@ test('a tenant has at most as many rates as fit into a message', () => {
   const all = Array.from({ length: 3 * MAX_RATES }, (_, i) => [`group=${i}`, 1] as const);
   const tenant = tenantOf(1, Object.fromEntries(all));
   expect([tenant.rates.size, sharersOf(tenant).length]).toEqual([MAX_RATES, MAX_RATES]);
-  expect(tenant.rates.shown.moreRates).toBe(MAX_RATES - 8);
+  expect(tenant.rates.shown).toMatchObject({ moreRates: MAX_RATES - 8, excessRates: 2 * MAX_RATES });
+  tenant.rates.fix(new Map(all.slice(0, 3)));
+  expect(tenant.rates.shown).not.toHaveProperty('excessRates');
 });
 
 test("a further context begins with its tenant's rates, before the daemon answers", () => {

@@ -65,7 +65,7 @@ describe.skipIf(reason !== '')('rates of targets', { concurrent: true, timeout: 
     expect(await set(world, 'a/qp=10.*', 'gbps=none')).toMatchObject(DONE);
     await send([one], [[20, 4, 4]]);
     const table = await isoverbs(world, 'tenants');
-    expect(table.out).toContain('qp=10.0.0.2 30 Gbit/s (1 QPs), qp=10.0.0.3 4 Gbit/s (2 QPs)');
+    expect(table.out).toContain('qp=10.0.0.2 30 Gbit/s (1 QP), qp=10.0.0.3 4 Gbit/s (2 QPs)');
   });
 
   test('a configuration gives rates, which an operator may remove', { tags: ['long'] }, async () => {

@@ -131,7 +131,7 @@ function settingOf(word: string): [key: string, value: number | string | null] {
   }
   throw new ConfigError(
     `invalid setting '${word}'; use weight=NUMBER, qpWeight=NUMBER or groups.NAME=NUMBER (from 1e-6 to 1e6), ` +
-      `group=NAME, traffic=${TRAFFIC_NAMES.join('|')}, or =own for the programs' own; gbps=NUMBER or gbps=share (a share by ` +
+      `group=NAME, traffic=${TRAFFIC_NAMES.join('|')}, or =own for the programs' own; gbps=NUMBER, or gbps=share or gbps=none (a share by ` +
       'weight); maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none for no limit',
   );
 }
@@ -222,7 +222,7 @@ export function addSet(command: Command): void {
     .argument(
       '<setting...>',
       'weight=NUMBER; the labels qpWeight=NUMBER, group=NAME or traffic=KIND, or the weight of a group, ' +
-        "groups.NAME=NUMBER, or =own for the programs' own; gbps=NUMBER, or gbps=share for a share by weight; for a group or queue pairs, gbps=NUMBER or gbps=none only; " +
+        "groups.NAME=NUMBER, or =own for the programs' own; gbps=NUMBER, or gbps=share or gbps=none for a share by weight; for a group or queue pairs, gbps=NUMBER or gbps=none only; " +
         'maxQps=NUMBER or maxRequestsPerS=NUMBER, or =none',
     )
     .option('--socket <path>', 'the socket of the daemon')

@@ -1,5 +1,6 @@
 /** The table of `isoverbs top`: rates between two samples of the daemon's tenants, in order. */
 import type { TenantRow } from '../../daemon/protocol.ts';
+import { MAX_RATES } from '../../verbs/rate-targets.ts';
 import { escaped } from '../escape.ts';
 import type { TenantSample } from '../watch-tenants.ts';
 import { tableText } from './table.ts';
@@ -57,6 +58,8 @@ function short(value: number): string {
 const orDash = (value: number | null, text: (value: number) => string) =>
   value === null || value === 0 ? '-' : text(value);
 
+const qps = (count: number) => `${count} QP${count === 1 ? '' : 's'}`;
+
 /** The limits of a tenant, and the rates of its groups and queue pairs in Gbit/s; `-` for none. */
 export function limitsOf({
   maxQps,
@@ -64,11 +67,13 @@ export function limitsOf({
   rates = {},
   ratedQps = {},
   moreRates = 0,
+  excessRates = 0,
 }: TenantRow): string {
   const limits = [
-    ...Object.entries(rates).map(([target, gbps]) => `${target} ${gbps} Gbit/s (${ratedQps[target]} QPs)`),
+    ...Object.entries(rates).map(([target, gbps]) => `${target} ${gbps} Gbit/s (${qps(ratedQps[target])})`),
     moreRates === 0 ? '' : `${moreRates} more rates`,
-    maxQps === null ? '' : `${maxQps} QPs`,
+    excessRates === 0 ? '' : `${excessRates} rates beyond ${MAX_RATES} have no effect`,
+    maxQps === null ? '' : qps(maxQps),
     maxRequestsPerS === null ? '' : `${short(maxRequestsPerS)}/s`,
   ];
   return limits.filter((one) => one !== '').join(', ') || '-';

@@ -30,6 +30,8 @@ export class TenantRates {
   private gbps: ReadonlyMap<string, number> = new Map();
   private targets: readonly string[] = [];
   private version = 0;
+  /** Rates that have no effect, because there are too many. */
+  private excess = 0;
   /** By context: how many of its queue pairs have each rate. */
   private readonly reported = new Map<RatedSeat, ReadonlyMap<string, number>>();
   /** What contexts receive, until it changes. */
@@ -40,6 +42,7 @@ export class TenantRates {
   /** Takes over the rates by the rules and an operator. @returns whether they have changed */
   fix(all: ReadonlyMap<string, number>): boolean {
     const gbps = new Map([...all].slice(0, MAX_RATES));
+    this.excess = all.size - gbps.size;
     const isSame =
       gbps.size === this.gbps.size && [...gbps].every(([target, one]) => this.gbps.get(target) === one);
     if (isSame) return false;
@@ -98,7 +101,7 @@ export class TenantRates {
   }
 
   /** The rates as `isoverbs tenants` shows them. */
-  get shown(): Pick<TenantRow, 'rates' | 'ratedQps' | 'moreRates'> {
+  get shown(): Pick<TenantRow, 'rates' | 'ratedQps' | 'moreRates' | 'excessRates'> {
     const { targets, gbps } = this;
     if (targets.length === 0) return {};
     const first = targets.slice(0, MAX_SHOWN);
@@ -107,6 +110,7 @@ export class TenantRates {
       rates: Object.fromEntries(first.map((target) => [target, gbps.get(target)!])),
       ratedQps: Object.fromEntries(first.map((target) => [target, this.qpsOf(target)])),
       ...(more > 0 && { moreRates: more }),
+      ...(this.excess > 0 && { excessRates: this.excess }),
     };
   }
 
