@@ -18,8 +18,11 @@ import { egressBytes, RETH_BYTES, type WireFacts, wireBytes } from './wire.ts';
 
 /** Decides which queue pair is served next. Queue pairs are named by their indices. */
 export interface Order {
-  /** A queue pair has something to send. */
-  join(qp: number): void;
+  /**
+   * A queue pair has something to send.
+   * @param wireBytes what the next piece takes on the wire, for an order that `measures`; 0 for others
+   */
+  join(qp: number, wireBytes: number): void;
   /** A queue pair that had joined has nothing to send, or cannot send now. It may join again. */
   leave(qp: number): void;
   /**
@@ -34,6 +37,8 @@ export interface Order {
   charge(qp: number, wireBytes: number): void;
   /** When to call `next` again after it returned NONE; Infinity: not before a queue pair joins. */
   readonly wakeNs: number;
+  /** Whether `join` needs to know the length of the next piece, which takes time to find. */
+  readonly measures?: boolean;
   /** Whether `next` does not need the time, which takes time to read. */
   readonly ignoresTime?: boolean;
   /** The window is full, so that `next` may be called after `wakeNs`. */
@@ -186,14 +191,23 @@ export class Puller {
 
   /** The queue pair holds requests that may be issued. */
   enlist(qp: QpView, out: Actions): void {
-    this.join(qp.index);
+    this.join(qp, out);
     this.pull(out);
   }
 
-  private join(index: number): void {
+  private join(qp: QpView, out: Actions): void {
+    const { index } = qp;
     if (this.states[(index << STATE_BITS) + STALLED] === 1 || this.enlisted.has(index)) return;
     this.enlisted.push(index);
-    this.order.join(index);
+    this.order.join(index, this.order.measures === true ? this.nextWireBytes(qp, out) : 0);
+  }
+
+  private nextWireBytes(qp: QpView, out: Actions): number {
+    const bytes = out.nextBytes(qp);
+    // The message must wait for a look at the peer's receives.
+    if (bytes < 0) return this.pieceBytes;
+    this.price(out.nextOpcode(qp), Math.min(bytes, this.pieceBytes));
+    return this.wireBytes;
   }
 
   /** Completions of the queue pair have arrived. */
@@ -203,7 +217,7 @@ export class Puller {
     // The queue pair moves to the end, because it has just made progress.
     this.flying.moveToEnd(qp.index);
     this.settle(qp, out);
-    if (out.backlog(qp) > 0) this.join(qp.index);
+    if (out.backlog(qp) > 0) this.join(qp, out);
     this.pull(out);
   }
 

@@ -84,12 +84,6 @@ export class TasselScheduler extends Scheduler {
       },
       isAhead: (limit) => orders.some(({ tags }) => tags.isAhead(limit)),
     });
-    this.fitPieces();
-  }
-
-  private fitPieces(): void {
-    const { pieceBytes } = this.window(this.choice);
-    for (const { tags } of this.orders) tags.configure(pieceBytes);
   }
 
   /** Takes queue pairs out of the orders while their rates change. */
@@ -136,7 +130,6 @@ export class TasselScheduler extends Scheduler {
     if (isNewOnDevice)
       for (const qp of this.sources.all()) if (qp.state === IBV_QPS_RTS) this.enforce(qp, out);
     super.configure(fairPartOf(given), out);
-    this.fitPieces();
     this.pull(out);
   }
 

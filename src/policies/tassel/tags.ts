@@ -44,6 +44,8 @@ const MOST_LATE_NS = 50e6;
 const FORGET = 0.98;
 /** A queue pair that could not send makes up for this many times the lateness of timers: polls may be later than these. */
 const HELD_LATE = 64;
+/** What a piece takes on the wire, as long as that of a queue pair is not known. */
+const USUAL_BYTES = 4096;
 /** A timer is at least this much later than the present, since sums of doubles are not exact. */
 const LEAST_WAIT_NS = 0.5;
 /** The part of the link that queue pairs without a rate have in any case. */
@@ -72,12 +74,13 @@ export class Tags {
     0,
   );
   private hasRest = false;
-  private pieceBytes = 4096;
   // By queue pair, and by limit: the system time from which its rate allows the next piece.
   private freeNs: Float64Array = new Float64Array(64);
   private limitFreeNs: Float64Array = new Float64Array(16);
   /** By limit: bytes on the wire since they were last asked for. */
   private spent: Float64Array = new Float64Array(16);
+  /** By queue pair: what its next piece probably takes on the wire: as much as the last one. */
+  private lengths: Float64Array = new Float64Array(64);
   /** By queue pair: what it does. */
   private states: Uint8Array = new Uint8Array(64);
   /** By limit: the eligible queue pair that it has let go, plus one. */
@@ -88,11 +91,6 @@ export class Tags {
     this.rates = rates;
     this.active = new ActiveRates(rates);
     this.clock[CAPACITY] = capacity;
-  }
-
-  /** Changes the usual length of a piece. */
-  configure(pieceBytes: number): void {
-    this.pieceBytes = pieceBytes;
   }
 
   /** The sum of the rates of active queue pairs, in bytes per ns. */
@@ -164,8 +162,10 @@ export class Tags {
   /** A queue pair was created. */
   add(qp: number): void {
     this.freeNs = fitColumn(this.freeNs, qp);
+    this.lengths = fitColumn(this.lengths, qp);
     this.states = fitColumn(this.states, qp);
     this.freeNs[qp] = 0;
+    this.lengths[qp] = USUAL_BYTES;
     this.states[qp] = IDLE;
   }
 
@@ -218,9 +218,11 @@ export class Tags {
   /**
    * A queue pair has something to send.
    * @param wasHeld whether it has had something to send since it left, but could not send it
+   * @param wireBytes what its next piece takes on the wire; 0: as much as the last one
    */
-  join(qp: number, wasHeld: boolean): void {
+  join(qp: number, wasHeld: boolean, wireBytes = 0): void {
     this.count++;
+    if (wireBytes > 0) this.lengths[qp] = wireBytes;
     this.activate(qp, wasHeld);
     this.place(qp, wasHeld);
   }
@@ -314,7 +316,7 @@ export class Tags {
     const { rates, eligible } = this;
     if (rates.isLimited(qp) && !this.passesLimits(qp, opened, goesOn)) return false;
     this.states[qp] = ELIGIBLE;
-    eligible.due[0] = this.allowedNs(qp) + this.pieceBytes * rates.lowestNsOf(qp);
+    eligible.due[0] = this.allowedNs(qp) + this.lengths[qp] * rates.lowestNsOf(qp);
     eligible.put(qp);
     return true;
   }
@@ -429,6 +431,7 @@ export class Tags {
   /** The queue pair that `next` returned has sent this many bytes on the wire, and may have more. */
   charge(qp: number, wireBytes: number): void {
     this.eligible.remove(qp);
+    this.lengths[qp] = wireBytes;
     this.take(qp, wireBytes);
     this.letGo(qp);
     this.place(qp, true);

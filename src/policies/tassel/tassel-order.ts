@@ -30,6 +30,8 @@ export class TasselOrder extends PacedOrder {
     this.tags = new Tags(rates, capacity);
   }
 
+  readonly measures = true;
+
   override get ignoresTime(): boolean {
     return this.tags.count === 0 && super.ignoresTime;
   }
@@ -87,14 +89,14 @@ export class TasselOrder extends PacedOrder {
     return this.joined[qp] === 1 ? ENDLESS_BYTES : super.creditOf(qp);
   }
 
-  override join(qp: number): void {
+  override join(qp: number, wireBytes = 0): void {
     if (!this.rates.isRated(qp)) {
       super.join(qp);
       this.tags.setRest(true);
       return;
     }
     this.joined[qp] = 1;
-    this.tags.join(qp, this.held[qp] === 1);
+    this.tags.join(qp, this.held[qp] === 1, wireBytes);
     this.held[qp] = 0;
   }
 

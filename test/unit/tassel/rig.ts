@@ -65,7 +65,7 @@ export class Rig {
 
   join(qp: number, wasHeld = false): void {
     this.advance();
-    this.tags.join(qp, wasHeld);
+    this.tags.join(qp, wasHeld, this.pieceOf[qp]);
   }
 
   leave(qp: number): void {

@@ -54,16 +54,22 @@ describe('rates that exceed the link', () => {
       expect(Math.abs((rig.sent[qp].bytes * 8) / 100e6 / (gbps / phi) - 1)).toBeLessThan(0.03);
   });
 
-  test.each([60, 6, 0.6])('a queue pair with %d Gbit/s that joins is soon served', (gbps) => {
+  test.each([
+    [60, PIECE],
+    [6, PIECE],
+    [0.6, PIECE],
+    [0.6, 162],
+    [0.06, 162],
+  ])('a queue pair with %d Gbit/s that joins with pieces of %d bytes is soon served', (gbps, bytes) => {
     const rig = new Rig();
     for (const each of [90, 60, 50]) rig.add(each);
     rig.run(1e6);
-    const qp = rig.prepare(gbps);
+    const qp = rig.prepare(gbps, bytes);
     rig.join(qp);
     const phi = (200 + gbps) / 100;
     rig.run(1.4e6);
     const delayNs = rig.sent[qp].firstNs - 1e6;
-    expect(delayNs).toBeLessThan(gbps === 60 ? 2500 : ((8 * PIECE) / gbps) * phi);
+    expect(delayNs).toBeLessThan(gbps === 60 ? 2500 : ((8 * bytes) / gbps) * phi);
   });
 
   describe('a queue pair with 10 Gbit/s that could not send for a while', () => {
