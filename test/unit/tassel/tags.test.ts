@@ -72,6 +72,13 @@ describe('rates that exceed the link', () => {
     expect(delayNs).toBeLessThan(gbps === 60 ? 2500 : ((8 * bytes) / gbps) * phi);
   });
 
+  test('while the link is behind, short messages go before long ones that would end later', () => {
+    const rig = new Rig();
+    const [long, short] = [rig.prepare(10), rig.prepare(1, 162)];
+    for (const qp of [long, short]) rig.join(qp);
+    expect(rig.tags.next()).toBe(short);
+  });
+
   describe('a queue pair with 10 Gbit/s that could not send for a while', () => {
     /** Bits per ns of its rate that it sends in 10 ms, relative to it. `lateNs`: of a timer before. */
     function sentNs(lateNs: number, heldNs: number, wasHeld: boolean): number {
