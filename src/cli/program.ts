@@ -43,6 +43,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   bench: async () => (await import('./commands/bench.ts')).addBench,
   calibrate: async () => (await import('./commands/calibrate.ts')).addCalibrate,
   reproduce: async () => addReproduce,
+  drum: async () => (await import('./commands/drum.ts')).addDrum,
   trace: async () => (await import('./commands/trace.ts')).addTrace,
   daemon: async () => {
     const { addDaemon } = await import('./commands/daemon.ts');

@@ -1,0 +1,64 @@
+/** `isoverbs drum`: the solver of DRUM, for problems in files. */
+import type { Command } from 'commander';
+import { readRegularFile } from '../../daemon/identity/regular-file.ts';
+import { escapedLines } from '../escape.ts';
+import { describe } from '../manual.ts';
+import { requireWritable, writeInto, writeSvg } from '../output/svg.ts';
+
+/** Adds `drum`, with `drum solve`. */
+export function addDrum(command: Command): void {
+  const drum = command.command('drum').description('solve allocation problems of DRUM');
+  describe(drum, {
+    about:
+      'DRUM asks which rates of work requests and of completions are best for all applications on all hosts. The ' +
+      'command has the solver alone, without a device.',
+    examples: [['isoverbs drum solve examples/drum/two-hosts.yaml', 'solve a problem']],
+    failed: 'as for its commands',
+    seeAlso: ['docs/policies/drum.md'],
+  });
+  const sub = drum
+    .command('solve')
+    .description('find the best rates of requests and completions for a problem in a file')
+    .argument('<file>', 'the problem, in YAML or JSON')
+    .option('--json [file]', 'write JSON to this file; without a file, to standard output')
+    .option(
+      '--svg <file>',
+      'draw rates and residuals into this file (requires the packages vega and vega-lite)',
+    )
+    .action(run);
+  describe(sub, {
+    about:
+      'Reads the hosts, their rates and their applications from a file, and prints the rates with the highest ' +
+      'utility. If requests cause completions on other hosts, the solver is Algorithm 2 of the paper, otherwise ' +
+      'Algorithm 1. JSON also contains the residuals of each iteration.',
+    examples: [
+      ['isoverbs drum solve examples/drum/two-hosts.yaml', 'print the rates'],
+      [
+        'isoverbs drum solve examples/drum/two-hosts.yaml --json',
+        'as JSON, with the residuals of each iteration',
+      ],
+    ],
+    failed: 'the problem has no solution, or the iteration has not converged',
+    seeAlso: ['docs/policies/drum.md', 'isoverbs reproduce'],
+  });
+}
+
+async function run(file: string, { json, svg }: { json?: string | true; svg?: string }): Promise<void> {
+  if (typeof json === 'string') requireWritable('--json', json);
+  if (svg !== undefined) requireWritable('--svg', svg);
+  const [{ parseProblem }, { allocate, asText }, { solutionSvg }] = await Promise.all([
+    import('../drum/problem-file.ts'),
+    import('../drum/solution.ts'),
+    import('../drum/solution-svg.ts'),
+  ]);
+  const result = allocate(parseProblem(readRegularFile(file), file));
+  const text = `${JSON.stringify(result, null, 2)}\n`;
+  if (typeof json === 'string') writeInto(json, text);
+  process.stdout.write(escapedLines(json === true ? text : asText(result)));
+  if (svg !== undefined) writeSvg(svg, await solutionSvg(result));
+  if (result.converged) return;
+  process.stderr.write(
+    `isoverbs: not converged in ${result.iterations} iterations; set mostIterations or tolerance in ${file} higher\n`,
+  );
+  process.exitCode = 1;
+}

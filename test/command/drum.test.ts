@@ -1,0 +1,98 @@
+// `isoverbs drum solve`: problems from files, and what it says of wrong ones. Needs a build.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { parseProblem } from '../../src/cli/drum/problem-file.ts';
+import type { Allocation } from '../../src/cli/drum/solution.ts';
+import { allocate } from '../../src/cli/drum/solution.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const MAIN = join(ROOT, 'dist/cli/main.js');
+const folder = mkdtempSync(join(tmpdir(), 'isoverbs-drum-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function drum(...words: string[]) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, 'drum', 'solve', ...words], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  });
+  return { status, out: stdout, err: stderr };
+}
+
+const host = (rest: string, applications = '[{ name: a }]') =>
+  `hosts: [{ requestRate: 10, completionRate: 100, applications: ${applications} }]\n${rest}`;
+
+test('prints rates, and writes JSON and a picture', () => {
+  const [json, svg] = ['a.json', 'a.svg'].map((name) => join(folder, name));
+  const { status, out, err } = drum('examples/drum/two-hosts.yaml', '--json', json, '--svg', svg);
+  expect({ status, err }).toEqual({ status: 0, err: '' });
+  expect(out).toMatch(/^server {2}index +4 +[\d.]+ +[\d.]+$/m);
+  const { allocation, converged, iterations, trace }: Allocation = JSON.parse(readFileSync(json, 'utf8'));
+  expect([converged, trace.length]).toEqual([true, iterations]);
+  const sumOf = (of: string, key: 'requests' | 'completions') =>
+    allocation.filter((one) => one.host === of).reduce((sum, one) => sum + one[key], 0);
+  expect(sumOf('client', 'requests')).toBeCloseTo(40, 4);
+  const kv = allocation.find((one) => one.host === 'client' && one.application === 'kv')!;
+  expect(sumOf('server', 'completions') + kv.requests).toBeLessThan(12.0001);
+  expect(readFileSync(svg, 'utf8')).toMatch(/^<svg/);
+});
+
+test('one application has all, and weights divide the rates of several, in any order', () => {
+  const rates = (text: string) =>
+    allocate(parseProblem(text, 'f')).allocation.map(({ application, requests }) => [application, requests]);
+  expect(rates(host(''))).toEqual([['a', expect.closeTo(10, 6)]]);
+  const [b, c] = [
+    ['b', expect.closeTo(2.5, 6)],
+    ['c', expect.closeTo(7.5, 6)],
+  ];
+  expect(rates(host('', '[{ name: b }, { name: c, weight: 3 }]'))).toEqual([b, c]);
+  expect(rates(host('', '[{ name: c, weight: 3 }, { name: b }]'))).toEqual([c, b]);
+});
+
+test.each([
+  ['alpa: 1', /f: Unrecognized key: "alpa"/],
+  ['alpha: .nan', /f: alpha: /],
+  ['capacity: cone', /f: capacity: .*"linear"/],
+  ['tolerance: 0', /f: tolerance: /],
+])('with %s, the file is refused', (line, problem) => {
+  expect(() => parseProblem(host(line), 'f')).toThrow(problem);
+});
+
+test.each([
+  ['[{ name: a, weight: 0 }]', /f: hosts\.0\.applications\.0\.weight: must be above 0/],
+  ['[{ name: a, weight: .nan }]', /f: hosts\.0\.applications\.0\.weight: /],
+  ['[{ name: a }, { name: a }]', /f: hosts\.0\.applications: the name 'a' occurs twice/],
+  [
+    '[{ name: a, to: { nowhere: 1 } }]',
+    /f: application 'a' sends to 'nowhere', which is none of the hosts host0/,
+  ],
+  ['[]', /f: hosts\.0\.applications: /],
+])('with applications %s, the file is refused', (applications, problem) => {
+  expect(() => parseProblem(host('', applications), 'f')).toThrow(problem);
+});
+
+test('problems without a solution, without convergence, and files that cannot be read end with one sentence', () => {
+  const file = join(folder, 'problem.yaml');
+  writeFileSync(file, host('capacity: logsum\nalpha: 0.5'));
+  expect(drum(file)).toEqual({
+    status: 1,
+    out: '',
+    err: "isoverbs: unbounded: with capacity 'logsum' and alpha below 1, rates of t and 1/t gain without limit; use 'linear' (ISO_ERR_PROBLEM)\n",
+  });
+  writeFileSync(
+    file,
+    host('mostIterations: 1\nbeta: 3', '[{ name: a }, { name: b, weight: 9, completions: 5 }]'),
+  );
+  const { status, out, err } = drum(file);
+  expect(status).toBe(1);
+  expect(out).toContain('not converged in 1 iterations');
+  expect(err).toContain('set mostIterations or tolerance');
+  writeFileSync(file, 'hosts: [');
+  expect(drum(file)).toMatchObject({ status: 2, out: '', err: expect.stringContaining(file) });
+  expect(drum(join(folder, 'none'))).toMatchObject({
+    status: 2,
+    err: expect.stringContaining('cannot be read'),
+  });
+});
