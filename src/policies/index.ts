@@ -7,6 +7,8 @@ import type { PolicyNeeds } from '../shim/policy.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { chunk } from './chunk/index.ts';
 import { chunkOptions } from './chunk/options.ts';
+import { drum } from './drum/index.ts';
+import { drumOptions } from './drum/options.ts';
 import { fair } from './fair/index.ts';
 import { fairOptions, fairWindows } from './fair/options.ts';
 import { handedTokens } from './justitia/handed-tokens.ts';
@@ -169,6 +171,15 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     agents: [],
     options: tasselOptions,
     create: (options) => tassel(tasselOptions.parse(options)),
+  },
+  drum: {
+    summary:
+      'DRUM: applications share the device by the request rates that are best for all of them together, at most k at a time',
+    needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
+    rulers: [fairWindows],
+    agents: [],
+    options: drumOptions,
+    create: (options) => drum(drumOptions.parse(options)),
   },
   'token-bucket': {
     summary:

@@ -8,6 +8,8 @@ import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
 import { trace } from '../../src/interceptors/index.ts';
 import { Chunk } from '../../src/policies/chunk/chunk.ts';
 import { chunkOptions } from '../../src/policies/chunk/options.ts';
+import { Drum } from '../../src/policies/drum/drum.ts';
+import { drumOptions } from '../../src/policies/drum/options.ts';
 import { Fair } from '../../src/policies/fair/fair.ts';
 import { fairOptions } from '../../src/policies/fair/options.ts';
 import { policies } from '../../src/policies/index.ts';
@@ -96,6 +98,7 @@ test('policies lists exactly the requirements that each policy declares', () => 
     fair: new Fair(fairOptions.parse({}), new CoordinatorRegistry()),
     palos: new Palos(palosOptions.parse({}), new CoordinatorRegistry()),
     tassel: new Tassel(tasselOptions.parse({}), new CoordinatorRegistry()),
+    drum: new Drum(drumOptions.parse({}), new CoordinatorRegistry()),
     'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new CoordinatorRegistry()),
     chunk: new Chunk(chunkOptions.parse({})),
   };

@@ -154,6 +154,19 @@ export const chains: Record<string, Chain> = {
     ],
     share: 0.3,
   },
+  drum: {
+    chain: () => [createPolicy('drum', { pieceBytes: 700, passBytes: 500, epochUs: 10 })],
+    share: 0.15,
+  },
+  'drum, one application at a time, a small window': {
+    chain: () => [
+      createPolicy('drum', {
+        ...{ topK: 1, epochUs: 10, alpha: 2, beta: 1, capacity: 'logdomain' },
+        ...{ pieceBytes: 256, windowBytes: 1500, passBytes: 0 },
+      }),
+    ],
+    share: 0.15,
+  },
   'perf, in turns': { chain: () => [perf(512, 128, { qpIsolation: 'always', ...SHORT_TURNS })] },
   'perf, as it finds': {
     chain: () => [
@@ -240,6 +253,7 @@ const KINDS = [
   'palos',
   'fair',
   'tassel',
+  'drum',
   'limited, in pieces',
 ];
 
@@ -271,5 +285,6 @@ export const engineChains: Record<string, Chain> = {
   palos: chains.palos,
   fair: chains.fair,
   tassel: chains.tassel,
+  drum: chains.drum,
   'limited, perf in turns': chains['limited, perf in turns'],
 };

@@ -38,7 +38,7 @@ const driver = process.env.ISOVERBS_DRIVERS;
 const SAMPLE = 12;
 /** These chains resemble others: on simulated devices, one case in VARIANT_SAMPLE is run for a change. */
 const VARIANTS =
-  /^split$|^hold$|pass-through|0_WAITs that write|WAIT emulated|as it finds|in slots|as in the paper|limited/;
+  /^split$|^hold$|pass-through|0_WAITs that write|WAIT emulated|as it finds|in slots|as in the paper|limited|drum/;
 const VARIANT_SAMPLE = 4;
 const tagsOf = (name: GroundName, i: number, isVariant = false) =>
   (name === 'rxe' && i % SAMPLE !== 0) || (isVariant && i % VARIANT_SAMPLE !== 0) ? { tags: ['long'] } : {};

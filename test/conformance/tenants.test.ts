@@ -51,6 +51,18 @@ const cases: Record<string, Case> = {
     chain: () => [createPolicy('fair', { ratesGbps: { a: 50 }, ratesRequestsPerS: { b: 5e6 } })],
     profile: 'cx6-100g',
   },
+  'by solved rates, one tenant at a time, while options change': {
+    chain: () => [
+      changing('drum', [
+        { alpha: 2, beta: 1, capacity: 'logdomain' },
+        { capacity: 'linear', alpha: 0.5, select: 'weight' },
+        { epochUs: 100, select: 'smallest', completionsPerS: 1e6 },
+        { epochUs: 10, select: 'fifo', windowBytes: 1 },
+      ]),
+      createPolicy('drum', { topK: 1, epochUs: 10, pieceBytes: 300, windowBytes: 2000 }),
+    ],
+    profile: 'cx6-100g',
+  },
 };
 
 /** The others are variants of these. */

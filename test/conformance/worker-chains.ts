@@ -31,6 +31,11 @@ export const tasselSpec = (pieceBytes: number): PolicySpec => ({
   options: { pieceBytes, qpGbps: 400 },
 });
 
+export const drumSpec = (pieceBytes: number): PolicySpec => ({
+  name: 'drum',
+  options: { pieceBytes, topK: 1, epochUs: 10 },
+});
+
 const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   'pass-through': { policies: [module('pass-through')] },
   arbitrary: { policies: [module('arbitrary', { seed: 7 })] },
@@ -42,6 +47,7 @@ const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   palos: { policies: [palosSpec(512)] },
   fair: { policies: [fairSpec(512)] },
   tassel: { policies: [tasselSpec(512)] },
+  drum: { policies: [drumSpec(512)] },
   'perf 1024, WAIT emulated': { policies: [perfSpec(1024, 256)], wait: false },
 };
 
@@ -63,5 +69,6 @@ export const suiteWorkerChains: Record<string, () => Interceptor[]> = {
   palos: () => [workerDriver([palosSpec(512)])],
   fair: () => [workerDriver([fairSpec(512)])],
   tassel: () => [workerDriver([tasselSpec(512)])],
+  drum: () => [workerDriver([drumSpec(512)])],
   hold: () => [workerDriver([module('hold')])],
 };

@@ -1,5 +1,4 @@
 /** fair at one device: both directions of its link, and the tenants that share them. */
-
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import { BYTES } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
@@ -73,7 +72,7 @@ const WHOLE = {
 export class Scheduler extends RatedScheduler {
   protected readonly outbound: Direction<PacedOrder>;
   protected readonly inbound: Direction<PacedOrder>;
-  private readonly tenants = new Entities({
+  protected readonly tenants = new Entities({
     keyOf: byTenant,
     onNew: (tenant) => {
       this.outbound.order.begin(tenant);
@@ -115,8 +114,9 @@ export class Scheduler extends RatedScheduler {
     options: FairOptions,
     registry: CoordinatorRegistry,
     makeOrder?: MakeOrder,
+    kinds = KINDS,
   ) {
-    super(number, context, registry, { kinds: KINDS, hasRates: makeOrder === undefined });
+    super(number, context, registry, { kinds, hasRates: makeOrder === undefined });
     this.options = options;
     this.makeOrder = makeOrder ?? ((...of) => new RatedOrder(this.daemonRates, ...of));
     this.cachedQps = context.nic?.cachedQps ?? Number.POSITIVE_INFINITY;
@@ -146,7 +146,7 @@ export class Scheduler extends RatedScheduler {
     });
   }
 
-  private createJudge(): Judge {
+  protected createJudge(): Judge {
     const { targetUs } = this.options;
     return targetUs === undefined ? new Worth(this.arbitrates) : new Target(this.arbitrates, 1e3 * targetUs);
   }
@@ -360,7 +360,7 @@ export class Scheduler extends RatedScheduler {
   }
 
   /** Charges what tenants have sent of their advances. */
-  private settleAll(out: Actions): void {
+  protected settleAll(out: Actions): void {
     for (let tenant = 0; tenant < this.advances.limit; tenant++) this.endAdvance(tenant, out);
   }
 

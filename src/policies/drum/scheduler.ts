@@ -1,0 +1,216 @@
+/** drum at one device: the rates that its applications share it by, and which of them are served at a time. */
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
+import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
+import { IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
+import { DeviceTimer } from '../fair/device-timer.ts';
+import type { Judge } from '../fair/judge.ts';
+import { fairOptions } from '../fair/options.ts';
+import { KINDS as FAIR_KINDS, Scheduler } from '../fair/scheduler.ts';
+import { NONE, RunQueue } from '../kit/run-queue.ts';
+import { egressBytes } from '../kit/wire.ts';
+import { AlwaysOn } from './always-on.ts';
+import { Applications, type DeviceRates } from './applications.ts';
+import type { DrumOptions } from './options.ts';
+
+/** A further kind of timer: for epochs. */
+const EPOCH = FAIR_KINDS;
+export const KINDS = FAIR_KINDS + 1;
+
+/** Options of fair that drum has, too. */
+const fairPartOf = ({ pieceBytes, windowBytes, passBytes }: DrumOptions) =>
+  fairOptions.parse({ pieceBytes, windowBytes, passBytes });
+
+/** Schedules the queue pairs of all contexts of one device. An application is a tenant. */
+export class DrumScheduler extends Scheduler {
+  private readonly apps: Applications;
+  private given: DrumOptions;
+  private readonly epochTimer: DeviceTimer;
+  /** Queue pairs of applications that are not served in this epoch, by application; and these applications. */
+  private readonly parked = new RunQueue();
+  private readonly waiting = new RunQueue();
+  private readonly views: (QpView | undefined)[] = [];
+  /** By application: the name of the tenant. */
+  private readonly names: string[] = [];
+
+  constructor(number: number, context: ContextView, options: DrumOptions, registry: CoordinatorRegistry) {
+    super(number, context, fairPartOf(options), registry, undefined, KINDS);
+    this.given = options;
+    this.apps = new Applications(options, this.deviceRates);
+    this.epochTimer = new DeviceTimer(this.tokenOf(EPOCH), options.topK === undefined);
+  }
+
+  /** What the device carries of the shortest requests: as its processing units and the link allow. */
+  private get deviceRates(): DeviceRates {
+    const { gapNs, units, linkPerNs, wire, given } = this;
+    const requestNs = Math.max(gapNs / units, egressBytes(wire, IBV_WR_RDMA_WRITE, 0) / linkPerNs);
+    const requestsPerS = given.requestsPerS ?? 1e9 / requestNs;
+    return { requestsPerS, completionsPerS: given.completionsPerS ?? requestsPerS };
+  }
+
+  protected override createJudge(): Judge {
+    return new AlwaysOn();
+  }
+
+  /** Options have changed. */
+  reconfigure(given: DrumOptions, out: Actions): void {
+    if (given === this.given) return;
+    this.given = given;
+    this.apps.configure(given, this.deviceRates);
+    this.update();
+    super.configure(fairPartOf(given), out);
+  }
+
+  /** The rates of tenants, in requests of the shortest length per second; for people. */
+  get rates(): { tenant: string; perS: number }[] {
+    return this.names.flatMap((tenant, app) => {
+      const perS = this.apps.rateOf(app);
+      return perS === 0 ? [] : [{ tenant, perS }];
+    });
+  }
+
+  override add(qp: QpView, out: Actions): void {
+    this.views[qp.index] = qp;
+    this.epochTimer.add(qp, out);
+    super.add(qp, out);
+  }
+
+  override relabel(qp: QpView, out: Actions): void {
+    super.relabel(qp, out);
+    const app = this.tenants.of(qp);
+    if (this.apps.has(app)) this.apps.setWeight(app, qp.labels.weight);
+    else {
+      this.apps.begin(app, qp.labels.weight);
+      this.names[app] = qp.context.tenant;
+    }
+    this.share(app);
+  }
+
+  /** The order serves an application by its rate. */
+  private share(app: number): void {
+    for (const { order } of [this.outbound, this.inbound]) order.setWeight(app, this.apps.shareOf(app));
+  }
+
+  /** Solves for the rates, if anything has changed. */
+  private update(): void {
+    if (!this.apps.update()) return;
+    for (let app = 0; app < this.tenants.limit; app++) if (this.apps.has(app)) this.share(app);
+  }
+
+  override changed(qp: QpView, change: QpChange, out: Actions): void {
+    if (change === 'destroyed') this.epochTimer.drop(qp, out);
+    super.changed(qp, change, out);
+    if (this.waiting.first() !== NONE && this.apps.hasRoom) this.admitNext(out);
+  }
+
+  protected override forget(qp: QpView): void {
+    const app = this.tenants.of(qp);
+    this.unpark(qp.index, app);
+    this.views[qp.index] = undefined;
+    super.forget(qp);
+    if (this.tenants.count(app) === 0) this.apps.end(app);
+  }
+
+  override onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number {
+    const app = this.tenants.of(qp);
+    if (this.apps.needsNotice(app)) this.notice(app, qp, out);
+    return this.apps.isSeated(app) ? super.onload(qp, words, start, count, out) : 0;
+  }
+
+  override feed(qp: QpView, out: Actions): void {
+    const app = this.tenants.of(qp);
+    if (this.apps.needsNotice(app)) this.notice(app, qp, out);
+    super.feed(qp, out);
+  }
+
+  /** An application posts for the first time in an epoch, or rates are out of date. */
+  private notice(app: number, { context }: QpView, out: Actions): void {
+    if (this.apps.notice(app)) this.update();
+    if (this.apps.count > 1 && this.epochTimer.dueNs === Number.POSITIVE_INFINITY)
+      this.epochTimer.set(out.nowNs(context) + 1e3 * this.given.epochUs, out);
+  }
+
+  protected override mayGo(qp: QpView, out: Actions): boolean {
+    return this.apps.isSeated(this.tenants.of(qp)) && super.mayGo(qp, out);
+  }
+
+  protected override pass(qp: QpView, out: Actions): void {
+    const app = this.tenants.of(qp);
+    if (this.apps.isSeated(app)) {
+      super.pass(qp, out);
+      return;
+    }
+    this.parked.push(qp.index, app);
+    this.waiting.push(app);
+  }
+
+  private unpark(index: number, app: number): void {
+    this.parked.remove(index);
+    if (this.parked.first(app) === NONE) this.waiting.remove(app);
+  }
+
+  override onCompleted(qp: QpView, out: Actions): void {
+    super.onCompleted(qp, out);
+    if (this.waiting.first() !== NONE && out.inflight(qp) === 0 && this.isIdle(out)) this.admitNext(out);
+  }
+
+  /** Whether no application that is served has anything to send or in flight. */
+  private isIdle(out: Actions): boolean {
+    for (const qp of this.views) {
+      if (qp === undefined) continue;
+      if (out.inflight(qp) > 0) return false;
+      if (out.backlog(qp) > 0 && this.apps.isSeated(this.tenants.of(qp))) return false;
+    }
+    return true;
+  }
+
+  /** Serves the application that has waited for the longest time, before the epoch ends. */
+  private admitNext(out: Actions): void {
+    this.clock.begin();
+    this.apps.admit(this.waiting.first());
+    this.update();
+    this.release(out);
+  }
+
+  /** Serves the queue pairs that have waited for their applications' epochs. */
+  private release(out: Actions): void {
+    const { parked, waiting, apps } = this;
+    for (let app = waiting.first(); app !== NONE; ) {
+      const next = waiting.next(app);
+      if (apps.isSeated(app)) {
+        waiting.remove(app);
+        for (let qp = parked.shift(app); qp !== NONE; qp = parked.shift(app))
+          this.strays.push(this.views[qp]!);
+      }
+      app = next;
+    }
+    this.settle(out);
+  }
+
+  override onTimer(kind: number, context: ContextView, out: Actions): void {
+    if (kind === EPOCH) this.beginEpoch(context, out);
+    else super.onTimer(kind, context, out);
+  }
+
+  private beginEpoch(context: ContextView, out: Actions): void {
+    const { apps, epochTimer } = this;
+    this.clock.begin();
+    // Applications that are no longer served must not bypass the policy any more.
+    this.settleAll(out);
+    const isUsed = apps.next((app) => this.backlogOf(app, out));
+    this.update();
+    const nowNs = this.clock.nowNs(context, out);
+    epochTimer.set(
+      isUsed && apps.count > 1 ? nowNs + 1e3 * this.given.epochUs : Number.POSITIVE_INFINITY,
+      out,
+    );
+    this.release(out);
+  }
+
+  /** The requests of an application that wait. */
+  private backlogOf(app: number, out: Actions): number {
+    let backlog = 0;
+    for (let qp = this.tenants.firstQp(app); qp !== NONE; qp = this.tenants.nextQp(qp))
+      backlog += out.backlog(this.views[qp]!);
+    return backlog;
+  }
+}
