@@ -55,6 +55,20 @@ export class Applications {
     return this.here;
   }
 
+  /**
+   * Whether the ratios of rates depend on which applications are in use. If not, they are solved for all applications at
+   * once, and need not be solved again when applications pause or take turns.
+   */
+  private get dependsOnOthers(): boolean {
+    const { capacity, beta } = this.options;
+    return capacity !== 'linear' || beta > 0;
+  }
+
+  /** Which applications are in use and served has changed. */
+  private membersChanged(): void {
+    if (this.dependsOnOthers) this.isStale = true;
+  }
+
   /** Changes options; rates are solved anew. */
   configure(options: DrumOptions, device: DeviceRates): void {
     this.options = options;
@@ -80,12 +94,13 @@ export class Applications {
     this.words[(app << BITS) + SHARE] = weight;
     this.waited[app] = 0;
     this.here++;
+    if (!this.dependsOnOthers) this.isStale = true;
   }
 
   /** An application has lost its last queue pair. */
   end(app: number): void {
     if ((this.states[app] & SERVED) === SERVED) this.served--;
-    if ((this.states[app] & SOLVED) !== 0) this.isStale = true;
+    if ((this.states[app] & SOLVED) !== 0) this.membersChanged();
     this.states[app] = 0;
     this.here--;
   }
@@ -104,7 +119,13 @@ export class Applications {
 
   /** The rate of an application, in requests of the shortest length per second; 0: it is not in use. */
   rateOf(app: number): number {
-    return app < this.limit && (this.states[app] & SOLVED) !== 0 ? this.words[(app << BITS) + RATE] : 0;
+    if (app >= this.limit || (this.states[app] & SERVED) !== SERVED) return 0;
+    if (this.dependsOnOthers) return this.words[(app << BITS) + RATE];
+    let sum = 0;
+    for (let one = 0; one < this.limit; one++)
+      if ((this.states[one] & SERVED) === SERVED) sum += this.shareOf(one);
+    const { requestsPerS, completionsPerS } = this.device;
+    return (this.shareOf(app) / sum) * Math.min(requestsPerS, completionsPerS);
   }
 
   /** Whether `notice` must be called for an application that posts. */
@@ -120,7 +141,7 @@ export class Applications {
       this.arrivals[app] = ++this.arrived;
       if ((before & SEATED) !== 0) this.served++;
       else if (this.hasRoom) this.admit(app);
-      if (this.words[(app << BITS) + RATE] === 0) this.isStale = true;
+      if (this.words[(app << BITS) + RATE] === 0) this.membersChanged();
     }
     return this.isStale;
   }
@@ -139,7 +160,7 @@ export class Applications {
   admit(app: number): void {
     this.states[app] |= SEATED;
     this.served++;
-    this.isStale = true;
+    this.membersChanged();
   }
 
   /**
@@ -164,7 +185,7 @@ export class Applications {
     for (let app = 0; app < this.limit; app++) {
       const isServed = (this.states[app] & SERVED) === SERVED;
       if (isServed) this.served++;
-      if (isServed !== ((this.states[app] & SOLVED) !== 0)) this.isStale = true;
+      if (isServed !== ((this.states[app] & SOLVED) !== 0)) this.membersChanged();
     }
     return active.length > 0;
   }
@@ -199,14 +220,15 @@ export class Applications {
     for (const [i, app] of active.entries()) waited[app] = selector.waited[i];
   }
 
-  /** Solves for the applications that are served, if anything has changed. Returns whether it has. */
+  /** Solves for the rates, if anything has changed. Returns whether it has. */
   update(): boolean {
     if (!this.isStale) return false;
     this.isStale = false;
     const apps: number[] = [];
+    const counted = this.dependsOnOthers ? SERVED : HERE;
     for (let app = 0; app < this.limit; app++) {
       this.states[app] &= ~SOLVED;
-      if ((this.states[app] & SERVED) === SERVED) apps.push(app);
+      if ((this.states[app] & counted) === counted) apps.push(app);
     }
     if (apps.length === 0) return false;
     const { words, device } = this;

@@ -17,12 +17,15 @@ export class Drum extends DevicePolicy<DrumScheduler> implements Policy {
   readonly splitsAboveBytes: number;
   /** While polls are late, 30 pieces with their 0_WAITs fill the link. */
   override readonly slots = 64;
+  /** With topK, also completions of requests that have passed show when the device is idle. */
+  override readonly completionsOf: 'held' | 'all';
   private options: DrumOptions;
 
   constructor(options: DrumOptions, coordinators: CoordinatorRegistry) {
     super(KINDS, coordinators);
     this.options = options;
     this.splitsAboveBytes = options.pieceBytes ?? 4096;
+    this.completionsOf = options.topK === undefined ? 'held' : 'all';
   }
 
   protected create(number: number, context: ContextView): DrumScheduler {

@@ -14,7 +14,7 @@ export abstract class DevicePolicy<S extends LinkScheduler<TurnOrder>> {
   readonly crossChannel = true;
   readonly statistics = 'itself';
   /** Completions of queue pairs whose messages all pass do not matter. */
-  readonly completionsOf = 'held';
+  readonly completionsOf: 'held' | 'all' = 'held';
   protected readonly schedulers: S[] = [];
   // By context, and by queue pair.
   protected readonly byContext: S[] = [];

@@ -30,17 +30,30 @@ describe('rates', () => {
     expect(rates[0] + rates[1]).toBeCloseTo(1e7, -2);
   });
 
-  test.each([
-    ['an application without requests', (apps: Applications) => apps.next((app) => (app === 2 ? 0 : 1))],
-    ['an application that has ended', (apps: Applications) => apps.end(2)],
-  ])('do not count %s', (_, change) => {
-    const apps = ground({ beta: 1 }, [1, 1, 4]);
-    // In the epoch that ends first, all have posted.
+  describe.each([{}, { alpha: 2 }, { beta: 1 }])('with %j', (options) => {
+    test.each([
+      ['an application without requests', (apps: Applications) => apps.next((app) => (app === 2 ? 0 : 1))],
+      ['an application that has ended', (apps: Applications) => apps.end(2)],
+    ])('do not count %s', (_, change) => {
+      const apps = ground(options, [1, 1, 4]);
+      // In the epoch that ends first, all have posted.
+      apps.next(() => 0);
+      expect(apps.rateOf(2)).toBeGreaterThan(apps.rateOf(0));
+      change(apps);
+      apps.update();
+      expect(apps.rateOf(0) / 1e8).toBeCloseTo(0.5, 5);
+      expect(apps.rateOf(2)).toBe(0);
+    });
+  });
+
+  test('need not be solved again without beta when an application pauses', () => {
+    const apps = ground({ alpha: 2 }, [1, 4]);
     apps.next(() => 0);
-    change(apps);
-    apps.update();
-    expect(apps.rateOf(0) / 1e8).toBeCloseTo(0.5, 5);
-    expect(apps.rateOf(2)).toBe(0);
+    apps.next((app) => (app === 0 ? 0 : 1));
+    expect(apps.update()).toBe(false);
+    apps.notice(0);
+    expect(apps.update()).toBe(false);
+    expect(apps.rateOf(1) / apps.rateOf(0)).toBeCloseTo(2, 5);
   });
 
   test('follow a weight that changes', () => {
