@@ -13,6 +13,7 @@ import { INBOUND, isAtomic, OUTBOUND, type WindowChoice } from '../link/link-sch
 import type { WindowRules } from '../link/windows.ts';
 import { Advances, MOST_MESSAGES } from './advances.ts';
 import { AtomicShares } from './atomics.ts';
+import { SCHEDULED, WHOLE, WHOLE_BYTES } from './choices.ts';
 import { BURST_BYTES } from './daemon-rates.ts';
 import { DeviceTimer } from './device-timer.ts';
 import type { Costs } from './dominant-order.ts';
@@ -27,11 +28,6 @@ import { pacePartAt, piecePartAt, windowPartAt } from './strictness.ts';
 import { Target } from './target.ts';
 import { Worth } from './worth.ts';
 
-/** Short messages that may wait in the queue of their queue pair, so that it always has another one to process. */
-const QUEUED_MESSAGES = 32;
-
-/** Pieces in flight in addition to what the link carries in a round trip: one is being sent, and times vary. */
-const SPARE_PIECES = 1.15;
 /** Pieces of a turn among the queue pairs of one tenant. Tenants take turns of one piece. */
 const TURN_PIECES = 4;
 /** The most time that a queue pair may wait for its context, as a part of its time on the link. */
@@ -56,17 +52,6 @@ const TRIAL_NS = 5e6;
 
 /** Time between two samples while the device is left alone. */
 const ASIDE_SAMPLE_NS = 500e6;
-
-/** How requests go to the device while it is not scheduled. */
-export const WHOLE_BYTES = 2 ** 30;
-const WHOLE = {
-  pieceBytes: WHOLE_BYTES,
-  sparePieces: 1,
-  fetchedPieces: 0,
-  queuedMessages: Number.POSITIVE_INFINITY,
-  fitsPieces: false,
-  lengthensPieces: false,
-};
 
 /** Schedules the queue pairs of all contexts of one device. */
 export class Scheduler extends RatedScheduler {
@@ -184,15 +169,7 @@ export class Scheduler extends RatedScheduler {
     const { pieceBytes, windowBytes } = this.options;
     if (!this.worth.isOn)
       return { ...WHOLE, pieceBytes: this.ratedBytes(WHOLE_BYTES), windowBytes: TRIAL_NS * this.linkPerNs };
-    return {
-      pieceBytes: this.shortened(pieceBytes),
-      windowBytes,
-      sparePieces: SPARE_PIECES,
-      fetchedPieces: 0,
-      queuedMessages: QUEUED_MESSAGES,
-      fitsPieces: true,
-      lengthensPieces: true,
-    };
+    return { ...SCHEDULED, pieceBytes: this.shortened(pieceBytes), windowBytes };
   }
 
   /** The length of pieces at the present level of strictness. @param pieceBytes the option */

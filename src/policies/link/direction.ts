@@ -7,12 +7,13 @@ import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import type { EventClock } from '../kit/event-clock.ts';
 import { Puller, STALL_NS } from '../kit/puller.ts';
-import { NONE } from '../kit/run-queue.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
 import { LatePolls } from './late-polls.ts';
 import { Pace, SLOW_PIECE_BYTES } from './pace.ts';
+import { Paths } from './paths.ts';
 import { PieceLength } from './piece-length.ts';
+import { Reports } from './reports.ts';
 import { RoundTrip } from './round-trip.ts';
 import { Rows } from './rows.ts';
 import { Spacing } from './spacing.ts';
@@ -64,11 +65,8 @@ export class Direction<Turns extends TurnOrder> {
   private shortRound = Number.NEGATIVE_INFINITY;
   private roundTripNs = 0;
   private readonly rows = new Rows();
-  /** The queue pair that was served last, and its messages in a row. */
-  private last = NONE;
-  private inRow = 0;
-  /** By queue pair: bytes since its last signaled request. */
-  private unreported: Float64Array = new Float64Array(64);
+  private readonly reports = new Reports();
+  private readonly paths = new Paths();
   private readonly whole = new WholeMessages();
 
   /** @param token the token of this direction's timer */
@@ -143,10 +141,9 @@ export class Direction<Turns extends TurnOrder> {
     this.order.reset(qp.index);
     this.isUsed = fitColumn(this.isUsed, qp.index);
     this.isUsed[qp.index] = 0;
-    const { pace, latePolls, spacing, pieceLength, whole } = this;
-    for (const part of [pace, latePolls, spacing, pieceLength, whole]) part.reset(qp.index);
-    this.unreported = fitColumn(this.unreported, qp.index);
-    this.unreported[qp.index] = 0;
+    const { pace, latePolls, spacing, pieceLength, whole, reports, paths } = this;
+    for (const part of [pace, latePolls, spacing, pieceLength, whole, reports]) part.reset(qp.index);
+    paths.land(qp.index);
     // All peers of datagrams count as one.
     if (qp.type === IBV_QPT_UD) this.roundTrip.connect(qp.index, '');
     this.puller.onQp(qp, 'created', out);
@@ -156,6 +153,7 @@ export class Direction<Turns extends TurnOrder> {
   changed(qp: QpView, change: QpChange, out: Actions): void {
     this.roundTrip.cancel();
     this.latePolls.reset(qp.index);
+    this.paths.land(qp.index);
     if (change === 'state') this.pace.reset(qp.index);
     if (change === 'destroyed') this.roundTrip.disconnect(qp.index);
     else if (change === 'state' && qp.dgid !== '') this.roundTrip.connect(qp.index, qp.dgid);
@@ -197,6 +195,7 @@ export class Direction<Turns extends TurnOrder> {
     if (latePolls.awaits(index)) this.followed(qp, out);
     else if (pace.isDone(index, inflight)) this.timed(qp, inflight, out);
     this.puller.onCompleted(qp, out);
+    if (inflight === 0) this.paths.land(index);
     // What was held here may have gone first, as an urgent message.
     if (out.backlog(qp) === 0) order.release(qp.index);
     if (this.puller.usedBytes === 0) this.drained(qp, out);
@@ -222,18 +221,26 @@ export class Direction<Turns extends TurnOrder> {
       const pieceBytes = this.isSlow(index) ? SLOW_PIECE_BYTES : this.puller.pieceBytes;
       const pieceNs = pieceBytes / this.window.linkPerNs;
       latePolls.suspect(index, { lateNs, usedPart, eachNs, pieceNs }, nowNs);
-    } else pace.completed(index, nowNs, this.sentBytes, isLate && latePolls.ns > 0);
+    } else this.paced(index, nowNs, isLate && latePolls.ns > 0, isBulk);
     if (latePolls.expire(lateNs, expectedNs, nowNs)) this.fit();
   }
 
   /** The first completion after one that may have been polled late. */
   private followed(qp: QpView, out: Actions): void {
-    const { pace, latePolls } = this;
+    const { latePolls } = this;
     const before = latePolls.ns;
     const nowNs = this.clock.nowNs(qp.context, out);
     const isLate = latePolls.next(nowNs);
-    pace.completed(qp.index, nowNs, this.sentBytes, isLate);
+    this.paced(qp.index, nowNs, isLate, true);
     if (latePolls.ns !== before) this.fit();
+  }
+
+  /** The request of a queue pair that was being timed has completed. @param isLate whether it may have been polled late */
+  private paced(index: number, nowNs: number, isLate: boolean, isBulk: boolean): void {
+    const { pace, paths } = this;
+    if (isBulk && !isLate)
+      paths.timed(index, pace.lateNs(index, nowNs), pace.takenNs(index, nowNs), nowNs, this.expectedNs);
+    pace.completed(index, nowNs, this.sentBytes, isLate);
   }
 
   /** Bytes on the wire that all queue pairs have sent. */
@@ -261,7 +268,10 @@ export class Direction<Turns extends TurnOrder> {
     const lateBytes = this.order.lateBytes?.(qp) ?? 0;
     if (lateBytes > 0) return Math.max(bytes - lateBytes, Math.min(bytes, this.longestWireBytes)) / bytes;
     if (whole.has(qp)) return whole.countedPart(bytes, windowBytes * part, pieceLength.isQuiet);
-    return this.rows.countedPart(inflight, bytes, roundTripNs);
+    const rowPart = this.rows.countedPart(inflight, bytes, roundTripNs);
+    if (!this.window.separatesPaths || this.isSteered || this.isPaced(qp)) return rowPart;
+    this.paths.fly(qp, this.roundTrip.of(qp));
+    return rowPart * this.paths.partOf(qp);
   }
 
   private isSlow(qp: number): boolean {
@@ -294,6 +304,8 @@ export class Direction<Turns extends TurnOrder> {
     const isSlow = this.isSlow(index);
     const isPaced = this.isPaced(index);
     if (isSlow ? out.inflightBytes(qp) >= pace.flightBytes(index) : this.isFullNow(qp, out))
+      return this.hold(index);
+    if (!isSlow && puller.flyingBytes(index) >= this.paths.mostBytes(index, this.windowBytes * this.part))
       return this.hold(index);
     const isLate = this.latePolls.ns > 0;
     if (isLate && !isSlow && !isPaced) this.space(qp, out);
@@ -386,7 +398,7 @@ export class Direction<Turns extends TurnOrder> {
     const { order } = this;
     const { pieceBytes } = this.puller;
     let n = 0;
-    for (; n < most && this.inRow > 0 && order.creditOf(qp.index) >= pieceBytes; n++) {
+    for (; n < most && this.reports.inRow > 0 && order.creditOf(qp.index) >= pieceBytes; n++) {
       // The last slot is kept for whole messages.
       if (out.room(qp) < 2 || this.isFull(qp, out)) break;
       out.piece(qp, pieceBytes);
@@ -469,27 +481,16 @@ export class Direction<Turns extends TurnOrder> {
     return this.window.fitsPieces && !this.pieceLength.isFitting;
   }
 
-  /**
-   * Requests completions often enough: for each piece, of one message or of several short ones, and at the end of a turn.
-   * Otherwise the device reports many short messages together, and the window stays full for too long.
-   */
+  /** Requests completions often enough, and ends the turn of a queue pair with many short messages. */
   private report(qp: QpView, bytes: number, out: Actions): void {
-    const { order, puller } = this;
+    const { order, puller, reports } = this;
     const { index } = qp;
-    if (index !== this.last) {
-      this.last = index;
-      this.inRow = 0;
-    }
-    this.unreported[index] += bytes;
-    this.inRow++;
-    const isEndOfRow = this.isShort(bytes) && this.inRow >= this.rows.rowMessages;
+    reports.issued(index, bytes);
+    const isEndOfRow = this.isShort(bytes) && reports.inRow >= this.rows.rowMessages;
     const isLast = order.creditOf(index) <= 0 || isEndOfRow;
     const leastBytes = this.cutsEvenly ? puller.pieceBytes / 2 : puller.pieceBytes;
-    if (this.unreported[index] < leastBytes && !isLast) return;
+    if (!reports.isDue(index, leastBytes, isLast)) return;
     out.signalNow(qp);
-    this.unreported[index] = 0;
-    if (!isLast) return;
-    this.inRow = 0;
-    if (order.creditOf(index) > 0) order.yield(index);
+    if (isLast && order.creditOf(index) > 0) order.yield(index);
   }
 }

@@ -79,7 +79,8 @@ export class RoundTrip {
     if (--this.counts[peer] === 0) this.unused.push(peer);
   }
 
-  private of(qp: number): number {
+  /** The peer of a queue pair, as a number; NONE: it has none. */
+  of(qp: number): number {
     return qp < this.peerOf.length ? this.peerOf[qp] - 1 : NONE;
   }
 

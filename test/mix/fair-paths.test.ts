@@ -1,0 +1,43 @@
+/** What fair gives tenants whose requests go to several peers, one of which is congested. */
+import { expect, test } from 'vitest';
+import { parseApp } from '../../src/mix/parse.ts';
+import { runMix } from '../../src/mix/run.ts';
+import { DEFAULTS } from '../../src/mix/spec.ts';
+
+/** The payload of a link of 100 Gbit/s in packets of 4096 bytes. */
+const LINK_GBPS = 98;
+
+test.each([
+  [1, 4],
+  [1, 16],
+  [8, 4],
+  [8, 16],
+])(
+  'a congested receiver leaves others the rest of the link: %i queue pairs next to %i of another host',
+  async (qps, crossQps) => {
+    const { apps, invariants } = await runMix({
+      ...DEFAULTS,
+      profile: 'cx6-100g',
+      payload: false,
+      policy: 'fair',
+      hosts: 4,
+      topology: 'star',
+      set: { congestionControl: 'dcqcn' },
+      apps: [
+        `B:name=slow,qps=${qps},host=0,to=2`,
+        `B:name=cross,qps=${crossQps},host=1,to=2`,
+        'B:name=fast,host=0,to=3',
+        'D:name=d,think=1us,host=0,to=3',
+      ].map(parseApp),
+      warmupNs: 8e6,
+      durationNs: 14e6,
+    });
+    expect(invariants).toEqual([]);
+    const [slow, cross, fast, d] = apps;
+    expect(slow.throughputGbps + fast.throughputGbps).toBeGreaterThan(0.95 * LINK_GBPS);
+    expect(slow.throughputGbps + cross.throughputGbps).toBeGreaterThan(0.95 * LINK_GBPS);
+    expect(slow.throughputGbps).toBeGreaterThan(33);
+    // On the bare device 6 us.
+    expect(d.latencyUs!.avg).toBeLessThan(2.5);
+  },
+);
