@@ -14,7 +14,7 @@ export const SCHEDULED: WindowChoice = {
   queuedMessages: QUEUED_MESSAGES,
   fitsPieces: true,
   lengthensPieces: true,
-  separatesPaths: true,
+  followsPaths: true,
 };
 
 /** Bytes of a piece while the device is not scheduled: no message is as long. */
@@ -28,5 +28,5 @@ export const WHOLE: WindowChoice = {
   queuedMessages: Number.POSITIVE_INFINITY,
   fitsPieces: false,
   lengthensPieces: false,
-  separatesPaths: false,
+  followsPaths: false,
 };

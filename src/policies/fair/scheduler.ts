@@ -169,7 +169,9 @@ export class Scheduler extends RatedScheduler {
     const { pieceBytes, windowBytes } = this.options;
     if (!this.worth.isOn)
       return { ...WHOLE, pieceBytes: this.ratedBytes(WHOLE_BYTES), windowBytes: TRIAL_NS * this.linkPerNs };
-    return { ...SCHEDULED, pieceBytes: this.shortened(pieceBytes), windowBytes };
+    // A target reduces what is in flight by itself.
+    const followsPaths = this.worth.level === 0;
+    return { ...SCHEDULED, pieceBytes: this.shortened(pieceBytes), windowBytes, followsPaths };
   }
 
   /** The length of pieces at the present level of strictness. @param pieceBytes the option */

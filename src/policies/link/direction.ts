@@ -227,20 +227,23 @@ export class Direction<Turns extends TurnOrder> {
 
   /** The first completion after one that may have been polled late. */
   private followed(qp: QpView, out: Actions): void {
-    const { latePolls } = this;
-    const before = latePolls.ns;
+    const before = this.latePolls.ns;
     const nowNs = this.clock.nowNs(qp.context, out);
-    const isLate = latePolls.next(nowNs);
-    this.paced(qp.index, nowNs, isLate, true);
-    if (latePolls.ns !== before) this.fit();
+    this.paced(qp.index, nowNs, this.latePolls.next(nowNs), true);
+    if (this.latePolls.ns !== before) this.fit();
   }
 
   /** The request of a queue pair that was being timed has completed. @param isLate whether it may have been polled late */
   private paced(index: number, nowNs: number, isLate: boolean, isBulk: boolean): void {
-    const { pace, paths } = this;
-    if (isBulk && !isLate)
-      paths.timed(index, pace.lateNs(index, nowNs), pace.takenNs(index, nowNs), nowNs, this.expectedNs);
-    pace.completed(index, nowNs, this.sentBytes, isLate);
+    const { pace, paths, roundTripNs, sentBytes } = this;
+    if (isBulk && !isLate && this.followsPath(index))
+      paths.timed(index, pace, nowNs, sentBytes, roundTripNs, 1 / this.leastPart);
+    pace.completed(index, nowNs, sentBytes, isLate);
+  }
+
+  /** Whether what a queue pair has in flight follows what its path carries. */
+  private followsPath(index: number): boolean {
+    return this.window.followsPaths && !this.isSteered && !this.isPaced(index);
   }
 
   /** Bytes on the wire that all queue pairs have sent. */
@@ -269,7 +272,7 @@ export class Direction<Turns extends TurnOrder> {
     if (lateBytes > 0) return Math.max(bytes - lateBytes, Math.min(bytes, this.longestWireBytes)) / bytes;
     if (whole.has(qp)) return whole.countedPart(bytes, windowBytes * part, pieceLength.isQuiet);
     const rowPart = this.rows.countedPart(inflight, bytes, roundTripNs);
-    if (!this.window.separatesPaths || this.isSteered || this.isPaced(qp)) return rowPart;
+    if (!this.followsPath(qp)) return rowPart;
     this.paths.fly(qp, this.roundTrip.of(qp));
     return rowPart * this.paths.partOf(qp);
   }
@@ -292,6 +295,8 @@ export class Direction<Turns extends TurnOrder> {
    * queue, so that they cost the application's core nothing more.
    */
   private isFullNow(qp: QpView, out: Actions): boolean {
+    const mostBytes = this.paths.mostBytes(qp.index, this.windowBytes * this.part);
+    if (this.puller.flyingBytes(qp.index) >= mostBytes) return true;
     if (!this.isFull(qp, out) || this.order.lateBytes?.(qp.index)) return false;
     return this.window.queuedMessages === 0 || this.order.isShared || !this.isShort(out.nextBytes(qp));
   }
@@ -304,8 +309,6 @@ export class Direction<Turns extends TurnOrder> {
     const isSlow = this.isSlow(index);
     const isPaced = this.isPaced(index);
     if (isSlow ? out.inflightBytes(qp) >= pace.flightBytes(index) : this.isFullNow(qp, out))
-      return this.hold(index);
-    if (!isSlow && puller.flyingBytes(index) >= this.paths.mostBytes(index, this.windowBytes * this.part))
       return this.hold(index);
     const isLate = this.latePolls.ns > 0;
     if (isLate && !isSlow && !isPaced) this.space(qp, out);
@@ -437,7 +440,8 @@ export class Direction<Turns extends TurnOrder> {
     } else {
       if (bytes < puller.pieceBytes) this.shortRound = this.order.round;
       const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
-      puller.windowBytes = (isFetched ? this.fetchedBytes : this.windowBytes) * this.part;
+      const part = this.part * (this.window.followsPaths && !this.isSteered ? this.paths.backoff.part : 1);
+      puller.windowBytes = (isFetched ? this.fetchedBytes : this.windowBytes) * part;
       // Its requests go in order, so that others in front of them keep one direction of the link idle.
       if (this.other?.isUsed[qp.index] === 1 && this.isQuiet && this.other.isQuiet)
         puller.windowBytes *= BOTH_WINDOWS;

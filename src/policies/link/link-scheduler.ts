@@ -40,7 +40,7 @@ export const FIRST_KIND = 3;
 /** What a policy decides about the windows. */
 export type WindowChoice = Pick<
   WindowOptions,
-  'sparePieces' | 'fetchedPieces' | 'queuedMessages' | 'fitsPieces' | 'lengthensPieces' | 'separatesPaths'
+  'sparePieces' | 'fetchedPieces' | 'queuedMessages' | 'fitsPieces' | 'lengthensPieces' | 'followsPaths'
 > & {
   readonly pieceBytes?: number;
   readonly windowBytes?: number;

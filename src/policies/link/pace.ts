@@ -131,6 +131,11 @@ export class Pace {
     return usedBytes / (this.linkPerNs * this.takenNs(qp, nowNs));
   }
 
+  /** Whether the link was busy since the request that is being timed was issued. */
+  wasBusy(qp: number, nowNs: number, sentBytes: number): boolean {
+    return this.usedPart(qp, nowNs, sentBytes) > BUSY;
+  }
+
   /** The request that was being timed has completed. @param isLate whether it may have been polled late */
   completed(qp: number, nowNs: number, sentBytes: number, isLate: boolean): void {
     const at = qp << BITS;
@@ -138,7 +143,7 @@ export class Pace {
     if (isLate) return;
     const takenNs = this.takenNs(qp, nowNs);
     if (this.slow[qp] === 1) this.fitFlight(at, takenNs);
-    if (this.usedPart(qp, nowNs, sentBytes) > BUSY || takenNs < FAST * this.expectedNs) this.slow[qp] = 0;
+    if (this.wasBusy(qp, nowNs, sentBytes) || takenNs < FAST * this.expectedNs) this.slow[qp] = 0;
     else if (takenNs > SLOW * this.expectedNs) this.slow[qp] = 1;
   }
 

@@ -6,6 +6,8 @@
  */
 import { fitColumn } from '../../shim/tables.ts';
 import { NONE } from '../kit/run-queue.ts';
+import { Backoff } from './backoff.ts';
+import type { Pace } from './pace.ts';
 
 /** A path is congested if its requests count for less than this part. */
 const CONGESTED_BELOW = 0.75;
@@ -28,6 +30,7 @@ const LEAST_BEFORE = 2;
 
 /** The paths in one direction of a link. */
 export class Paths {
+  readonly backoff = new Backoff();
   private states: Float64Array = new Float64Array(4 << BITS);
   /** By path: its queue pairs with something in flight. */
   private busy: Int32Array = new Int32Array(4);
@@ -72,11 +75,31 @@ export class Paths {
 
   /**
    * A request has completed.
+   * @param pace which has timed it
+   * @param sentBytes bytes that all queue pairs have sent, on the wire
+   * @param windowPieces pieces in a full window
+   */
+  timed(
+    qp: number,
+    pace: Pace,
+    nowNs: number,
+    sentBytes: number,
+    roundTripNs: number,
+    windowPieces: number,
+  ): void {
+    const takenNs = pace.takenNs(qp, nowNs);
+    this.compare(qp, pace.lateNs(qp, nowNs), takenNs, nowNs, pace.expectedNs);
+    if (!pace.isSlow(qp))
+      this.backoff.timed(takenNs, roundTripNs, windowPieces, pace.wasBusy(qp, nowNs, sentBytes));
+  }
+
+  /**
+   * A request has completed, which is compared with those to other peers.
    * @param lateNs how much later than it was due because of what was in flight at the device
    * @param takenNs the time since it was issued
    * @param expectedNs the time in which a request completes at the end of a full window
    */
-  timed(qp: number, lateNs: number, takenNs: number, nowNs: number, expectedNs: number): void {
+  compare(qp: number, lateNs: number, takenNs: number, nowNs: number, expectedNs: number): void {
     const on = this.busyOn[qp];
     if (on === 0) return;
     this.states = fitColumn(this.states, ((on - 1) << BITS) + PART);

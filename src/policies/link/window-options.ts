@@ -23,8 +23,11 @@ export interface WindowOptions extends Pipeline {
   readonly fitsPieces: boolean;
   /** Whether pieces may become longer than a turn while polls are late, because few of them must fill the link. */
   readonly lengthensPieces: boolean;
-  /** Whether each peer has a window of its own while its path is congested and those of others are not. */
-  readonly separatesPaths: boolean;
+  /**
+   * Whether the window follows what the network carries: less is in flight while requests queue there (backoff.ts), and
+   * each peer has a window of its own while its path is congested and those of others are not (paths.ts).
+   */
+  readonly followsPaths: boolean;
   /** A window to use instead of the one that follows from the others. */
   readonly windowBytes?: number;
 }

@@ -89,7 +89,7 @@ export class Scheduler extends LinkScheduler<ChunkOrder> {
       fetchedPieces: 1,
       queuedMessages: 0,
       fitsPieces: false,
-      separatesPaths: false,
+      followsPaths: false,
       lengthensPieces: false,
     };
   }

@@ -18,7 +18,7 @@ function fly(...on: number[]): Paths {
 function time(paths: Paths, lateNs: readonly [number, number], sinceNs = 0): void {
   for (let i = 0; i < 50; i++)
     for (const [qp, late] of lateNs.entries())
-      paths.timed(qp, late, EXPECTED_NS + late, sinceNs + i * EXPECTED_NS, EXPECTED_NS);
+      paths.compare(qp, late, EXPECTED_NS + late, sinceNs + i * EXPECTED_NS, EXPECTED_NS);
 }
 
 describe('a path that is late', () => {
@@ -72,6 +72,6 @@ it('queue pairs without a known path count in full', () => {
   const paths = fly(NEAR, FAR);
   paths.land(5);
   paths.fly(5, -1);
-  paths.timed(5, 1e5, 1e5, 0, EXPECTED_NS);
+  paths.compare(5, 1e5, 1e5, 0, EXPECTED_NS);
   expect(paths.partOf(5)).toBe(1);
 });

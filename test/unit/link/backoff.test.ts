@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest';
+import { Backoff } from '#src/policies/link/backoff.ts';
+
+const ROUND_TRIP_NS = 2000;
+/** Pieces in a full window. */
+const PIECES = 8;
+
+/** The window's part after many requests that take this long. */
+function after(backoff: Backoff, takenNs: number, isBusy = false): number {
+  for (let i = 0; i < 50; i++) backoff.timed(takenNs, ROUND_TRIP_NS, PIECES, isBusy);
+  return backoff.part;
+}
+
+describe('a window', () => {
+  it('becomes shorter while several of its pieces queue in the network, but not shorter than half', () => {
+    expect(after(new Backoff(), 3 * ROUND_TRIP_NS)).toBe(0.5);
+  });
+
+  it('stays in between once at most two pieces queue', () => {
+    // Of 8 pieces, 2.4 queue; of 6.5, 2.
+    const part = after(new Backoff(), ROUND_TRIP_NS / 0.7);
+    expect(part).toBeLessThan(1);
+    expect(part).toBeGreaterThan(0.75);
+  });
+
+  it('stays whole while requests queue at the device, because the link is busy', () => {
+    expect(after(new Backoff(), 3 * ROUND_TRIP_NS, true)).toBe(1);
+  });
+
+  it('is whole again once nothing queues, or once the link is busy', () => {
+    const backoff = new Backoff();
+    after(backoff, 3 * ROUND_TRIP_NS);
+    expect(after(backoff, ROUND_TRIP_NS)).toBe(1);
+    after(backoff, 3 * ROUND_TRIP_NS);
+    expect(after(backoff, 3 * ROUND_TRIP_NS, true)).toBe(1);
+  });
+});
