@@ -116,7 +116,8 @@ export class TasselScheduler extends Scheduler {
 
   /** While the device is left alone, queue pairs with rates still send pieces. */
   protected override get choice(): WindowChoice {
-    const choice = super.choice;
+    // A shorter window would take from queue pairs without a rate what those with one leave.
+    const choice = { ...super.choice, followsPaths: false };
     // The constructor of the base class calls this before there are options.
     return choice.pieceBytes === WHOLE_BYTES ? { ...choice, pieceBytes: this.given?.pieceBytes } : choice;
   }
