@@ -1,6 +1,6 @@
 // --help prints man pages with working examples, from which docs/cli.md is generated. Needs a build.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
@@ -12,6 +12,8 @@ import { command as isoverbs } from '../mix/command.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'dist/cli/main.js');
 const folder = mkdtempSync(join(tmpdir(), 'isoverbs-help-'));
+// Some command lines read files of the examples.
+symlinkSync(join(ROOT, 'examples'), join(folder, 'examples'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const isHidden = (command: Command) => (command as unknown as { _hidden: boolean })._hidden;
