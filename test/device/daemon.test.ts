@@ -189,7 +189,7 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
     expect(receiver.output).not.toContain('WRONG');
   });
 
-  test('justitia gives two transfers of weights 1 and 3 tokens by weight', async () => {
+  test('justitia gives two transfers of weights 1 and 3 tokens by weight', { tags: ['long'] }, async () => {
     const weights = [1, 3];
     newGround();
     const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares(JUSTITIA)]);
@@ -276,36 +276,40 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
   });
 });
 
-describe.skipIf(device === '')('palos on a device that programs share', { timeout: 600_000 }, () => {
-  test('gives four programs in two groups, of weights 1 to 4, about the shares of equation (1) after 2 s', async () => {
-    newGround();
-    const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares(PALOS)]);
-    const transfers = [1, 2, 3, 4].map((qpWeight) => {
-      const labels = [{ qpWeight, group: qpWeight % 2 === 0 ? 'even' : 'odd' }];
-      const config = ground.file(JSON.stringify({ labels }), '.json');
-      return ground.transfer({ tenant: 't', config }, LONG_S);
+describe.skipIf(device === '')(
+  'palos on a device that programs share',
+  { tags: ['long'], timeout: 600_000 },
+  () => {
+    test('gives four programs in two groups, of weights 1 to 4, about the shares of equation (1) after 2 s', async () => {
+      newGround();
+      const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares(PALOS)]);
+      const transfers = [1, 2, 3, 4].map((qpWeight) => {
+        const labels = [{ qpWeight, group: qpWeight % 2 === 0 ? 'even' : 'odd' }];
+        const config = ground.file(JSON.stringify({ labels }), '.json');
+        return ground.transfer({ tenant: 't', config }, LONG_S);
+      });
+      await rows((some) => (rowOf(some, 't')?.qps ?? 0) === transfers.length);
+      await Promise.all(transfers.map((one) => one.line(/^\d+ WRITEs$/)));
+      await delay(2000);
+      const fromMs = performance.now();
+      await delay(40_000);
+      const span = { fromMs, toMs: performance.now() };
+      const rates = transfers.map((one) => gbpsOf(one, span));
+      const total = rates.reduce((sum, one) => sum + one, 0);
+      const due = [1 / 8, 1 / 6, 3 / 8, 1 / 3];
+      const deviations = rates.map((rate, i) => rate / total / due[i] - 1);
+      console.log(
+        `palos: ${(1000 * total).toFixed(1)} Mbit/s; deviations ${deviations.map((one) => `${(100 * one).toFixed(1)} %`).join(', ')}`,
+      );
+      for (const one of transfers) one.kill('SIGINT');
+      await Promise.all(transfers.map((one) => one.done()));
+      for (const one of transfers) expect(one.output).toMatch(SENT);
+      expect(receiver.output).not.toContain('WRONG');
+      // Less than what is promised, 5 %: here, programs wait for a CPU for so long that they lend their parts meanwhile.
+      for (const one of deviations) expect(Math.abs(one)).toBeLessThan(0.25);
     });
-    await rows((some) => (rowOf(some, 't')?.qps ?? 0) === transfers.length);
-    await Promise.all(transfers.map((one) => one.line(/^\d+ WRITEs$/)));
-    await delay(2000);
-    const fromMs = performance.now();
-    await delay(40_000);
-    const span = { fromMs, toMs: performance.now() };
-    const rates = transfers.map((one) => gbpsOf(one, span));
-    const total = rates.reduce((sum, one) => sum + one, 0);
-    const due = [1 / 8, 1 / 6, 3 / 8, 1 / 3];
-    const deviations = rates.map((rate, i) => rate / total / due[i] - 1);
-    console.log(
-      `palos: ${(1000 * total).toFixed(1)} Mbit/s; deviations ${deviations.map((one) => `${(100 * one).toFixed(1)} %`).join(', ')}`,
-    );
-    for (const one of transfers) one.kill('SIGINT');
-    await Promise.all(transfers.map((one) => one.done()));
-    for (const one of transfers) expect(one.output).toMatch(SENT);
-    expect(receiver.output).not.toContain('WRONG');
-    // Less than what is promised, 5 %: here, programs wait for a CPU for so long that they lend their parts meanwhile.
-    for (const one of deviations) expect(Math.abs(one)).toBeLessThan(0.25);
-  });
-});
+  },
+);
 
 describe.skipIf(device === '')('tassel on a device that programs share', { timeout: 600_000 }, () => {
   /**
