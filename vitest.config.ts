@@ -18,7 +18,7 @@ const SRC = join(import.meta.dirname, 'src');
 const RELOADS = 'test/unit/renamed-options.test.ts';
 
 /**
- * Loads the compiled sources, in `npm test`, which builds them. In vitest's own modules each use of an import is a call, so
+ * Loads the compiled sources, in `npm test` and others that build them. In vitest's own modules each use of an import is a call, so
  * that simulations take four times as long.
  */
 const built: Plugin = {
