@@ -221,7 +221,7 @@ export class Direction<Turns extends TurnOrder> {
       const pieceBytes = this.isSlow(index) ? SLOW_PIECE_BYTES : this.puller.pieceBytes;
       const pieceNs = pieceBytes / this.window.linkPerNs;
       latePolls.suspect(index, { lateNs, usedPart, eachNs, pieceNs }, nowNs);
-    } else this.paced(index, nowNs, isLate && latePolls.ns > 0, isBulk);
+    } else this.paceEnded(index, nowNs, isLate && latePolls.ns > 0, isBulk);
     if (latePolls.expire(lateNs, expectedNs, nowNs)) this.fit();
   }
 
@@ -229,12 +229,12 @@ export class Direction<Turns extends TurnOrder> {
   private followed(qp: QpView, out: Actions): void {
     const before = this.latePolls.ns;
     const nowNs = this.clock.nowNs(qp.context, out);
-    this.paced(qp.index, nowNs, this.latePolls.next(nowNs), true);
+    this.paceEnded(qp.index, nowNs, this.latePolls.next(nowNs), true);
     if (this.latePolls.ns !== before) this.fit();
   }
 
   /** The request of a queue pair that was being timed has completed. @param isLate whether it may have been polled late */
-  private paced(index: number, nowNs: number, isLate: boolean, isBulk: boolean): void {
+  private paceEnded(index: number, nowNs: number, isLate: boolean, isBulk: boolean): void {
     const { pace, paths, roundTripNs, sentBytes } = this;
     if (isBulk && !isLate && this.followsPath(index))
       paths.timed(index, pace, nowNs, sentBytes, roundTripNs, 1 / this.leastPart);
