@@ -120,7 +120,8 @@ function addApp(
     const own = spec.details ? new Meter(openNs, closeNs) : null;
     if (own !== null) meter.parts.push(own);
     senders.push(addSender(app, dispatcher, connection, sendingCores[at], { all: meter, own }, spec.seed));
-    dispatcher.cpu.assignCore(connection.qp, connection.sender.ring, dispatcher.cores[sendingCores[at]]);
+    for (const qp of [connection.qp, ...connection.pieceQps.atQp])
+      dispatcher.cpu.assignCore(qp, connection.sender.ring, dispatcher.cores[sendingCores[at]]);
     if (connection.receiver !== null) {
       const receiver = receiverOf(app, dispatcher, connection, receivingCores[at]);
       receivers.push(receiver);

@@ -8,6 +8,7 @@ import { BYTES, COLUMNS, SEEN } from './counters.ts';
 import { LatencyProbe } from './latency-probe.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import type { ResourceView, TwinOptions } from './resources.ts';
+import type { Carriage } from './sharing/carriage.ts';
 import { ContextTimers } from './timers/timers.ts';
 import type { ContextView } from './views.ts';
 
@@ -49,6 +50,8 @@ export class ShimContext implements ContextView {
   readonly resources: ResourceView[] = [];
   /** The twins that each reliable connection gets, by kind. */
   readonly twinKinds: TwinOptions[] = [];
+  /** Null if none of its queue pairs has a carrier. */
+  carriage: Carriage | null = null;
   /** Ends the coordinator's subscription. */
   unsubscribe: (() => void) | null = null;
   readonly timers = new ContextTimers();

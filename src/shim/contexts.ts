@@ -185,6 +185,7 @@ export class Contexts {
     const { deviceEvents, events, feeder } = this.host;
     // While the application has children of it, the provider refuses to close it, and the shim's objects stay.
     if (context !== undefined && context.children === 0) {
+      feeder.sharing?.close(context);
       feeder.resources.close(context);
       if (context.ownChannel !== 0) {
         this.next.destroyCompChannel(context.ownChannel);

@@ -134,9 +134,12 @@ export class Events {
     this.raise(cq);
   }
 
-  /** A policy completed a request itself: the device raises no event for it. */
-  synthesised(cq: CqLedger): void {
-    if (cq.appArmed === ARM_ANY) cq.isEventDue = true;
+  /**
+   * Completions of `cq` were not the device's, which raises no event for them.
+   * @param isNew whether they can be for the application
+   */
+  synthesised(cq: CqLedger, isNew = true): void {
+    if (isNew && cq.appArmed === ARM_ANY) cq.isEventDue = true;
     if (cq.isEventDue || cq.waiters.length > 0) this.defer(cq, () => this.onSynthesised(cq));
   }
 

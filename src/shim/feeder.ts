@@ -14,6 +14,7 @@ import { Issuer } from './issue/issuer.ts';
 import type { Policy, QpChange } from './policy.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import { ResourceKeeper } from './resource-keeper.ts';
+import type { Sharing } from './sharing/sharing.ts';
 import type { Tables } from './tables.ts';
 import { Timers } from './timers/timers.ts';
 
@@ -27,6 +28,7 @@ export interface FeederParts {
   tables: Tables;
   events: Events;
   deviceEvents: DeviceEvents;
+  sharing: Sharing | null;
   /** The completion channel of a context that the shim listens to. */
   channel(context: ShimContext): number;
   /** Called when the limiter of a context (by index) may have tokens. */
@@ -39,6 +41,8 @@ export class Feeder {
   readonly issuer: Issuer;
   readonly timers: Timers;
   readonly resources: ResourceKeeper;
+  /** Null: no queue pair shares another one. */
+  readonly sharing: Sharing | null;
   /** Whether the policy has onCompleted, and whether it is called for queue pairs that have never held a request, too. */
   readonly reportsCompletions: boolean;
   readonly reportsPassed: boolean;
@@ -67,6 +71,7 @@ export class Feeder {
   constructor(parts: FeederParts) {
     this.parts = parts;
     const { next, tables, events, deviceEvents, policy } = parts;
+    this.sharing = parts.sharing;
     this.reportsCompletions = policy.onCompleted !== undefined;
     this.reportsPassed = this.reportsCompletions && policy.completionsOf !== 'held';
     this.timers = new Timers(next, (token) => {
@@ -86,6 +91,7 @@ export class Feeder {
     this.issuer = new Issuer(next, {
       timers: this.timers,
       resources: this.resources,
+      sharing: this.sharing,
       // `admit` may appear or disappear while the policy runs.
       get limits() {
         return policy.admit !== undefined;
@@ -233,6 +239,12 @@ export class Feeder {
     this.drain();
   }
 
+  /** It holds requests again that were issued before. */
+  heldAgain(qp: QpLedger): void {
+    this.deferChange(qp, 'state');
+    this.toFeed.push(qp);
+  }
+
   /** The weight of a group of the context's tenant has changed. */
   setGroup(context: ShimContext, name: string, weight: number): void {
     const { policy } = this.parts;
@@ -269,6 +281,7 @@ export class Feeder {
     qp.broken = true;
     qp.countWaiting();
     this.resources.endTwins(qp);
+    this.sharing?.abandon(qp);
     this.deferChange(qp, 'state');
   }
 

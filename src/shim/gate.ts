@@ -19,7 +19,9 @@ export interface Gate {
 /** The gate of one policy, with a separate instance of it. */
 export function gateOf(policy: Policy): Gate {
   return {
-    straight: (qp, words, start, count) => policy.onload(qp, words, start, count),
+    // Who may share other queue pairs is known in the policy's thread only.
+    straight: (qp, words, start, count) =>
+      policy.mostShared === undefined ? policy.onload(qp, words, start, count) : 0,
     executes: (opcode) =>
       (opcode === ISO_WR_WAIT || opcode === ISO_WR_ENABLE) &&
       (policy.crossChannel === true || policy.zeroWaits === true),

@@ -35,6 +35,11 @@ export interface Policy {
    */
   readonly splitsAboveBytes?: number;
   /**
+   * Reliable connections of one protection domain to one peer may go over shared queue pairs, each of at most this many,
+   * once the device has more queue pairs than its cache has room for (sharing/sharing.ts). Absent: they never do.
+   */
+  readonly mostShared?: number;
+  /**
    * Whether counters also count the bytes of requests that bypass the shim, which costs a few nanoseconds each. 'itself':
    * `onload` adds the bytes of the requests that it passes to `QpView.counts`.
    */

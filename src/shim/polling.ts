@@ -61,6 +61,7 @@ export class Polling {
       this.timers.check(cq.owner);
       if (cq.owner.latencyProbe.isUnderway) return this.pollProbed(cq, handle, ring, start, max);
     }
+    if (cq.owner.carriage !== null) cq.owner.carriage.poll();
     if (cq.fifoCount > 0 || max === 0) return this.pollKept(cq, known, start, max);
     const raw = this.next.pollCq(handle, ring, start, max);
     const { soleSender } = cq;
@@ -136,6 +137,11 @@ export class Polling {
     }
   }
 
+  /** A completion of a request that another queue pair has carried is in slot `index`: keeps it for the application. */
+  settleCarried(cq: CqLedger, words: Uint32Array, index: number): void {
+    this.settle(cq, words, index, 1, false);
+  }
+
   /**
    * Rewrites `raw` completions in place; returns how many of them the application gets. Its other completions are kept:
    * all if the poll is not `delivered` to it, and those after a completion that the shim makes itself.
@@ -158,6 +164,7 @@ export class Polling {
         const handle = words[at + L.WC_QP];
         const qp = this.tables.qps[handleIndex(handle)];
         if (qp !== undefined && qp.handle === handle) {
+          if (qp.share !== null) words[at + L.WC_SEQ] += qp.share.shift;
           if (reportsPassed || (reportsCompletions && (qp.translated || qp.isWatched)))
             feeder.countCompletion(qp);
           if ((op & 0xff) !== IBV_WC_SUCCESS) this.sendFailed(qp, words[at + L.WC_SEQ] | 0);

@@ -3,11 +3,12 @@ import { EINVAL, ENOMEM, ISO_SEND_INTERNAL, ISO_WR_ENABLE, ISO_WR_WAIT } from '.
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
-import { BYTES, SEEN } from './counters.ts';
+import { BYTES, HELD, SEEN } from './counters.ts';
 import type { Feeder } from './feeder.ts';
 import { plainBytes } from './plain-requests.ts';
 import type { Policy } from './policy.ts';
 import type { QpLedger } from './qp-ledger.ts';
+import { JOINING } from './sharing/membership.ts';
 import type { KnownRing, Tables } from './tables.ts';
 import type { Timers } from './timers/timers.ts';
 import { crossChannelReason, fixTarget, isCrossChannel } from './wait/cross-channel.ts';
@@ -98,9 +99,13 @@ export class Posting {
     let n = 0;
     const { limiter } = qp.context;
     const allowed = limiter === null ? most : limiter.admit(qp, words, start, most);
-    if (qp.mayBypass) {
+    const { share } = qp;
+    if (share !== null && share.group !== null) this.feeder.sharing!.prepare(qp);
+    if (qp.mayBypass && share?.state !== JOINING) {
       const straight = this.policy.onload(qp, words, start, allowed, this.feeder.issuer);
-      n = this.straight(qp, ring, words, known, start, straight);
+      if (share === null || share.carrier === null)
+        n = this.straight(qp, ring, words, known, start, straight);
+      else n = this.carry(qp, words, known, start, straight);
       if (n < 0) {
         qp.counts[SEEN] += -1 - n;
         limiter?.posted(qp);
@@ -168,7 +173,24 @@ export class Posting {
     return taken === count ? taken : -1 - taken;
   }
 
+  /** Issues requests that may go straight, which another queue pair carries. */
+  private carry(qp: QpLedger, words: Uint32Array, known: KnownRing, start: number, count: number): number {
+    const n = this.hold(qp, words, known, start, count);
+    qp.counts[HELD] -= n;
+    if (this.policyCountsBytes) {
+      for (let i = 1; i <= n; i++) qp.counts[BYTES] -= qp.bytes[(qp.appPosted - i) & qp.mask];
+    }
+    this.feeder.issueWhole(qp, n);
+    return n;
+  }
+
   private holdRest(qp: QpLedger, words: Uint32Array, known: KnownRing, start: number, count: number): number {
+    const n = this.hold(qp, words, known, start, count);
+    if (n > 0) this.feeder.feed(qp);
+    return n;
+  }
+
+  private hold(qp: QpLedger, words: Uint32Array, known: KnownRing, start: number, count: number): number {
     let n = 0;
     while (n < count) {
       if (this.validateSend(qp.handle, known.handle, start + n) !== 0) {
@@ -182,13 +204,13 @@ export class Posting {
       this.noteWait(qp, row * qp.stride);
       n++;
     }
-    if (n > 0) this.feeder.feed(qp);
     return n;
   }
 
   /** The target of a WAIT or ENABLE is fixed when it is posted. */
   private noteWait(qp: QpLedger, at: number): void {
     const op = qp.held[at + L.WR_OP];
+    if (qp.share !== null) this.feeder.sharing!.note(qp, op & 0xff);
     if ((op & 0xff) < ISO_WR_WAIT || this.policy.crossChannel !== true) return;
     if ((op & (ISO_SEND_INTERNAL << 8)) === 0) qp.usesWaits = true;
     if (isCrossChannel(qp.held, at)) fixTarget(this.tables, qp, at);

@@ -26,6 +26,7 @@ import type { Outbox } from './peer/outbox.ts';
 import { PLAIN, PLAIN_MASK, plainBytes } from './plain-requests.ts';
 import type { QpView } from './policy.ts';
 import type { ResourceView } from './resources.ts';
+import type { Membership } from './sharing/membership.ts';
 
 // Used in each post; a module's own constants cost nothing (plain-requests.ts).
 const { SLOT_WORDS } = L;
@@ -131,6 +132,8 @@ export class QpLedger implements QpView {
   unreported = 0;
   /** The pass over its CQ in which it was last fed. */
   fedIn = -1;
+  /** How it shares other queue pairs; null if it never does. */
+  share: Membership | null = null;
   /** By kind. */
   readonly twins: ResourceView[] = [];
   /** Completions that its internal requests may add to the send CQ beyond the application's own. */
@@ -221,9 +224,10 @@ export class QpLedger implements QpView {
     return this.labelling.labels;
   }
 
-  /** The twins that carry pieces of its messages: a twin with a buffer serves other purposes. */
+  /** The twins and the carrier that bring its messages: a twin with a buffer serves other purposes. */
   get pieceQps(): number[] {
-    return this.twins.filter(({ buffer }) => buffer === null).map(({ qp }) => qp);
+    const twins = this.twins.filter(({ buffer }) => buffer === null).map(({ qp }) => qp);
+    return this.share === null ? twins : [...twins, this.share.own.qp];
   }
 
   get sendCqHandle(): number {

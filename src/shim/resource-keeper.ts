@@ -302,11 +302,11 @@ export class ResourceKeeper {
     return { qpNum, bufferAddr: isShared ? (mr?.addr ?? 0) : 0, rkey: isShared ? (mr?.rkey ?? 0) : 0 };
   }
 
-  modify(resource: Resource, attr: QpAttr): void {
+  modify(resource: Pick<Resource, 'qp'>, attr: QpAttr): void {
     this.next.modifyQp(resource.qp, attr, maskOf(attr));
   }
 
-  toRts(resource: Resource, path: QpAttr, qpAccessFlags: number): void {
+  toRts(resource: Pick<Resource, 'qp'>, path: QpAttr, qpAccessFlags: number): void {
     const modify = (attr: QpAttr) => this.modify(resource, attr);
     const { pkeyIndex = 0, portNum = 1, pathMtu, destQpNum, ah } = path;
     modify({ qpState: C.IBV_QPS_INIT, pkeyIndex, portNum, qpAccessFlags });

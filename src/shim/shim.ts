@@ -11,11 +11,11 @@ import {
   IBV_QPS_SQE,
   IBV_QPT_RC,
 } from '../verbs/constants.ts';
-import { BusyError, ConfigError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
+import { BusyError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../verbs/gid.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import { LABEL_BITS, maskedLabels } from '../verbs/labels.ts';
-import type { Adopt, PolicyGauge, PolicyState, Provider } from '../verbs/provider.ts';
+import type { Adopt, PeerVerbs, Provider } from '../verbs/provider.ts';
 import type { AhAttr, CqInfo, CqOptions, QpAttr, QpInfo, QpInitAttr } from '../verbs/types.ts';
 import { assertDestroyed, assertLedger } from './assertions.ts';
 import type { Interceptor } from './compose.ts';
@@ -28,14 +28,17 @@ import { DeviceEvents } from './device-events.ts';
 import { Events } from './events.ts';
 import { Feeder } from './feeder.ts';
 import { gateOf } from './gate.ts';
+import { RateLimits } from './limits/rate-limits.ts';
 import { queryMw } from './memory-window-keys.ts';
 import { Peers, TAIL_SLOTS } from './peer/peers.ts';
 import { Twins } from './peer/twins.ts';
 import type { Policy } from './policy.ts';
+import { policyVerbs } from './policy-verbs.ts';
 import { Polling } from './polling.ts';
 import { Posting } from './posting.ts';
 import { QpLedger } from './qp-ledger.ts';
-import { RateLimits } from './rate-limits.ts';
+import { sharingOf } from './sharing/of-shim.ts';
+import type { Sharing } from './sharing/sharing.ts';
 import { Tables } from './tables.ts';
 import { Standby, type StandbyOptions } from './wait/standby.ts';
 
@@ -85,21 +88,23 @@ export function createStandbyShim(makePolicy: () => Policy, options: StandbyOpti
 }
 
 class Shim {
-  private readonly policy: Policy;
-  private readonly next: Provider;
-  private readonly tables = new Tables();
+  readonly policy: Policy;
+  readonly next: Provider;
+  readonly tables = new Tables();
   readonly events: Events;
   readonly deviceEvents: DeviceEvents;
   readonly feeder: Feeder;
-  private readonly posting: Posting;
-  private readonly polling: Polling;
+  readonly posting: Posting;
+  readonly polling: Polling;
   /** Null: the policy never cuts messages that take a receive. */
   private readonly peers: Peers | null;
   /** Null: the policy has no `setup`, in which it could ask for twins. */
   private readonly twins: Twins | null;
+  /** Null: the policy lets no queue pair share another one. */
+  private readonly sharing: Sharing | null;
   /** Internal requests that a queue pair may have in addition to the application's own. */
   private readonly slots: number;
-  private readonly contexts: Contexts;
+  readonly contexts: Contexts;
   private readonly coordinator: CoordinatorPort | null;
   private readonly rates: RateLimits;
   /** Counts of the queue pairs that were destroyed, and of requests that belong to none. */
@@ -114,6 +119,7 @@ class Shim {
       pollForShim: (cq) => this.polling.pollForShim(cq),
       feedAll: (cq) => this.feeder.feedAll(cq),
       internalEvent: (cq) => {
+        this.sharing?.event(cq);
         this.feeder.resources.event(cq);
         this.feeder.drain();
       },
@@ -121,19 +127,19 @@ class Shim {
     this.deviceEvents = new DeviceEvents(
       next,
       (qp) => this.onDeviceFailure(qp),
-      (element, isFailure) => this.feeder.resources.asyncEvent(element, isFailure),
+      (element, isFailure) =>
+        this.feeder.resources.asyncEvent(element, isFailure) ||
+        this.sharing?.asyncEvent(element, isFailure) === true,
     );
+    this.sharing = sharingOf(this);
     this.feeder = new Feeder({
       policy,
       next,
       tables: this.tables,
       events: this.events,
       deviceEvents: this.deviceEvents,
-      channel: (context) => {
-        const channel = this.contexts.channelOf(context);
-        this.events.listen(channel);
-        return channel;
-      },
+      sharing: this.sharing,
+      channel: (context) => this.ownChannel(context),
       serve: (index) => this.contexts.serve(index),
       counts: this.destroyedCounts,
     });
@@ -162,6 +168,18 @@ class Shim {
     });
   }
 
+  /** A channel of the context that the shim listens to. */
+  ownChannel(context: ShimContext): number {
+    const channel = this.contexts.channelOf(context);
+    this.events.listen(channel);
+    return channel;
+  }
+
+  /** What describes queue pairs to peers, below sharing. */
+  get peerVerbs(): PeerVerbs {
+    return { ...this.next, ...this.peers?.verbs(), ...this.twins?.verbs() };
+  }
+
   overrides(): ReturnType<Interceptor['wrap']> {
     // An emulation on standby serves the shim directly above it only.
     const own = this.next.standby === undefined ? {} : { standby: undefined };
@@ -178,6 +196,7 @@ class Shim {
     return {
       ...this.peers?.verbs(),
       ...this.twins?.verbs(),
+      ...this.sharing?.verbs(),
       openDevice: (name, options) => contexts.open(name, options),
       setLabels: (context, change) => contexts.setLabels(context, change),
       createGroup: (context, name, weight) => groups.create(contexts.get(context), context, name, weight),
@@ -229,40 +248,9 @@ class Shim {
         ...(next.counters?.() ?? []),
       ],
       ...(this.coordinator !== null && { yieldContext: (handle) => contexts.yieldContext(handle) }),
-      configurePolicy: (name, changes) => this.configure(name, changes),
-      policyGauges: () => this.policyGauges(),
+      ...policyVerbs(this),
       pieceQps: (qp) => [...(tables.qp(qp)?.pieceQps ?? []), ...(next.pieceQps?.(qp) ?? [])],
-      ...(this.policy.inspect !== undefined && { policyStates: () => this.policyStates() }),
     };
-  }
-
-  /** Configures the innermost policy first: if it refuses, none has changed anything. */
-  private configure(name: string, changes: Readonly<Record<string, unknown>>): void {
-    const { policy, next } = this;
-    const isBelow = next.interceptors.includes(name);
-    if (isBelow) next.configurePolicy?.(name, changes);
-    if (policy.name === name && policy.configure !== undefined) {
-      this.feeder.configure(changes);
-      this.posting.limits();
-    } else if (policy.name === name) {
-      throw new ConfigError(`${name}: its options cannot change while it runs`);
-    } else if (!isBelow) {
-      if (next.configurePolicy === undefined) throw new ConfigError(`policy '${name}' is not active`);
-      next.configurePolicy(name, changes);
-    }
-  }
-
-  /** What the shim knows under any policy, and what the policy adds. */
-  private policyGauges(): PolicyGauge[] {
-    const { policy, next, contexts, feeder } = this;
-    const own = [...contexts.held(), ...(policy.gauges?.(feeder.issuer) ?? [])];
-    return [...own.map((gauge) => ({ policy: policy.name, ...gauge })), ...(next.policyGauges?.() ?? [])];
-  }
-
-  private policyStates(): PolicyState[] {
-    const { policy, next } = this;
-    const own = (policy.inspect?.() ?? []).map((state) => ({ policy: policy.name, ...state }));
-    return [...own, ...(next.policyStates?.() ?? [])];
   }
 
   /** Takes over the counts of requests that bypassed the shim, on queue pairs that never held any, and of completions. */
@@ -374,6 +362,7 @@ class Shim {
     this.contexts.countQps(context);
     sendCq.addUser(qp);
     if (recvCq !== sendCq) recvCq.addUser(qp);
+    this.sharing?.created(qp);
     this.feeder.deferChange(qp, 'created');
     this.feeder.drain();
     assertLedger(qp, 'createQp');
@@ -410,6 +399,7 @@ class Shim {
     if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) {
       qp.accessFlags = attr.qpAccessFlags ?? 0;
       this.twins?.setAccess(qp);
+      this.sharing?.setAccess(qp);
     }
     if ((mask & IBV_QP_AV) !== 0) this.setPath(qp, attr.ah);
     this.peers?.modified(qp, attr, mask);
@@ -419,6 +409,7 @@ class Shim {
     qp.countWaiting();
     if (attr.qpState === IBV_QPS_ERR || resets) this.feeder.resources.endTwins(qp);
     this.twins?.connect(qp);
+    this.sharing?.modified(qp, attr);
     this.feeder.deferChange(qp, 'state');
     if (attr.qpState === IBV_QPS_RTS) {
       // After SQD held requests continue; after SQE the queue pair is usable again.
@@ -473,6 +464,7 @@ class Shim {
     if (qp === undefined) return;
     this.feeder.resources.endTwins(qp);
     this.feeder.resources.dropTwins(qp);
+    this.sharing?.destroyed(qp);
     addCounts(this.destroyedCounts, qp.counts);
     addCounts(qp.context.destroyedCounts, qp.counts);
     if (qp.ownAh !== 0) this.next.destroyAh(qp.ownAh);

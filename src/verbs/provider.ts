@@ -212,6 +212,11 @@ export interface Provider extends Verbs, PeerVerbs {
    * @throws ConfigError for an option that is wrong or cannot change, and when there is no such policy
    */
   configurePolicy?(name: string, changes: Readonly<Record<string, unknown>>): void;
+  /**
+   * Completions for this CQ wait in a layer above, without one of the device. Present on simulated devices, whose programs
+   * poll when the device has something.
+   */
+  completionsKept?(cq: number): void;
   /** For a shim with a coordinator: another such shim around it reports this context to the coordinator from now on. */
   yieldContext?(context: number): void;
 }

@@ -54,6 +54,17 @@ export function changing(name: string, changes: readonly Record<string, unknown>
   };
 }
 
+/** A device with more queue pairs than its cache has room for. */
+export const smallCache: Interceptor = {
+  name: 'small-cache',
+  wrap: (next) => ({
+    describeNic(context) {
+      const facts = next.describeNic?.(context) ?? null;
+      return facts === null ? null : { ...facts, cachedQps: 1 };
+    },
+  }),
+};
+
 /** A remote daemon that limits requests per second, at a rate that lets random programs end soon. */
 class Limiting extends CoordinatorRegistry {
   override maxRequestsPerSOf() {
@@ -167,6 +178,13 @@ export const chains: Record<string, Chain> = {
     ],
     share: 0.15,
   },
+  'drum, shared queue pairs': {
+    chain: () => [
+      createPolicy('drum', { connectionsPerQp: 4, pieceBytes: 700, passBytes: 500, epochUs: 10 }),
+      smallCache,
+    ],
+    share: 0.3,
+  },
   'perf, in turns': { chain: () => [perf(512, 128, { qpIsolation: 'always', ...SHORT_TURNS })] },
   'perf, as it finds': {
     chain: () => [
@@ -254,6 +272,7 @@ const KINDS = [
   'fair',
   'tassel',
   'drum',
+  'drum, shared queue pairs',
   'limited, in pieces',
 ];
 

@@ -19,12 +19,14 @@ export class Drum extends DevicePolicy<DrumScheduler> implements Policy {
   override readonly slots = 64;
   /** With topK, also completions of requests that have passed show when the device is idle. */
   override readonly completionsOf: 'held' | 'all';
+  readonly mostShared?: number;
   private options: DrumOptions;
 
   constructor(options: DrumOptions, coordinators: CoordinatorRegistry) {
     super(KINDS, coordinators);
     this.options = options;
     this.splitsAboveBytes = options.pieceBytes ?? 4096;
+    if (options.connectionsPerQp !== undefined) this.mostShared = options.connectionsPerQp;
     this.completionsOf = options.topK === undefined ? 'held' : 'all';
   }
 

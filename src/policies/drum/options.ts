@@ -94,6 +94,15 @@ export const drumOptions = z
       .describe(
         'time in us for which a selection is kept, and after which an application without requests is idle',
       ),
+    connectionsPerQp: z.coerce
+      .number()
+      .int()
+      .min(4)
+      .max(10)
+      .optional()
+      .describe(
+        'the most connections of one protection domain to one peer that share a queue pair, once the device has more queue pairs than its cache has room for; default: none do',
+      ),
     pieceBytes,
     windowBytes,
     passBytes,
@@ -107,4 +116,4 @@ export const drumOptions = z
 export type DrumOptions = z.infer<typeof drumOptions>;
 
 /** Options that cannot change while the policy runs. */
-export const FIXED = ['topK'] as const;
+export const FIXED = ['topK', 'connectionsPerQp'] as const;

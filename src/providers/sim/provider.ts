@@ -91,6 +91,7 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
       return keeps === 'nothing' ? pump.sleepInBackground(delay) : pump.sleep(delay);
     },
     createAlarm: (_context, keeps, listener) => pump.createAlarm(keeps, listener),
+    completionsKept: (cq) => letPoll(pump, objects, cq),
     rendezvous: {
       listen: async (context, options, onWire) =>
         rendezvous.listen(hostOf(context, 'listen'), options, onWire),
@@ -98,6 +99,12 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
     },
   };
   return { provider: Object.freeze(provider), objects };
+}
+
+/** Lets the simulated program that polls a CQ do so. */
+function letPoll({ sim }: TimePump, { cqs }: Objects, handle: number): void {
+  const actor = cqs.get(handle)?.cq.actor ?? -1;
+  if (actor >= 0) sim.world.hooks.actor(actor, 0);
 }
 
 /** Takes labels to the tables of NICs that schedule by weight. */

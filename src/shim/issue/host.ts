@@ -2,11 +2,14 @@
 import type { CqLedger } from '../cq-ledger.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import type { ResourceKeeper } from '../resource-keeper.ts';
+import type { Sharing } from '../sharing/sharing.ts';
 import type { Timers } from '../timers/timers.ts';
 
 export interface IssuerHost {
   readonly timers: Timers;
   readonly resources: ResourceKeeper;
+  /** Null: no queue pair shares another one. */
+  readonly sharing: Sharing | null;
   /** Whether the policy must be asked about each post. */
   readonly limits: boolean;
   /** The queue pair must keep rows from here on. */

@@ -90,7 +90,8 @@ export class Issuer extends SyntheticWriter implements Actions {
     const isLimited = this.host.limits || qp.context.limiter !== null;
     // An outbox counts the messages that take a receive.
     const isCounted = qp.outbox !== null && (most === 0 || takesReceive(opcode));
-    const isAsked = qp.translated || qp.managed || isCounted || isLimited;
+    const mayShare = qp.share !== null && qp.share.group !== null;
+    const isAsked = qp.translated || qp.managed || isCounted || isLimited || mayShare;
     qp.plainBelow = isAsked ? 0 : below;
     qp.plainLeft = most === 0 ? UNLIMITED : most;
     qp.plainMask = most === 0 ? PLAIN_MASK : OPCODE_MASK;

@@ -71,7 +71,9 @@ export class PieceWriter {
   wholeRoom(qp: QpLedger): number {
     // In SQD the device only finishes requests that it has begun. New ones wait for RTS, and on some devices for the
     // next post.
-    return qp.broken || qp.state < IBV_QPS_RTS || qp.state === IBV_QPS_SQD ? 0 : this.freeSlots(qp);
+    if (qp.broken || qp.state < IBV_QPS_RTS || qp.state === IBV_QPS_SQD) return 0;
+    const free = this.freeSlots(qp);
+    return qp.share === null ? free : Math.min(free, this.host.sharing!.room(qp));
   }
 
   /** Free slots of the device's send queue. */
@@ -218,11 +220,14 @@ export class PieceWriter {
   /** The number of requests that the device has received on this queue pair before the post in progress. */
   reportOf(qp: QpLedger): QpReport {
     const isOwner = this.owner === qp;
+    // Requests that others carry are not known to the device's queue.
+    const shift = qp.share?.shift ?? 0;
     return {
       qp: qp.handle,
-      posted: (qp.realPosted - (isOwner ? this.posting + this.pending : 0)) | 0,
-      freed: qp.realFreed,
-      lastSignaled: isOwner && this.posting + this.pending > 0 ? this.signaledBefore : qp.lastSignaled,
+      posted: (qp.realPosted - (isOwner ? this.posting + this.pending : 0) - shift) | 0,
+      freed: (qp.realFreed - shift) | 0,
+      lastSignaled:
+        ((isOwner && this.posting + this.pending > 0 ? this.signaledBefore : qp.lastSignaled) - shift) | 0,
       broken: qp.broken,
       staleErrorsUntil: qp.staleErrorsUntil,
     };
@@ -240,7 +245,11 @@ export class PieceWriter {
     this.pending = 0;
     this.lastData = -1;
     this.posting = n;
-    const taken = this.next.postSend(qp.handle, this.ring!.handle, 0, n);
+    const { handle } = this.ring!;
+    const isCarried = qp.share !== null && qp.share.carrier !== null;
+    const taken = isCarried
+      ? this.host.sharing!.post(qp, handle, this.words, n)
+      : this.next.postSend(qp.handle, handle, 0, n);
     this.posting = 0;
     if (taken < n) {
       this.takeBack(qp, n - taken);

@@ -1,12 +1,18 @@
 /** Rates of queue pairs that a policy enforces (Policy.limitsRates), so that they do not reach the device. */
-import { EINVAL, IBV_QP_RATE_LIMIT, IBV_QP_STATE, IBV_QPS_RESET, IBV_QPS_RTS } from '../verbs/constants.ts';
-import { InvalidArgumentError, InvalidStateError, shown } from '../verbs/errors.ts';
-import type { Provider } from '../verbs/provider.ts';
-import { checkModify, stateName } from '../verbs/qp-state.ts';
-import type { QpAttr, QpRateLimit } from '../verbs/types.ts';
-import type { Feeder } from './feeder.ts';
-import type { QpLedger } from './qp-ledger.ts';
-import type { Tables } from './tables.ts';
+import {
+  EINVAL,
+  IBV_QP_RATE_LIMIT,
+  IBV_QP_STATE,
+  IBV_QPS_RESET,
+  IBV_QPS_RTS,
+} from '../../verbs/constants.ts';
+import { InvalidArgumentError, InvalidStateError, shown } from '../../verbs/errors.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import { checkModify, stateName } from '../../verbs/qp-state.ts';
+import type { QpAttr, QpRateLimit } from '../../verbs/types.ts';
+import type { Feeder } from '../feeder.ts';
+import type { QpLedger } from '../qp-ledger.ts';
+import type { Tables } from '../tables.ts';
 
 const MAX_KBPS = 0xffffffff;
 

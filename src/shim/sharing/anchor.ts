@@ -1,0 +1,67 @@
+/**
+ * Memory in which peers say what has become of their ends of connections: one byte for each carrier. There is one region
+ * for each protection domain and remote access, so that its key also tells a peer which connections may be mixed.
+ */
+import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from '../../verbs/constants.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { MrInfo } from '../../verbs/types.ts';
+
+/** The connection's own queue pair must be used: its peer has changed or ended it. */
+export const LEAVE = 1;
+/** The peer sends nothing more over its end of this carrier. */
+export const DONE = 2;
+const SLOTS = 4096;
+/** Behind the slots: each combination of the values above, to be sent. */
+const VALUES = 4;
+
+/** A byte of an anchor. */
+export interface AnchorSlot {
+  readonly anchor: Anchor;
+  readonly index: number;
+}
+
+export class Anchor {
+  readonly rkey: number;
+  readonly lkey: number;
+  private readonly mr: MrInfo;
+  private readonly bytes: Uint8Array;
+  private readonly free: number[] = [];
+  private used = 0;
+
+  constructor(next: Provider, pd: number) {
+    this.mr = next.allocMr(pd, SLOTS + VALUES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    this.rkey = this.mr.rkey;
+    this.lkey = this.mr.lkey;
+    this.bytes = new Uint8Array(this.mr.memory, this.mr.byteOffset, SLOTS + VALUES);
+    for (let value = 0; value < VALUES; value++) this.bytes[SLOTS + value] = value;
+  }
+
+  /** Null if all are in use. */
+  take(): AnchorSlot | null {
+    const index = this.free.pop() ?? (this.used < SLOTS ? this.used++ : -1);
+    if (index < 0) return null;
+    this.bytes[index] = 0;
+    return { anchor: this, index };
+  }
+
+  give({ index }: AnchorSlot): void {
+    this.free.push(index);
+  }
+
+  addressOf({ index }: AnchorSlot): number {
+    return this.mr.addr + index;
+  }
+
+  /** Where a byte with this value is. */
+  valueAddress(value: number): number {
+    return this.mr.addr + SLOTS + value;
+  }
+
+  valueOf({ index }: AnchorSlot): number {
+    return this.bytes[index];
+  }
+
+  close(next: Provider): void {
+    next.deregMr(this.mr.handle);
+  }
+}

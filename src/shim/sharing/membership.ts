@@ -1,0 +1,55 @@
+/** The part of a reliable connection of the application in sharing: how its requests go to the device. */
+import type { Carrier } from './carrier.ts';
+
+/** On its own queue pair: not connected yet, or there is no reason to share so far. */
+export const OWN = 0;
+/** On its own queue pair, where what it has posted must complete before a carrier takes over. */
+export const JOINING = 1;
+/** Over a carrier. */
+export const CARRIED = 2;
+/** On its own queue pair for good. */
+export const LEFT = 3;
+
+/** Connections over which requests may go in any mixture: from one protection domain to another, by the same path. */
+export interface Group {
+  members: number;
+  /** The carriers of its members. */
+  readonly carriers: Carrier[];
+}
+
+/** The queue pairs of the application on one device. */
+export interface DeviceLoad {
+  qps: number;
+}
+
+export class Membership {
+  /** The carrier that was made for this connection, whichever carries its requests. */
+  readonly own: Carrier;
+  readonly load: DeviceLoad;
+  /** The remote access (IBV_ACCESS_*) that the peer was told about. */
+  readonly accessFlags: number;
+  state = OWN;
+  /** In JOINING and CARRIED. */
+  carrier: Carrier | null = null;
+  /** Null until it is connected. */
+  group: Group | null = null;
+  /** How many of the queue pair's real numbers belong to requests that carriers have posted. */
+  shift = 0;
+  /** The first held request that no carrier takes; null if there is none. */
+  leavesAt: number | null = null;
+
+  constructor(own: Carrier, load: DeviceLoad, accessFlags: number) {
+    this.own = own;
+    this.load = load;
+    this.accessFlags = accessFlags;
+  }
+
+  /** Goes on its own queue pair from now on. */
+  leave(): void {
+    if (this.carrier !== null) this.carrier.users--;
+    this.carrier = null;
+    this.state = LEFT;
+    if (this.group !== null) this.group.members--;
+    this.group = null;
+  }
+}

@@ -1,0 +1,50 @@
+import type { PeerVerbs, Provider } from '../../verbs/provider.ts';
+import type { ShimContext } from '../context.ts';
+import type { DeviceEvents } from '../device-events.ts';
+import type { Events } from '../events.ts';
+import type { Feeder } from '../feeder.ts';
+import type { Policy } from '../policy.ts';
+import type { Polling } from '../polling.ts';
+import type { Tables } from '../tables.ts';
+import { Sharing } from './sharing.ts';
+
+/** The parts of a shim that sharing uses; some are made after it. */
+export interface ShimParts {
+  readonly policy: Policy;
+  readonly next: Provider;
+  readonly tables: Tables;
+  readonly events: Events;
+  readonly deviceEvents: DeviceEvents;
+  readonly feeder: Feeder;
+  readonly polling: Polling;
+  readonly peerVerbs: PeerVerbs;
+  ownChannel(context: ShimContext): number;
+}
+
+/** The sharing of a shim; null if its policy wants none. */
+export function sharingOf(shim: ShimParts): Sharing | null {
+  const { policy, next, tables } = shim;
+  if (policy.mostShared === undefined) return null;
+  return new Sharing({
+    policyName: policy.name,
+    most: policy.mostShared,
+    next,
+    tables,
+    below: {
+      describePeer: (qp) => shim.peerVerbs.describePeer?.(qp) ?? null,
+      setPeer: (qp, description) => shim.peerVerbs.setPeer?.(qp, description),
+    },
+    channel: (context) => shim.ownChannel(context),
+    listen: (context) => shim.deviceEvents.ensureListening(context.handle),
+    toRts: (carrier, path, access) => shim.feeder.resources.toRts(carrier, path, access),
+    settle: (cq, words, index) => shim.polling.settleCarried(cq, words, index),
+    settled: (cq) => {
+      shim.feeder.feedAll(cq);
+      shim.events.synthesised(cq, false);
+      if (cq.fifoCount > 0) next.completionsKept?.(cq.handle);
+    },
+    drain: () => shim.feeder.drain(),
+    fail: (qp) => shim.feeder.fail(qp),
+    held: (qp) => shim.feeder.heldAgain(qp),
+  });
+}

@@ -1,0 +1,411 @@
+/**
+ * Shared queue pairs: requests of several reliable connections of the application go to the device over one carrier, so
+ * that fewer contexts are in use at a time. Each connection keeps its own queue pair, which carries what no other one may:
+ * messages that take a receive, and everything after the first of them.
+ *
+ * The two ends agree on nothing but the other ends of their carriers. Each decides alone over which of them it sends.
+ */
+import {
+  IBV_ACCESS_REMOTE_ATOMIC,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  IBV_QPS_ERR,
+  IBV_QPS_INIT,
+  IBV_QPS_RESET,
+  IBV_QPS_RTR,
+  IBV_QPS_RTS,
+  IBV_QPS_SQD,
+  IBV_QPT_RC,
+  IBV_WC_WR_FLUSH_ERR,
+  IBV_WR_ATOMIC_CMP_AND_SWP,
+  IBV_WR_ATOMIC_FETCH_AND_ADD,
+  IBV_WR_RDMA_READ,
+  IBV_WR_RDMA_WRITE,
+} from '../../verbs/constants.ts';
+import { IsoverbsError } from '../../verbs/errors.ts';
+import type { PeerVerbs } from '../../verbs/provider.ts';
+import type { QpAttr } from '../../verbs/types.ts';
+import type { ShimContext } from '../context.ts';
+import { decodeChunks, TwinChunk, withChunk, withoutChunk } from '../peer/chunks.ts';
+import type { QpLedger } from '../qp-ledger.ts';
+import { SENDING } from '../resource-keeper.ts';
+import { Anchor, DONE, LEAVE } from './anchor.ts';
+import { Carriage, type CarriageHost } from './carriage.ts';
+import type { Carrier } from './carrier.ts';
+import { isUnexecuted } from './failures.ts';
+import { CARRIED, type DeviceLoad, type Group, JOINING, LEFT, Membership, OWN } from './membership.ts';
+import { reclaim } from './reclaim.ts';
+
+/** Contexts that a device's cache has room for, unless it says otherwise: DRUM, section II.D. */
+const CACHED_QPS = 20;
+const LEAST_SHARED = 4;
+const REMOTE = IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+/** Distinguishes carriers from twins (TwinChunk). */
+const KIND = -1;
+const TAKEN = new Set([
+  IBV_WR_RDMA_WRITE,
+  IBV_WR_RDMA_READ,
+  IBV_WR_ATOMIC_CMP_AND_SWP,
+  IBV_WR_ATOMIC_FETCH_AND_ADD,
+]);
+
+/** The functions of the shim that sharing uses. */
+export interface SharingHost extends Omit<CarriageHost, 'failed'> {
+  readonly policyName: string;
+  /** The most connections that share a carrier. */
+  readonly most: number;
+  /** The layers below, or the parts of this shim that describe something else. */
+  readonly below: PeerVerbs;
+  /** A completion channel of the context that the shim listens to. */
+  channel(context: ShimContext): number;
+  listen(context: ShimContext): void;
+  toRts(carrier: Carrier, path: QpAttr, access: number): void;
+  /** Moves a queue pair to ERR, with everything that it holds. */
+  fail(qp: QpLedger): void;
+  /** The queue pair holds requests again that were issued before. */
+  held(qp: QpLedger): void;
+}
+
+/** A protection domain with carriers. */
+interface Domain {
+  readonly context: ShimContext;
+  /** By remote access. */
+  readonly anchors: Map<number, Anchor>;
+  readonly carriers: Set<Carrier>;
+  members: number;
+}
+
+export class Sharing {
+  private readonly host: SharingHost;
+  private readonly chunk: TwinChunk;
+  private readonly carriages = new Map<ShimContext, Carriage>();
+  private readonly domains = new Map<number, Domain>();
+  private readonly groups = new Map<string, Group>();
+  private readonly loads = new Map<string, DeviceLoad>();
+
+  constructor(host: SharingHost) {
+    this.host = host;
+    this.chunk = new TwinChunk(host.policyName, KIND);
+  }
+
+  verbs(): PeerVerbs {
+    return {
+      describePeer: (qp) => this.describe(qp),
+      setPeer: (qp, description) => this.set(qp, description),
+    };
+  }
+
+  private loadOf({ device }: ShimContext): DeviceLoad {
+    let load = this.loads.get(device);
+    if (load === undefined) {
+      load = { qps: 0 };
+      this.loads.set(device, load);
+    }
+    return load;
+  }
+
+  created(qp: QpLedger): void {
+    this.loadOf(qp.context).qps++;
+  }
+
+  private describe(handle: number): Uint8Array | null {
+    const { below, tables } = this.host;
+    const description = below.describePeer?.(handle) ?? null;
+    const qp = tables.qp(handle);
+    if (qp === undefined) return description;
+    const own = this.join(qp)?.own;
+    if (own === undefined || own.retired) return description;
+    const { anchor } = own.slot;
+    const { qpNum, slot } = own;
+    const address = { qpNum, bufferAddr: anchor.addressOf(slot), rkey: anchor.rkey };
+    return withChunk(description, this.chunk.kind, this.chunk.encode(address));
+  }
+
+  private set(handle: number, bytes: Uint8Array | null): void {
+    const { below, tables } = this.host;
+    const chunks = decodeChunks(bytes);
+    const qp = tables.qp(handle);
+    const own = qp === undefined ? undefined : this.join(qp)?.own;
+    if (own !== undefined && !own.connected) {
+      own.peer = this.chunk.decode(chunks.get(this.chunk.kind) ?? []);
+      if (own.peer?.rkey === 0) own.peer = null;
+    }
+    below.setPeer?.(handle, withoutChunk(chunks, this.chunk.kind));
+    if (qp !== undefined) this.connect(qp);
+  }
+
+  /** Makes the connection a member, if it may be one. */
+  private join(qp: QpLedger): Membership | null {
+    if (qp.share !== null) return qp.share;
+    const { type, managed, state, appPosted, sendBase } = qp;
+    if (type !== IBV_QPT_RC || managed || state < IBV_QPS_INIT || appPosted !== sendBase) return null;
+    try {
+      qp.share = this.makeMember(qp);
+    } catch (error) {
+      // Without a carrier, the queue pair works as any other.
+      if (!(error instanceof IsoverbsError)) throw error;
+    }
+    return qp.share;
+  }
+
+  private makeMember(qp: QpLedger): Membership | null {
+    const { context, pd } = qp;
+    const access = qp.accessFlags & REMOTE;
+    const domain = this.domainOf(pd, context);
+    let anchor = domain.anchors.get(access);
+    if (anchor === undefined) {
+      anchor = new Anchor(this.host.next, pd);
+      domain.anchors.set(access, anchor);
+    }
+    const slot = anchor.take();
+    if (slot === null) return null;
+    const carrier = this.carriageOf(context).add(qp, slot);
+    domain.carriers.add(carrier);
+    domain.members++;
+    return new Membership(carrier, this.loadOf(context), access);
+  }
+
+  private domainOf(pd: number, context: ShimContext): Domain {
+    let domain = this.domains.get(pd);
+    if (domain === undefined) {
+      domain = { context, anchors: new Map(), carriers: new Set(), members: 0 };
+      this.domains.set(pd, domain);
+    }
+    return domain;
+  }
+
+  private carriageOf(context: ShimContext): Carriage {
+    const { host } = this;
+    if (context.carriage === null) {
+      host.listen(context);
+      const failed = (carrier: Carrier, seq: number, status: number) => this.failed(carrier, seq, status);
+      context.carriage = new Carriage({ ...host, failed }, context, host.channel(context));
+      this.carriages.set(context, context.carriage);
+    }
+    return context.carriage;
+  }
+
+  /** Connects the carrier of a queue pair, and finds the group of the connection. */
+  private connect(qp: QpLedger): void {
+    const { share, state } = qp;
+    if (share === null || qp.broken || state < IBV_QPS_RTR || state > IBV_QPS_SQD) return;
+    const { own } = share;
+    if (own.peer === null || own.retired) return;
+    const { attr } = this.host.next.queryQp(qp.handle);
+    if (!own.connected) {
+      // In RTR, the application has not chosen yet how it sends.
+      const path = state < IBV_QPS_RTS ? { ...attr, ...SENDING, maxRdAtomic: attr.maxDestRdAtomic } : attr;
+      try {
+        this.host.toRts(own, { ...path, destQpNum: own.peer.qpNum }, share.accessFlags);
+        own.connected = true;
+      } catch (error) {
+        if (!(error instanceof IsoverbsError)) throw error;
+        own.peer = null;
+        return;
+      }
+    }
+    if (state !== IBV_QPS_RTS || share.state !== OWN || share.group !== null) return;
+    qp.plainBelow = 0;
+    share.group = this.groupOf(qp, attr);
+    share.group.members++;
+    share.group.carriers.push(own);
+  }
+
+  private groupOf(qp: QpLedger, attr: QpAttr): Group {
+    const { ah, pathMtu, timeout, retryCnt, rnrRetry, maxRdAtomic, maxDestRdAtomic } = attr;
+    const path = [ah, pathMtu, timeout, retryCnt, rnrRetry, maxRdAtomic, maxDestRdAtomic];
+    const key = JSON.stringify([qp.pd, qp.share!.own.peer!.rkey, qp.sges, qp.inlineBytes, path]);
+    let group = this.groups.get(key);
+    if (group === undefined) {
+      group = { members: 0, carriers: [] };
+      this.groups.set(key, group);
+    }
+    return group;
+  }
+
+  /** The queue pair posts, and may be better off on a carrier. */
+  prepare(qp: QpLedger): void {
+    const share = qp.share!;
+    const { group, load } = share;
+    if (share.state !== OWN || group === null || group.members < 2) return;
+    const cached = qp.context.nic?.cachedQps ?? CACHED_QPS;
+    if (load.qps <= cached || qp.usesWaits || qp.broken || qp.backlog > 0) return;
+    const isIdle = qp.realPosted === qp.realFreed;
+    // If nothing of it will report, it is not known when it is idle.
+    if (!isIdle && qp.lastSignaled !== ((qp.realPosted - 1) | 0)) return;
+    const most = Math.min(this.host.most, Math.max(LEAST_SHARED, Math.ceil(load.qps / cached)));
+    const carrier = carrierOf(group, most);
+    if (carrier === undefined) return;
+    share.carrier = carrier;
+    carrier.users++;
+    share.state = isIdle ? CARRIED : JOINING;
+    share.leavesAt = null;
+  }
+
+  /** The request that was held last has this opcode (IBV_WR_*). */
+  note(qp: QpLedger, opcode: number): void {
+    const share = qp.share!;
+    if (share.carrier !== null && !TAKEN.has(opcode)) share.leavesAt ??= (qp.appPosted - 1) | 0;
+  }
+
+  /** The slots that can be issued now, as far as this depends on sharing. */
+  room(qp: QpLedger): number {
+    const share = qp.share!;
+    const { carrier } = share;
+    if (carrier === null) return Number.POSITIVE_INFINITY;
+    const isIdle = qp.realPosted === qp.realFreed;
+    if (share.state === JOINING && isIdle) share.state = CARRIED;
+    if (share.state === JOINING) return 0;
+    const mustLeave = !carrier.connected || (share.own.slot.anchor.valueOf(share.own.slot) & LEAVE) !== 0;
+    if (!mustLeave && share.leavesAt === null) return carrier.room;
+    const left = mustLeave ? 0 : (share.leavesAt! - qp.issued) | 0;
+    if (left > 0) return Math.min(left, carrier.room);
+    if (!isIdle) return 0;
+    share.leave();
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** Posts the first `n` slots of a ring on the carrier of the queue pair. Returns how many the device took. */
+  post(qp: QpLedger, ring: number, words: Uint32Array, n: number): number {
+    return qp.context.carriage!.post(qp.share!.carrier!, qp, ring, words, n);
+  }
+
+  /** Of the requests from `seq` on, the first has failed. Their queue pairs post them themselves, if that is safe. */
+  private failed(carrier: Carrier, seq: number, status: number): void {
+    if (!carrier.connected) return;
+    carrier.connected = false;
+    carrier.freed = seq;
+    const isSafe = isUnexecuted(this.host.tables, carrier, seq, status);
+    for (const qp of this.host.tables.qps) {
+      if (qp?.share?.carrier !== carrier) continue;
+      const first = carrier.orphan(qp);
+      const hasLost = first !== qp.realPosted;
+      reclaim(qp, first);
+      qp.share.leave();
+      if (isSafe || !hasLost) this.host.held(qp);
+      else {
+        qp.failSeq = qp.issued;
+        qp.failStatus = status;
+        this.host.fail(qp);
+      }
+    }
+    carrier.freed = carrier.posted;
+  }
+
+  /** The queue pair has failed or is about to: takes back what is on its way over a carrier. */
+  abandon(qp: QpLedger): void {
+    const { share } = qp;
+    if (share === null || share.state === LEFT) return;
+    if (share.carrier !== null && share.state === CARRIED) reclaim(qp, share.carrier.orphan(qp));
+    share.leave();
+    this.tell(share, LEAVE);
+  }
+
+  private tell({ own }: Pick<Membership, 'own'>, value: number): void {
+    const carriage = this.domains.get(own.pd)?.context.carriage;
+    carriage?.write(own, own.slot.anchor.valueAddress(value));
+  }
+
+  /** The application has changed what its queue pair grants to the peer. */
+  setAccess({ share, accessFlags }: QpLedger): void {
+    if (share !== null && (accessFlags & REMOTE) !== share.accessFlags) this.tell(share, LEAVE);
+  }
+
+  /** The application has modified the state of the queue pair. */
+  modified(qp: QpLedger, attr: QpAttr): void {
+    const { share } = qp;
+    if (share === null) return;
+    if (attr.qpState === IBV_QPS_ERR || attr.qpState === IBV_QPS_RESET) this.abandon(qp);
+    if (attr.qpState === IBV_QPS_RESET) this.retire(qp, share);
+    this.connect(qp);
+  }
+
+  /** The application destroys the queue pair. */
+  destroyed(qp: QpLedger): void {
+    this.loadOf(qp.context).qps--;
+    const { share } = qp;
+    if (share === null) return;
+    this.abandon(qp);
+    this.retire(qp, share);
+    const domain = this.domains.get(qp.pd)!;
+    domain.members--;
+    this.collect(qp.pd, domain);
+  }
+
+  /** The carrier of the queue pair carries those that it does at present, and no others. */
+  private retire(_qp: QpLedger, { own }: Membership): void {
+    own.retired = true;
+    for (const [key, group] of this.groups) {
+      const at = group.carriers.indexOf(own);
+      if (at >= 0) group.carriers.splice(at, 1);
+      if (group.carriers.length === 0) this.groups.delete(key);
+    }
+  }
+
+  /** Destroys the carriers that neither end uses any more. */
+  private collect(pd: number, { context, carriers, anchors, members }: Domain): void {
+    const { carriage } = context;
+    if (carriage === null) return;
+    for (const carrier of carriers) {
+      if (members > 0 && !this.isDone(carrier)) continue;
+      carriers.delete(carrier);
+      carriage.remove(carrier);
+      carrier.slot.anchor.give(carrier.slot);
+    }
+    if (members > 0) return;
+    for (const anchor of anchors.values()) anchor.close(this.host.next);
+    this.domains.delete(pd);
+  }
+
+  private isDone(carrier: Carrier): boolean {
+    if (!carrier.retired || carrier.users > 0) return false;
+    if (!carrier.connected) return true;
+    if (!carrier.saidDone) {
+      carrier.saidDone = true;
+      this.tell({ own: carrier }, LEAVE | DONE);
+    }
+    return carrier.isIdle && (carrier.slot.anchor.valueOf(carrier.slot) & DONE) !== 0;
+  }
+
+  /** A completion event of a CQ that the application does not know. */
+  event(cq: number): void {
+    for (const carriage of this.carriages.values()) if (carriage.cq === cq) carriage.event();
+  }
+
+  /** An asynchronous event of a queue pair or CQ. Returns whether that is sharing's. */
+  asyncEvent(element: number, isFailure: boolean): boolean {
+    for (const carriage of this.carriages.values()) {
+      const carrier = carriage.find(element);
+      if (carrier === undefined && carriage.cq !== element) continue;
+      if (carrier !== undefined && isFailure) {
+        carriage.poll();
+        this.failed(carrier, carrier.freed, IBV_WC_WR_FLUSH_ERR);
+      }
+      return true;
+    }
+    return false;
+  }
+
+  /** The context is about to be closed. */
+  close(context: ShimContext): void {
+    this.carriages.delete(context);
+    context.carriage?.close();
+    context.carriage = null;
+  }
+}
+
+/**
+ * A carrier for one more member: the members of a group take turns on as few carriers as they need, because policies serve
+ * queue pairs that were made one after the other at the same time.
+ */
+function carrierOf({ carriers, members }: Group, most: number): Carrier | undefined {
+  let best: Carrier | undefined;
+  let left = Math.ceil(members / most);
+  for (const carrier of carriers) {
+    if (left === 0) break;
+    if (!carrier.connected) continue;
+    left--;
+    if (best === undefined || carrier.users < best.users) best = carrier;
+  }
+  return best;
+}
