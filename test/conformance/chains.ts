@@ -14,6 +14,7 @@ import type { Policy } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
 import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
 import { withWait } from '../../src/shim/wait/wait-support.ts';
+import { negotiate } from './negotiate.ts';
 import arbitrary from './policies/arbitrary.mjs';
 import hold from './policies/hold.mjs';
 import { Interrupting } from './policies/interrupting.ts';
@@ -180,6 +181,7 @@ export const chains: Record<string, Chain> = {
   },
   'drum, shared queue pairs': {
     chain: () => [
+      negotiate(),
       createPolicy('drum', { connectionsPerQp: 4, pieceBytes: 700, passBytes: 500, epochUs: 10 }),
       smallCache,
     ],

@@ -43,62 +43,78 @@ export interface Program {
   steps: Step[];
 }
 
-const op: fc.Arbitrary<Op> = fc.record({
-  kind: fc.constantFrom(
-    'write',
-    'write',
-    'write',
-    'read',
-    'read',
-    'send',
-    'sendImm',
-    'writeImm',
-    'fetchAdd',
-    'compareSwap',
-    'inline',
-  ),
-  sges: fc.array(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 7000 })), {
-    minLength: 0,
-    maxLength: SGES,
-  }),
-  local: fc.double({ min: 0, max: 1, noNaN: true }),
-  remote: fc.double({ min: 0, max: 1, noNaN: true }),
-  flags: fc.constantFrom(V.IBV_SEND_SIGNALED, V.IBV_SEND_SIGNALED, 0, V.IBV_SEND_SIGNALED | V.IBV_SEND_FENCE),
-  fault: fc.oneof(
-    { weight: 30, arbitrary: fc.constant('none' as const) },
-    {
-      weight: 1,
-      arbitrary: fc.constantFrom('rkey' as const, 'lkey' as const, 'range' as const, 'sges' as const),
-    },
-  ),
-});
+const ONE_SIDED = [
+  ...(['write', 'write', 'write', 'read', 'read'] as const),
+  ...(['fetchAdd', 'compareSwap', 'inline'] as const),
+];
+const KINDS = [...ONE_SIDED, ...(['send', 'sendImm', 'writeImm'] as const)];
 
-export const program: fc.Arbitrary<Program> = fc.integer({ min: 1, max: MAX_QPS }).chain((qps) => {
-  const qp = fc.integer({ min: 0, max: qps - 1 });
-  const step: fc.Arbitrary<Step> = fc.oneof(
-    {
-      weight: 16,
-      arbitrary: fc.record({
-        do: fc.constant('post' as const),
-        qp,
-        ops: fc.array(op, { minLength: 1, maxLength: 20 }),
-      }),
-    },
-    { weight: 6, arbitrary: fc.record({ do: fc.constant('settle' as const) }) },
-    {
-      weight: 4,
-      arbitrary: fc.record({ do: fc.constant('advance' as const), ns: fc.integer({ min: 0, max: 20_000 }) }),
-    },
-    { weight: 1, arbitrary: fc.record({ do: fc.constant('error' as const), qp }) },
-    { weight: 1, arbitrary: fc.record({ do: fc.constant('reset' as const), qp }) },
-  );
-  return fc.record({
-    qps: fc.constant(qps),
-    sigAll: fc.boolean(),
-    sharedCq: fc.boolean(),
-    steps: fc.array(step, { minLength: 1, maxLength: 12 }),
+const opOf = (kinds: readonly Op['kind'][]): fc.Arbitrary<Op> =>
+  fc.record({
+    kind: fc.constantFrom(...kinds),
+    sges: fc.array(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 7000 })), {
+      minLength: 0,
+      maxLength: SGES,
+    }),
+    local: fc.double({ min: 0, max: 1, noNaN: true }),
+    remote: fc.double({ min: 0, max: 1, noNaN: true }),
+    flags: fc.constantFrom(
+      V.IBV_SEND_SIGNALED,
+      V.IBV_SEND_SIGNALED,
+      0,
+      V.IBV_SEND_SIGNALED | V.IBV_SEND_FENCE,
+    ),
+    fault: fc.oneof(
+      { weight: 30, arbitrary: fc.constant('none' as const) },
+      {
+        weight: 1,
+        arbitrary: fc.constantFrom('rkey' as const, 'lkey' as const, 'range' as const, 'sges' as const),
+      },
+    ),
   });
-});
+
+/** Programs with at least `least` queue pairs and these kinds of requests. */
+const programs = (least: number, kinds: readonly Op['kind'][]): fc.Arbitrary<Program> =>
+  fc.integer({ min: least, max: MAX_QPS }).chain((qps) => {
+    const qp = fc.integer({ min: 0, max: qps - 1 });
+    const step: fc.Arbitrary<Step> = fc.oneof(
+      {
+        weight: 16,
+        arbitrary: fc.record({
+          do: fc.constant('post' as const),
+          qp,
+          ops: fc.array(opOf(kinds), { minLength: 1, maxLength: 20 }),
+        }),
+      },
+      { weight: 6, arbitrary: fc.record({ do: fc.constant('settle' as const) }) },
+      {
+        weight: 4,
+        arbitrary: fc.record({
+          do: fc.constant('advance' as const),
+          ns: fc.integer({ min: 0, max: 20_000 }),
+        }),
+      },
+      { weight: 1, arbitrary: fc.record({ do: fc.constant('error' as const), qp }) },
+      { weight: 1, arbitrary: fc.record({ do: fc.constant('reset' as const), qp }) },
+    );
+    return fc.record({
+      qps: fc.constant(qps),
+      sigAll: fc.boolean(),
+      sharedCq: fc.boolean(),
+      steps: fc.array(step, { minLength: 1, maxLength: 12 }),
+    });
+  });
+
+export const program = programs(1, KINDS);
+/** Of several queue pairs, without messages that take a receive; and with few of them. */
+export const oneSidedProgram = programs(2, ONE_SIDED);
+export const mostlyOneSidedProgram = programs(2, [
+  ...ONE_SIDED,
+  ...ONE_SIDED,
+  ...ONE_SIDED,
+  'send',
+  'writeImm',
+]);
 
 interface End {
   context: number;

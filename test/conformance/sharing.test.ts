@@ -1,0 +1,74 @@
+/** Random programs over shared queue pairs see the same as on their own ones. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { createPolicy } from '../../src/policies/index.ts';
+import type { Interceptor } from '../../src/shim/compose.ts';
+import { smallCache } from './chains.ts';
+import { negotiate } from './negotiate.ts';
+import { mostlyOneSidedProgram, oneSidedProgram, type Program, runProgram } from './program.ts';
+import { simGround } from './sim-ground.ts';
+
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 100);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_127);
+
+/** Around and below a shim: counts the requests that reach the device, and those of them on the program's queue pairs. */
+class Count {
+  private own = new Set<number>();
+  posted = 0;
+  onOwn = 0;
+
+  readonly above: Interceptor = {
+    name: 'above',
+    wrap: (next) => {
+      this.own = new Set();
+      return {
+        createQp: (pd, attr) => {
+          const info = next.createQp(pd, attr);
+          this.own.add(info.handle);
+          return info;
+        },
+      };
+    },
+  };
+
+  readonly below: Interceptor = {
+    name: 'below',
+    wrap: (next) => ({
+      postSend: (qp, ring, start, count) => {
+        const n = next.postSend(qp, ring, start, count);
+        this.posted += n;
+        if (this.own.has(qp)) this.onOwn += n;
+        return n;
+      },
+    }),
+  };
+}
+
+async function compare(programs: fc.Arbitrary<Program>, options: object, least: number): Promise<void> {
+  const count = new Count();
+  await fc.assert(
+    fc.asyncProperty(programs, async (p) => {
+      const drum = createPolicy('drum', { connectionsPerQp: 4, ...options });
+      const bare = await runProgram(p, [], simGround());
+      const shared = await runProgram(
+        p,
+        [count.above, negotiate(), drum, count.below, smallCache],
+        simGround(),
+      );
+      expect(shared).toEqual(bare);
+    }),
+    { numRuns: RUNS, seed: SEED },
+  );
+  console.info(`${count.onOwn} of ${count.posted} requests on the program's own queue pairs`);
+  expect(count.onOwn).toBeLessThan((1 - least) * count.posted);
+}
+
+test('a program of WRITEs, READs and atomics', () => compare(oneSidedProgram, {}, 0.5), 300_000);
+
+test('in short pieces', () => compare(oneSidedProgram, { pieceBytes: 256, windowBytes: 1500 }, 0.3), 300_000);
+
+test(
+  'with SENDs, from which on it uses its own queue pairs',
+  () => compare(mostlyOneSidedProgram, {}, 0.1),
+  300_000,
+);
