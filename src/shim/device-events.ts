@@ -42,14 +42,14 @@ const OF_QUEUES = new Set([
 export class DeviceEvents {
   private readonly next: Provider;
   private readonly failed: (qp: number) => void;
-  private readonly isInternal: (element: number, isFailure: boolean) => boolean;
+  private readonly isInternal: (element: number, event: number, isFailure: boolean) => boolean;
   private readonly contexts = new Map<number, ContextEvents>();
 
-  /** @param isInternal whether a queue pair or CQ, which may have failed, is one that the application does not know */
+  /** @param isInternal whether an event of a queue pair or CQ, which may have failed, is not the application's */
   constructor(
     next: Provider,
     failed: (qp: number) => void,
-    isInternal: (element: number, isFailure: boolean) => boolean,
+    isInternal: (element: number, event: number, isFailure: boolean) => boolean,
   ) {
     this.next = next;
     this.failed = failed;
@@ -93,11 +93,18 @@ export class DeviceEvents {
   private listen(context: number, state: ContextEvents): void {
     this.next.watchAsyncEvents(context, (event, element) => {
       const isFailure = FAILURES.has(event);
-      if (OF_QUEUES.has(event) && this.isInternal(element, isFailure)) return;
+      if (OF_QUEUES.has(event) && this.isInternal(element, event, isFailure)) return;
       if (isFailure) this.failed(element);
       state.pending.push([event, element]);
       this.deliver(context, state);
     });
+  }
+
+  /** An event of the application's that the device did not raise at this time. */
+  raise(context: number, event: number, element: number): void {
+    const state = this.stateOf(context);
+    state.pending.push([event, element]);
+    this.deliver(context, state);
   }
 
   private deliver(context: number, state: ContextEvents): void {

@@ -127,9 +127,9 @@ class Shim {
     this.deviceEvents = new DeviceEvents(
       next,
       (qp) => this.onDeviceFailure(qp),
-      (element, isFailure) =>
+      (element, event, isFailure) =>
         this.feeder.resources.asyncEvent(element, isFailure) ||
-        this.sharing?.asyncEvent(element, isFailure) === true,
+        this.sharing?.asyncEvent(element, event, isFailure) === true,
     );
     this.sharing = sharingOf(this);
     this.feeder = new Feeder({

@@ -26,6 +26,8 @@ export interface CarriageHost {
   settled(cq: CqLedger): void;
   /** All completions that have arrived have been settled. */
   drain(): void;
+  /** The queue of this queue pair is drained in SQD. */
+  drained(qp: QpLedger): void;
   /** The request `seq` of a carrier has failed with this status, and those after it. */
   failed(carrier: Carrier, seq: number, status: number): void;
 }
@@ -197,6 +199,10 @@ export class Carriage {
     words[at + L.WC_QP_NUM] = qp.qpNum;
     words[at + L.WC_SEQ] = carrier.numberAt(seq) - qp.share!.shift;
     this.host.settle(qp.sendCq, words, index);
+    if (qp.share!.isDrainDue && qp.realPosted === qp.realFreed) {
+      qp.share!.isDrainDue = false;
+      this.host.drained(qp);
+    }
     if (!this.touched.includes(qp.sendCq)) this.touched.push(qp.sendCq);
   }
 }

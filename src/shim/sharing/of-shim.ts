@@ -1,3 +1,4 @@
+import { IBV_EVENT_SQ_DRAINED } from '../../verbs/constants.ts';
 import type { PeerVerbs, Provider } from '../../verbs/provider.ts';
 import type { ShimContext } from '../context.ts';
 import type { DeviceEvents } from '../device-events.ts';
@@ -44,6 +45,7 @@ export function sharingOf(shim: ShimParts): Sharing | null {
       if (cq.fifoCount > 0) next.completionsKept?.(cq.handle);
     },
     drain: () => shim.feeder.drain(),
+    drained: ({ context, handle }) => shim.deviceEvents.raise(context.handle, IBV_EVENT_SQ_DRAINED, handle),
     fail: (qp) => shim.feeder.fail(qp),
     held: (qp) => shim.feeder.heldAgain(qp),
   });

@@ -9,6 +9,7 @@ import {
   IBV_ACCESS_REMOTE_ATOMIC,
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
+  IBV_EVENT_SQ_DRAINED,
   IBV_QPS_ERR,
   IBV_QPS_INIT,
   IBV_QPS_RESET,
@@ -367,13 +368,25 @@ export class Sharing {
     return carrier.isIdle && (carrier.slot.anchor.valueOf(carrier.slot) & DONE) !== 0;
   }
 
+  /**
+   * The queue pair's own queue is drained (IBV_EVENT_SQ_DRAINED). Returns whether the application must not learn this
+   * before its carrier has completed what it has of it.
+   */
+  private defersDrain(handle: number): boolean {
+    const qp = this.host.tables.qp(handle);
+    if (qp === undefined || qp.share === null || qp.realPosted === qp.realFreed) return false;
+    qp.share.isDrainDue = true;
+    return true;
+  }
+
   /** A completion event of a CQ that the application does not know. */
   event(cq: number): void {
     for (const carriage of this.carriages.values()) if (carriage.cq === cq) carriage.event();
   }
 
-  /** An asynchronous event of a queue pair or CQ. Returns whether that is sharing's. */
-  asyncEvent(element: number, isFailure: boolean): boolean {
+  /** An asynchronous event of a queue pair or CQ. Returns whether the application must not learn of it now. */
+  asyncEvent(element: number, event: number, isFailure: boolean): boolean {
+    if (event === IBV_EVENT_SQ_DRAINED && this.defersDrain(element)) return true;
     for (const carriage of this.carriages.values()) {
       const carrier = carriage.find(element);
       if (carrier === undefined && carriage.cq !== element) continue;
