@@ -43,11 +43,14 @@ export interface Program {
   steps: Step[];
 }
 
-const ONE_SIDED = [
+const TWO_SIDED = ['send', 'sendImm', 'writeImm'] as const;
+/** Recorded runs depend on their order. */
+const KINDS = [
   ...(['write', 'write', 'write', 'read', 'read'] as const),
+  ...TWO_SIDED,
   ...(['fetchAdd', 'compareSwap', 'inline'] as const),
 ];
-const KINDS = [...ONE_SIDED, ...(['send', 'sendImm', 'writeImm'] as const)];
+const ONE_SIDED = KINDS.filter((kind) => !TWO_SIDED.some((other) => other === kind));
 
 const opOf = (kinds: readonly Op['kind'][]): fc.Arbitrary<Op> =>
   fc.record({
