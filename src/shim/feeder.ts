@@ -140,6 +140,7 @@ export class Feeder {
   }
 
   private flush(qp: QpLedger): void {
+    if (this.sharing?.holdsUp(qp) === true) return;
     this.issuer.flushHeld(qp);
     assertLedger(qp, 'flush');
   }

@@ -392,6 +392,7 @@ class Shim {
   private modifyQp(handle: number, attr: QpAttr, mask: number): void {
     const qp = this.tables.qp(handle);
     const resets = (mask & IBV_QP_STATE) !== 0 && attr?.qpState === IBV_QPS_RESET;
+    if (qp !== undefined && resets) this.sharing?.finish(qp);
     if (qp !== undefined && resets) this.countCompletions(qp);
     const leavesSqe = qp !== undefined && attr?.qpState === IBV_QPS_RTS && this.isInSqe(qp);
     this.rates.modifyQp(handle, attr, mask);
@@ -459,6 +460,7 @@ class Shim {
 
   private destroyQp(handle: number): void {
     const qp = this.tables.qp(handle);
+    if (qp !== undefined) this.sharing?.finish(qp);
     if (qp !== undefined) this.countCompletions(qp);
     this.next.destroyQp(handle);
     if (qp === undefined) return;

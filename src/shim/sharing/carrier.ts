@@ -88,6 +88,14 @@ export class Carrier {
     return this.silent[seq & this.mask] !== 0;
   }
 
+  /** Whether requests of a queue pair are not known to be complete. */
+  has(handle: number): boolean {
+    for (let seq = this.freed; seq !== this.posted; seq = (seq + 1) | 0) {
+      if (this.handles[seq & this.mask] === handle) return true;
+    }
+    return false;
+  }
+
   /**
    * Forgets to whom the requests of a queue pair belong that are not known to be complete. Returns the real number of the
    * first of them there; the queue pair's next one if there are none.

@@ -35,6 +35,8 @@ export class Membership {
   group: Group | null = null;
   /** How many of the queue pair's real numbers belong to requests that carriers have posted. */
   shift = 0;
+  /** Whether the carrier gets nothing more of it. */
+  mustLeave = false;
   /** Whether the device has said that its queue is drained, while a carrier has requests of it. */
   isDrainDue = false;
   /** The first held request that no carrier takes; null if there is none. */

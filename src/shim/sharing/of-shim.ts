@@ -1,4 +1,4 @@
-import { IBV_EVENT_SQ_DRAINED } from '../../verbs/constants.ts';
+import { IBV_EVENT_SQ_DRAINED, IBV_QPS_ERR } from '../../verbs/constants.ts';
 import type { PeerVerbs, Provider } from '../../verbs/provider.ts';
 import type { ShimContext } from '../context.ts';
 import type { DeviceEvents } from '../device-events.ts';
@@ -38,6 +38,7 @@ export function sharingOf(shim: ShimParts): Sharing | null {
     channel: (context) => shim.ownChannel(context),
     listen: (context) => shim.deviceEvents.ensureListening(context.handle),
     toRts: (carrier, path, access) => shim.feeder.resources.toRts(carrier, path, access),
+    toErr: (carrier) => shim.feeder.resources.modify(carrier, { qpState: IBV_QPS_ERR }),
     settle: (cq, words, index) => shim.polling.settleCarried(cq, words, index),
     settled: (cq) => {
       shim.feeder.feedAll(cq);

@@ -40,6 +40,8 @@ import { reclaim } from './reclaim.ts';
 /** Contexts that a device's cache has room for, unless it says otherwise: DRUM, section II.D. */
 const CACHED_QPS = 20;
 const LEAST_SHARED = 4;
+/** How often the requests of a queue pair that ends are polled for. */
+const MOST_POLLS = 20_000;
 const REMOTE = IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 /** Distinguishes carriers from twins (TwinChunk). */
 const KIND = -1;
@@ -61,6 +63,7 @@ export interface SharingHost extends Omit<CarriageHost, 'failed'> {
   channel(context: ShimContext): number;
   listen(context: ShimContext): void;
   toRts(carrier: Carrier, path: QpAttr, access: number): void;
+  toErr(carrier: Carrier): void;
   /** Moves a queue pair to ERR, with everything that it holds. */
   fail(qp: QpLedger): void;
   /** The queue pair holds requests again that were issued before. */
@@ -257,7 +260,8 @@ export class Sharing {
     const isIdle = qp.realPosted === qp.realFreed;
     if (share.state === JOINING && isIdle) share.state = CARRIED;
     if (share.state === JOINING) return 0;
-    const mustLeave = !carrier.connected || (share.own.slot.anchor.valueOf(share.own.slot) & LEAVE) !== 0;
+    const mustLeave =
+      share.mustLeave || !carrier.connected || (share.own.slot.anchor.valueOf(share.own.slot) & LEAVE) !== 0;
     if (!mustLeave && share.leavesAt === null) return carrier.room;
     const left = mustLeave ? 0 : (share.leavesAt! - qp.issued) | 0;
     if (left > 0) return Math.min(left, carrier.room);
@@ -283,7 +287,7 @@ export class Sharing {
       const hasLost = first !== qp.realPosted;
       reclaim(qp, first);
       qp.share.leave();
-      if (isSafe || !hasLost) this.host.held(qp);
+      if (isSafe || !hasLost || qp.broken) this.host.held(qp);
       else {
         qp.failSeq = qp.issued;
         qp.failStatus = status;
@@ -293,13 +297,43 @@ export class Sharing {
     carrier.freed = carrier.posted;
   }
 
-  /** The queue pair has failed or is about to: takes back what is on its way over a carrier. */
+  /** The queue pair has failed, is reset or destroyed: it shares no more, once what is on its way has ended. */
   abandon(qp: QpLedger): void {
     const { share } = qp;
-    if (share === null || share.state === LEFT) return;
-    if (share.carrier !== null && share.state === CARRIED) reclaim(qp, share.carrier.orphan(qp));
-    share.leave();
+    if (share === null || share.state === LEFT || share.mustLeave) return;
+    share.mustLeave = true;
     this.tell(share, LEAVE);
+  }
+
+  /**
+   * Whether a carrier still has requests of a queue pair that has failed: its other requests are flushed after them.
+   */
+  holdsUp(qp: QpLedger): boolean {
+    const { share } = qp;
+    if (share === null || share.carrier === null) return false;
+    if (share.state === CARRIED && qp.realPosted !== qp.realFreed) return true;
+    share.leave();
+    return false;
+  }
+
+  /**
+   * Waits until nothing of the queue pair is on its way, because the application may use its memory for something else
+   * when it has reset or destroyed it. If that takes too long, the carrier ends, and with it the others that it carries.
+   */
+  finish(qp: QpLedger): void {
+    const { share } = qp;
+    if (share === null || share.state === LEFT) return;
+    this.abandon(qp);
+    const { carrier } = share;
+    const { carriage } = qp.context;
+    if (carrier !== null && carriage !== null) {
+      for (let polls = 0; polls < MOST_POLLS && carrier.has(qp.handle); polls++) carriage.poll();
+      if (carrier.has(qp.handle)) {
+        this.host.toErr(carrier);
+        this.failed(carrier, carrier.freed, IBV_WC_WR_FLUSH_ERR);
+      }
+    }
+    share.leave();
   }
 
   private tell({ own }: Pick<Membership, 'own'>, value: number): void {
@@ -316,8 +350,8 @@ export class Sharing {
   modified(qp: QpLedger, attr: QpAttr): void {
     const { share } = qp;
     if (share === null) return;
-    if (attr.qpState === IBV_QPS_ERR || attr.qpState === IBV_QPS_RESET) this.abandon(qp);
-    if (attr.qpState === IBV_QPS_RESET) this.retire(qp, share);
+    if (attr.qpState === IBV_QPS_ERR) this.abandon(qp);
+    if (attr.qpState === IBV_QPS_RESET) this.retire(share);
     this.connect(qp);
   }
 
@@ -326,15 +360,14 @@ export class Sharing {
     this.loadOf(qp.context).qps--;
     const { share } = qp;
     if (share === null) return;
-    this.abandon(qp);
-    this.retire(qp, share);
+    this.retire(share);
     const domain = this.domains.get(qp.pd)!;
     domain.members--;
     this.collect(qp.pd, domain);
   }
 
   /** The carrier of the queue pair carries those that it does at present, and no others. */
-  private retire(_qp: QpLedger, { own }: Membership): void {
+  private retire({ own }: Membership): void {
     own.retired = true;
     for (const [key, group] of this.groups) {
       const at = group.carriers.indexOf(own);
