@@ -14,6 +14,7 @@ import type { Policy } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
 import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
 import { withWait } from '../../src/shim/wait/wait-support.ts';
+import { type NicFacts, UNMEASURED } from '../../src/verbs/nic.ts';
 import { negotiate } from './negotiate.ts';
 import arbitrary from './policies/arbitrary.mjs';
 import hold from './policies/hold.mjs';
@@ -55,13 +56,26 @@ export function changing(name: string, changes: readonly Record<string, unknown>
   };
 }
 
+const UNKNOWN: NicFacts = {
+  ...UNMEASURED,
+  ...{
+    linkGbps: null,
+    mtuBytes: null,
+    headerBytes: null,
+    wqeGapNs: null,
+    waitStepNs: null,
+    atomicGapNs: null,
+  },
+  ...{ processingUnits: null, arbitrates: null, egressFifoBytes: null, latencyNs: null },
+  ...{ cachedQps: null, handoverNs: null },
+};
+
 /** A device with more queue pairs than its cache has room for. */
 export const smallCache: Interceptor = {
   name: 'small-cache',
   wrap: (next) => ({
     describeNic(context) {
-      const facts = next.describeNic?.(context) ?? null;
-      return facts === null ? null : { ...facts, cachedQps: 1 };
+      return { ...UNKNOWN, ...next.describeNic?.(context), cachedQps: 1 };
     },
   }),
 };
@@ -307,5 +321,6 @@ export const engineChains: Record<string, Chain> = {
   fair: chains.fair,
   tassel: chains.tassel,
   drum: chains.drum,
+  'drum, shared queue pairs': chains['drum, shared queue pairs'],
   'limited, perf in turns': chains['limited, perf in turns'],
 };

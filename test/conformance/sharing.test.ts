@@ -1,7 +1,9 @@
 /** Random programs over shared queue pairs see the same as on their own ones. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { workerDriver } from '../../src/drivers/worker/front.ts';
 import { createPolicy } from '../../src/policies/index.ts';
+import { PROFILES } from '../../src/providers/sim/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
 import { smallCache } from './chains.ts';
 import { negotiate } from './negotiate.ts';
@@ -72,3 +74,18 @@ test(
   () => compare(mostlyOneSidedProgram, {}, 0.1),
   300_000,
 );
+
+test('in a worker', { timeout: 300_000 }, async () => {
+  const count = new Count();
+  const profile = { ...PROFILES.minimal, qpcEntries: 1 };
+  const worker = workerDriver([{ name: 'drum', options: { connectionsPerQp: 4 } }]);
+  await fc.assert(
+    fc.asyncProperty(oneSidedProgram, async (p) => {
+      const bare = await runProgram(p, [], simGround(true, profile));
+      const chain = [count.above, negotiate(), worker, count.below];
+      expect(await runProgram(p, chain, simGround(true, profile))).toEqual(bare);
+    }),
+    { numRuns: Math.ceil(RUNS / 10), seed: SEED },
+  );
+  expect(count.onOwn).toBeLessThan(0.5 * count.posted);
+});

@@ -199,7 +199,7 @@ export class Carriage {
     words[at + L.WC_QP_NUM] = qp.qpNum;
     words[at + L.WC_SEQ] = carrier.numberAt(seq) - qp.share!.shift;
     this.host.settle(qp.sendCq, words, index);
-    if (qp.share!.isDrainDue && qp.realPosted === qp.realFreed) {
+    if (qp.share!.isDrainDue && !carrier.has(qp.handle)) {
       qp.share!.isDrainDue = false;
       this.host.drained(qp);
     }

@@ -407,7 +407,7 @@ export class Sharing {
    */
   private defersDrain(handle: number): boolean {
     const qp = this.host.tables.qp(handle);
-    if (qp === undefined || qp.share === null || qp.realPosted === qp.realFreed) return false;
+    if (qp === undefined || qp.share === null || qp.share.carrier?.has(handle) !== true) return false;
     qp.share.isDrainDue = true;
     return true;
   }
