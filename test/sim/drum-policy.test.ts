@@ -17,6 +17,7 @@ import { compose } from '../../src/shim/compose.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
 import { IBV_WR_RDMA_WRITE } from '../../src/verbs/constants.ts';
 import * as V from '../../src/verbs/index.ts';
+import { variants } from '../support/variants.ts';
 import { connect, makeEnd, post, take } from './helpers.ts';
 
 const MS = 1e6;
@@ -195,9 +196,31 @@ test('64 applications, 20 at a time, have .9 of the rate of 20 where the cache h
   expect(await total('drum:topK=20,epochUs=100', 64)).toBeGreaterThan(0.9 * (await total('none', 20)));
 });
 
+describe('64 connections of one application have .9 of the rate of 20 where the cache has room for 20 contexts', () => {
+  const more = { profile: 'cx5-40g', set: { qpcEntries: 20 } } as const;
+  const total = async (policy: string, count: number, op: string) =>
+    mmps(await run(policy, [`M:qps=${count},batch=1,depth=4,op=${op}`], 0.5 * MS, 0.2 * MS, more), 'M');
+
+  variants('%s', ['write', 'read'], async (op) => {
+    const of20 = await total('none', 20, op);
+    expect(await total('none', 64, op)).toBeLessThan(0.5 * of20);
+    expect(await total('drum:connectionsPerQp=4', 64, op)).toBeGreaterThan(0.9 * of20);
+  });
+
+  test('and as many as there are contexts do not share', async () => {
+    const [bare, under] = [
+      await total('none', 20, 'write'),
+      await total('drum:connectionsPerQp=4', 20, 'write'),
+    ];
+    near(under, bare, 0.02);
+  });
+});
+
 describe('bad input', () => {
   test.each([
     [{ alpha: 0 }, /drum\.alpha/],
+    [{ connectionsPerQp: 3 }, /drum\.connectionsPerQp/],
+    [{ connectionsPerQp: 11 }, /drum\.connectionsPerQp/],
     [{ alpha: 17 }, /drum\.alpha/],
     [{ beta: -1 }, /drum\.beta/],
     [{ beta: Number.NaN }, /drum\.beta/],
