@@ -3,10 +3,10 @@ import { existsSync, lstatSync, readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
-import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { type Driver, driverOf } from './drivers/index.ts';
 import { type LabelRule, labelRulesSchema } from './label-rules.ts';
+import { parseYaml } from './providers/yaml.ts';
 import { ConfigError, shown } from './verbs/errors.ts';
 import { TRAFFIC_NAMES, type TrafficName } from './verbs/labels.ts';
 

@@ -17,7 +17,7 @@ const LEVELS = ['silent', 'error', 'warn', 'info', 'debug'];
 /** Runs the command line; resolves with the exit code. Results go to stdout, everything else to stderr. */
 export async function run(argv: readonly string[]): Promise<number> {
   try {
-    const command = await program(...commandsIn(argv));
+    const command = await program(commandsIn(argv));
     await command.parseAsync([...argv], { from: 'user' });
     // `isoverbs run` exits with the status of its program.
     return Number(process.exitCode ?? OK);
@@ -56,22 +56,26 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   completion: async () => (await import('./commands/completion.ts')).addCompletion,
 };
 
-/** The commands to load for these words. Empty: the whole tree, as for help and unknown commands. */
-function commandsIn(argv: readonly string[]): string[] {
+const ALL: readonly string[] = Object.keys(COMMANDS);
+
+/** The commands to load for these words: all of them for the list of commands, and for unknown commands. */
+function commandsIn(argv: readonly string[]): readonly string[] {
   let at = 0;
   while (argv[at] === '--log' || argv[at]?.startsWith('--log=')) at += argv[at] === '--log' ? 2 : 1;
   const [name = '', ...words] = argv.slice(at);
-  if (name !== COMPLETE_COMMAND) return Object.hasOwn(COMMANDS, name) ? [name] : [];
+  if (name === '--version' || name === '-V') return [];
+  if (name === 'help' && words.length > 0) return commandsIn(words);
+  if (name !== COMPLETE_COMMAND) return Object.hasOwn(COMMANDS, name) ? [name] : ALL;
   // The last word is still being typed.
   const asked = commandsIn(words.slice(words[0] === '--' ? 1 : 0, -1));
-  return asked.length === 0 ? [] : [...asked, 'completion'];
+  return asked.length === 0 ? ALL : [...asked, 'completion'];
 }
 
 /** The tree of commands, or only the named ones. */
-export async function program(...names: readonly string[]): Promise<Command> {
+export async function program(names: readonly string[] = ALL): Promise<Command> {
   const command = root();
   for (const [name, load] of Object.entries(COMMANDS)) {
-    if (names.length === 0 || names.includes(name)) (await load())(command);
+    if (names.includes(name)) (await load())(command);
   }
   hint(command);
   return command;
@@ -165,7 +169,8 @@ function addReproduce(command: Command): void {
     .option('--json', 'print JSON')
     .option('--freeze', 'write the profiles and all measured values to src/papers/engine/frozen.json')
     .action(async ({ seeds, jobs, ...options }: ReproduceWords) => {
-      const { parseJobs, parseSeeds, reproduce } = await import('./commands/reproduce.ts');
+      const { reproduce } = await import('./commands/reproduce.ts');
+      const { parseJobs, parseSeeds } = await import('./seeds.ts');
       await reproduce({ ...options, seeds: parseSeeds(seeds), jobs: parseJobs(jobs) });
     });
   describe(sub, {

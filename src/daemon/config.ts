@@ -1,6 +1,6 @@
 /** The daemon's configuration file (docs/daemon.md). */
-import { parse } from 'yaml';
 import { z } from 'zod';
+import { parseYaml } from '../providers/yaml.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { isGroup, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { DEFAULT_LIMITS } from './admission.ts';
@@ -115,7 +115,7 @@ export type DaemonConfig = z.infer<typeof daemonSchema>;
 export function parseDaemonConfig(text: string, file: string): DaemonConfig {
   let value: unknown;
   try {
-    value = parse(text) ?? {};
+    value = text === '' ? {} : (parseYaml(text) ?? {});
   } catch (error) {
     throw new ConfigError(`${file}: ${(error as Error).message.split('\n', 1)[0]}`);
   }

@@ -20,7 +20,7 @@ import { evadeMarkdown, evadeText } from '../output/evade-table.ts';
 import { progressLine } from '../output/progress.ts';
 import { requireWritable, writeSvg } from '../output/svg.ts';
 import { worseOffText } from '../output/worse-off-table.ts';
-import { parseJobs, parseSeeds } from './reproduce.ts';
+import { parseJobs, parseSeeds } from '../seeds.ts';
 
 interface Options extends MixWords {
   policy?: string[];

@@ -1,0 +1,8 @@
+/** Parses YAML with the package `yaml`, which is loaded on demand: most programs have no YAML file. */
+import { createRequire } from 'node:module';
+
+/** @throws Error that says where the text is no YAML */
+export function parseYaml(text: string): unknown {
+  const yaml: typeof import('yaml') = createRequire(import.meta.url)('yaml');
+  return yaml.parse(text);
+}
