@@ -5,13 +5,17 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 const isEmulated = process.env.ISOVERBS_GROUND === 'rxe';
 const ALL = ['test/**/*.test.ts', 'examples/**/*.test.ts'];
+/** Folders. */
+const SHARING =
+  'architecture,command,compare,conformance,crash,faults,mix,papers,perftest,process,sim,unit,verbs';
 /**
- * Tests of the code alone, which share processes and loads of the sources, because a load takes half a second. A test that
- * measures or changes its process has its own, and so does one that requires that nothing else prints.
+ * Tests of the code alone and of programs that they start, which share processes and loads of the sources, because a load
+ * takes half a second. A test that measures or changes its process has its own, and so does one that requires that nothing
+ * else prints.
  */
 const shared = isEmulated
   ? 'test/verbs/**/*.test.ts'
-  : 'test/{conformance,sim,unit,verbs}/**/!(heap|renamed-options).test.ts';
+  : `test/{${SHARING}}/**/!(heap|renamed-options).test.ts`;
 
 const SRC = join(import.meta.dirname, 'src');
 /** Takes modules anew for each test, which Node.js cannot do. */
