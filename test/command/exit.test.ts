@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { USAGE } from '../../src/cli/program.ts';
+import { command } from '../mix/command.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const ENV = { ...process.env, ISOVERBS_LOG: '', ISOVERBS_NO_ADDON: '1', ISOVERBS_POLICY: '' };
@@ -35,8 +36,8 @@ test.each([
   'trace',
   'completion tcsh',
   'bogus',
-])('a usage error exits with 2 and a one-line message: isoverbs %s', (line) => {
-  const { code, out, err } = isoverbs(line);
+])('a usage error exits with 2 and a one-line message: isoverbs %s', async (line) => {
+  const { code, out, err } = await command(...line.split(' '));
   expect({ code, out }).toEqual({ code: USAGE, out: '' });
   expect(err).toMatch(/^isoverbs: \S/);
   expect(err).not.toMatch(/^ +at /m);

@@ -15,6 +15,7 @@ import { createShim } from '../../src/shim/shim.ts';
 import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
 import { withWait } from '../../src/shim/wait/wait-support.ts';
 import { type NicFacts, UNMEASURED } from '../../src/verbs/nic.ts';
+import { tagsIf } from '../support/variants.ts';
 import { negotiate } from './negotiate.ts';
 import arbitrary from './policies/arbitrary.mjs';
 import hold from './policies/hold.mjs';
@@ -293,7 +294,13 @@ const KINDS = [
 ];
 
 /** The tags of a test of a chain that takes long with all of them. */
-export const tagsOf = (name: string) => (KINDS.includes(name) ? [] : ['long']);
+export const tagsOf = (name: string) => tagsIf(KINDS.includes(name));
+
+/** One chain for each way to treat requests: in pieces, by turns, tokens and windows, and on shared queue pairs. */
+const WAYS = ['bare', 'arbitrary', 'perf, in turns', 'token bucket', 'fair', 'drum, shared queue pairs'];
+
+/** The tags of such a test whose programs resemble those of a test of all kinds. */
+export const tagsOfWay = (name: string) => tagsIf(WAYS.includes(name));
 
 /** The chains of the whole conformance suite, in the application's thread. */
 export const suiteChains: Record<string, () => Interceptor[]> = {

@@ -1,7 +1,7 @@
 /** A program does not notice that running numbers wrap, without a shim or under a chain. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Chain, chains, tagsOf } from './chains.ts';
+import { type Chain, chains, tagsOfWay } from './chains.ts';
 import { ENDS, highNumbers } from './high-numbers.ts';
 import { program, runProgram } from './program.ts';
 import { simGround } from './sim-ground.ts';
@@ -12,7 +12,7 @@ const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_124);
 const all = { bare: { chain: () => [] }, ...chains };
 
 for (const [name, { chain, wait }] of Object.entries<Chain>(all)) {
-  test(name, { tags: tagsOf(name), timeout: 120_000 }, async () => {
+  test(name, { tags: tagsOfWay(name), timeout: 120_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(program, fc.constantFrom(...ENDS), async (p, first) => {
         const bare = await runProgram(p, [], simGround(wait));

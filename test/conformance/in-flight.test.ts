@@ -8,7 +8,7 @@ import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, modify } from '../sim/helpers.ts';
-import { chains, tagsOf } from './chains.ts';
+import { chains, tagsOfWay } from './chains.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 60);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
@@ -191,7 +191,7 @@ class InFlight {
 const all: typeof chains = { bare: { chain: () => [] }, ...chains };
 
 for (const [name, { chain, wait = true, share = 1 }] of Object.entries(all)) {
-  test(`ERR, RESET and destroy with work in flight: ${name}`, { tags: tagsOf(name) }, async () => {
+  test(`ERR, RESET and destroy with work in flight: ${name}`, { tags: tagsOfWay(name) }, async () => {
     await fc.assert(
       fc.asyncProperty(scenario, async (s) => {
         const run = new InFlight(chain(), wait, s);

@@ -1,6 +1,7 @@
 /** Random programs between two ends whose shims have agreed: SENDs and immediates go in pieces. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { tagsIf } from '../support/variants.ts';
 import { chains } from './chains.ts';
 import { mixedProgram, runMixed } from './mixed.ts';
 import { negotiate } from './negotiate.ts';
@@ -15,10 +16,13 @@ const names = [
   ...['arbitrary', 'arbitrary over arbitrary', 'perf 256', 'perf 1024, WAIT emulated'],
   'justitia, declared bandwidth, over split queue pairs',
 ];
+/** The others are variants of these. */
+const SHORT = ['arbitrary', 'perf 256', 'justitia, declared bandwidth, over split queue pairs'];
 
 for (const name of names) {
   const { chain, wait } = chains[name];
-  test(`a program between shimmed ends sees no difference: ${name}`, async () => {
+  const options = { tags: tagsIf(SHORT.includes(name)), timeout: 600_000 };
+  test(`a program between shimmed ends sees no difference: ${name}`, options, async () => {
     await fc.assert(
       fc.asyncProperty(program, async (p) => {
         const bare = await runProgram(p, [], simGround(wait));
@@ -27,9 +31,9 @@ for (const name of names) {
       }),
       { numRuns: RUNS, seed: SEED },
     );
-  }, 600_000);
+  });
 
-  test(`a program over all verbs between shimmed ends sees no difference: ${name}`, async () => {
+  test(`a program over all verbs between shimmed ends sees no difference: ${name}`, options, async () => {
     await fc.assert(
       fc.asyncProperty(mixedProgram(), async (p) => {
         const bare = await runMixed(p, [], simGround(wait));
@@ -38,5 +42,5 @@ for (const name of names) {
       }),
       { numRuns: RUNS, seed: SEED },
     );
-  }, 600_000);
+  });
 }

@@ -2,8 +2,9 @@
  * Programs on every NIC of the model: caches, units, PCIe and schedulers change the times of events, never the results.
  */
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { PROFILES } from '../../src/providers/sim/index.ts';
+import { variants } from '../support/variants.ts';
 import { chains } from './chains.ts';
 import { mixedProgram, runMixed } from './mixed.ts';
 import { simGround } from './sim-ground.ts';
@@ -13,8 +14,9 @@ const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 const NAMES = ['arbitrary', 'perf 256', 'perf 16384'];
 
 for (const profile of Object.keys(PROFILES).filter((name) => name !== 'minimal')) {
-  test.each(NAMES)(
+  variants(
     `a program over all verbs sees no difference on ${profile}: %s`,
+    NAMES,
     async (name) => {
       const { chain, wait } = chains[name];
       await fc.assert(
@@ -26,6 +28,6 @@ for (const profile of Object.keys(PROFILES).filter((name) => name !== 'minimal')
         { numRuns: RUNS, seed: SEED },
       );
     },
-    600_000,
+    { timeout: 600_000 },
   );
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { IBV_SEND_FENCE, IBV_SEND_SIGNALED } from '../../src/verbs/index.ts';
-import { chains, tagsOf } from './chains.ts';
+import { chains, tagsOfWay } from './chains.ts';
 import { chainNames, check, plan } from './differential.ts';
 import { type Op, type Program, runProgram } from './program.ts';
 import { simGround } from './sim-ground.ts';
@@ -8,7 +8,7 @@ import { simGround } from './sim-ground.ts';
 const { runs, seed } = plan('reliable');
 
 for (const name of chainNames) {
-  test(`a program sees no difference: ${name}`, { tags: tagsOf(name), timeout: 600_000 }, () =>
+  test(`a program sees no difference: ${name}`, { tags: tagsOfWay(name), timeout: 600_000 }, () =>
     check('reliable', name, runs, seed),
   );
 }

@@ -9,7 +9,7 @@ import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 import { ALL_ACCESS, connect, type End, makeEnd, modify, post, SIGNALED, take } from '../sim/helpers.ts';
-import { chains, tagsOf } from './chains.ts';
+import { chains, tagsOfWay } from './chains.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 12);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_129);
@@ -131,7 +131,7 @@ function endsWell(lines: readonly string[], { bytes }: Lane): boolean {
 }
 
 for (const [name, { chain, wait }] of Object.entries(chains)) {
-  test(name, { tags: tagsOf(name), timeout: 300_000 }, async () => {
+  test(name, { tags: tagsOfWay(name), timeout: 300_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(storm, async (s) => {
         const bare = await run(s, () => [], wait);

@@ -1,6 +1,7 @@
 /** The conformance suite: every case without interceptors, and under every chain with the same results. */
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, test } from 'vitest';
+import { tagsIf } from '../support/variants.ts';
 import { type GroundName, groundOf, realDevices, realOnly } from '../verbs/ground.ts';
 import { cases } from './cases/index.ts';
 import { type Chain, engineChains, suiteChains } from './chains.ts';
@@ -36,12 +37,15 @@ const driver = process.env.ISOVERBS_DRIVERS;
 
 /** On an emulated machine, one case in this many is run for a change. */
 const SAMPLE = 12;
-/** These chains resemble others: on simulated devices, one case in VARIANT_SAMPLE is run for a change. */
-const VARIANTS =
-  /^split$|^hold$|pass-through|0_WAITs that write|WAIT emulated|as it finds|in slots|as in the paper|limited|drum/;
+/**
+ * On simulated devices, every case is run for a change without a policy, whole, cut, and in turns. Other chains run one case
+ * in VARIANT_SAMPLE, each a different one.
+ */
+const WHOLE = /^split and 0_WAIT$|^perf, in turns$/;
 const VARIANT_SAMPLE = 4;
-const tagsOf = (name: GroundName, i: number, isVariant = false) =>
-  (name === 'rxe' && i % SAMPLE !== 0) || (isVariant && i % VARIANT_SAMPLE !== 0) ? { tags: ['long'] } : {};
+const tagsOf = (name: GroundName, i: number, isVariant = false) => ({
+  tags: tagsIf(name === 'rxe' ? i % SAMPLE === 0 : !isVariant || i % VARIANT_SAMPLE === 0),
+});
 
 /** soft-RoCE sometimes loses the completions of a send that fails locally, and of requests around it. */
 const retryOf = (name: GroundName, one: Case) =>
@@ -74,9 +78,11 @@ function suiteOn(name: GroundName): void {
       const { trace, counts } = await bareRun(one);
       expect((await play(one, groundOf(name, wait), chain(), counts)).trace).toEqual(trace);
     });
-  for (const [what, chain] of Object.entries(suiteChains)) {
+  /** On simulated devices, each chain takes other cases into its sample. */
+  const shifted = (i: number, nth: number) => (name === 'rxe' ? i : i + nth);
+  for (const [nth, [what, chain]] of Object.entries(suiteChains).entries()) {
     describe(what, () => {
-      for (const [i, one] of here.entries()) compared(i, one, { chain }, VARIANTS.test(what));
+      for (const [i, one] of here.entries()) compared(shifted(i, nth), one, { chain }, !WHOLE.test(what));
     });
   }
   // On a device without WAIT some chains are identical.
@@ -87,7 +93,7 @@ function suiteOn(name: GroundName): void {
         // The sample is divided among the chains.
         const isMine = Math.floor(i / SAMPLE) % engines.length === nth;
         if (name === 'rxe') compared(isMine ? i : i * SAMPLE + 1, one, chain);
-        else compared(i, one, chain, VARIANTS.test(what));
+        else compared(shifted(i, nth), one, chain, !WHOLE.test(what));
       }
     });
   }
@@ -96,7 +102,7 @@ function suiteOn(name: GroundName): void {
     describe(`${what}, in a worker`, () => {
       for (const [i, one] of here.entries()) {
         if (isWhole || i % inWorkers.length === nth) {
-          compared(Math.floor(i / inWorkers.length), one, { chain });
+          compared(shifted(Math.floor(i / inWorkers.length), nth), one, { chain }, true);
         }
       }
     });

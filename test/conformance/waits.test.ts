@@ -7,6 +7,7 @@ import { readByRemoteControl } from '../../src/shim/peer/remote-read.ts';
 import { createShim } from '../../src/shim/shim.ts';
 import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
 import { withWait } from '../../src/shim/wait/wait-support.ts';
+import { tagsIf } from '../support/variants.ts';
 import { ENDS } from './high-numbers.ts';
 import { runWaits, waitProgram } from './waits.ts';
 
@@ -38,8 +39,16 @@ const kinds: Record<string, { wait: boolean; chain: () => Interceptor[] }> = {
   'perf over the emulated': { wait: false, chain: () => [createPolicy('perf', PERF)] },
 };
 
+/** The others are variants of these. */
+const SHORT = [
+  'emulated, 0_WAIT yields',
+  'emulated when something needs it',
+  'executed by READs by remote control',
+  'perf over the simulated',
+];
+
 for (const [name, { wait, chain }] of Object.entries(kinds)) {
-  test(name, async () => {
+  test(name, { tags: tagsIf(SHORT.includes(name)), timeout: 600_000 }, async () => {
     // In one of five programs, the running numbers wrap.
     const first = fc.oneof(
       { weight: 8, arbitrary: fc.constant(0) },
@@ -52,5 +61,5 @@ for (const [name, { wait, chain }] of Object.entries(kinds)) {
       }),
       { numRuns: RUNS, seed: SEED },
     );
-  }, 600_000);
+  });
 }

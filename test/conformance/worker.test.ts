@@ -6,6 +6,7 @@ import { count } from '../../src/interceptors/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, makeEnd, modify, post, SIGNALED, take } from '../sim/helpers.ts';
+import { tagsIf } from '../support/variants.ts';
 import { negotiate } from './negotiate.ts';
 import { type Op, type Program, program, runProgram } from './program.ts';
 import { simGround } from './sim-ground.ts';
@@ -14,8 +15,12 @@ import { module, perfSpec, workerChains } from './worker-chains.ts';
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 8);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_123);
 
+/** A policy that cuts, and one of each kind of order. */
+const SHORT = ['arbitrary', 'perf 256', 'justitia', 'fair'];
+
 for (const [name, { chain, wait }] of Object.entries(workerChains)) {
-  test(`a program sees no difference: ${name} in a worker`, async () => {
+  const options = { tags: tagsIf(SHORT.includes(name)), timeout: 600_000 };
+  test(`a program sees no difference: ${name} in a worker`, options, async () => {
     await fc.assert(
       fc.asyncProperty(program, async (p) => {
         const bare = await runProgram(p, [], simGround(wait));
@@ -24,7 +29,7 @@ for (const [name, { chain, wait }] of Object.entries(workerChains)) {
       }),
       { numRuns: RUNS, seed: SEED },
     );
-  }, 600_000);
+  });
 }
 
 test('twins of a policy in a worker are connected, and carry pieces', async () => {

@@ -1,6 +1,3 @@
 import { endings } from './endings.ts';
 
-endings('sim0', [
-  ...['exit', 'exception', 'rejection', 'wait', 'handled', 'closed'],
-  ...['worker terminated', 'worker rejection', 'exit beside workers', 'wait beside workers'],
-]);
+endings('sim0', [...['exit', 'exception', 'handled', 'closed', 'worker terminated', 'wait beside workers']]);

@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { addonStatus } from '../../src/providers/rdma-core/index.ts';
 import { buildNullDevice } from '../fuzz/null-device.mjs';
+import { tagsIf } from '../support/variants.ts';
 
 const PROGRAM = resolve(import.meta.dirname, 'terminations/process.mjs');
 const TIME_MS = 300_000;
@@ -35,8 +36,8 @@ describe.skipIf(reason !== '')('the process survives its workers', () => {
     expect(run('callbacks')).toEqual(PASSED);
   });
 
-  for (const count of [400, 2000]) {
-    const options = { tags: count > 400 ? ['long'] : [], timeout: TIME_MS };
+  for (const count of [100, 2000]) {
+    const options = { tags: tagsIf(count === 100), timeout: TIME_MS };
     test(`${count} are terminated at random in the addons`, options, () => {
       expect(run('random', String(count))).toEqual(PASSED);
     });

@@ -1,6 +1,7 @@
 // Policies in worker threads are ordinary clients of the daemon: real processes over simulated devices.
 import { execFile } from 'node:child_process';
 import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
@@ -32,9 +33,10 @@ async function rows(
 ): Promise<Record<string, TenantRow>> {
   const end = performance.now() + 20_000;
   for (;;) {
-    const all: TenantRow[] = JSON.parse(await isoverbs('tenants', '--json'));
+    const all = await world.tenantRows();
     const byName = Object.fromEntries(all.map((row) => [row.tenant, row]));
     if (isSo(byName)) return byName;
+    await delay(20);
     if (performance.now() > end) throw new Error(`never came true: ${isSo} of ${JSON.stringify(all)}`);
   }
 }

@@ -5,11 +5,15 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { daemon, folder, isoverbs } from '../daemon/command-rig.ts';
 import { reason } from '../daemon/rig.ts';
+import { command } from '../mix/command.ts';
 
 const TIMEOUT = { timeout: 60_000 };
 
 describe('command lines that cannot work end with an error', TIMEOUT, () => {
-  const check = (...args: string[]) => isoverbs(['daemon', '--check-config', ...args]).ended;
+  const check = async (...args: string[]) => {
+    const { code, err } = await command('daemon', '--check-config', ...args);
+    return { status: code, stderr: err };
+  };
 
   test.each([
     [`/tmp/${'x'.repeat(102)}`, 0],
@@ -41,7 +45,7 @@ describe('command lines that cannot work end with an error', TIMEOUT, () => {
     const fifo = join(folder(), 'fifo');
     expect(spawnSync('mkfifo', [fifo]).status).toBe(0);
     for (const path of [fifo, '/dev/zero', '/dev/null', '/dev/tty']) {
-      const { status, stderr } = await check('--config', path);
+      const { status, stderr } = await isoverbs(['daemon', '--check-config', '--config', path]).ended;
       expect({ path, status }).toEqual({ path, status: 2 });
       expect(stderr).toMatch(/cannot be read: (it is not a regular file|ENXIO)/);
     }

@@ -1,5 +1,8 @@
 import { test } from 'vitest';
 
+/** The tags of a test. `npm test` runs it if `isShort`, otherwise `npm run test:long` does. */
+export const tagsIf = (isShort: boolean): string[] => (isShort ? [] : ['long']);
+
 /**
  * Declares a test for each value, which stands for %s in the title. `npm test` runs that of the first value, and
  * `npm run test:long` those of the others.
@@ -11,7 +14,6 @@ export function variants<T extends string>(
   { timeout = 30_000, skip = false } = {},
 ): void {
   for (const [i, value] of values.entries()) {
-    const tags = i === 0 ? [] : ['long'];
-    test.skipIf(skip)(title.replace('%s', value), { tags, timeout }, () => run(value));
+    test.skipIf(skip)(title.replace('%s', value), { tags: tagsIf(i === 0), timeout }, () => run(value));
   }
 }
