@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { USAGE } from '../../src/cli/program.ts';
 import { command } from '../mix/command.ts';
+import { eachShort } from '../support/variants.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const ENV = { ...process.env, ISOVERBS_LOG: '', ISOVERBS_NO_ADDON: '1', ISOVERBS_POLICY: '' };
@@ -43,7 +44,7 @@ test.each([
   expect(err).not.toMatch(/^ +at /m);
 });
 
-test.each([
+eachShort(3, [
   'demo --ms 0.1 --json /dev/null/no.json',
   'bench write_bw --provider sim -n 100 -w 100000000',
   'bench write_bw -d none0',

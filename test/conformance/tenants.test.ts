@@ -66,13 +66,7 @@ const cases: Record<string, Case> = {
 };
 
 /** The others are variants of these. */
-const KINDS = [
-  'as it finds',
-  'weighted',
-  'in slots and turns',
-  'READs by remote control',
-  'by dominant resources',
-];
+const KINDS = ['as it finds', 'in slots and turns', 'by dominant resources'];
 
 for (const name of Object.keys(cases))
   test(name, { tags: KINDS.includes(name) ? [] : ['long'], timeout: 300_000 }, async () => {

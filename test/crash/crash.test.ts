@@ -5,6 +5,7 @@ import { readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { getDeviceList } from '../../src/open.ts';
+import { tagsIf } from '../support/variants.ts';
 
 const CASES = resolve(import.meta.dirname, 'cases');
 const real = getDeviceList().find((device) => device.provider !== 'sim');
@@ -19,10 +20,14 @@ function run(file: string, device: string) {
   });
 }
 
+/** terminations.test.ts and endings.test.ts terminate workers, too. */
+const tagsOf = (file: string) => tagsIf(file !== 'worker-terminated.mjs');
+
 for (const device of devices) {
-  test.each(readdirSync(CASES).filter((name) => /^[a-z].*\.mjs$/.test(name) && name !== 'setup.mjs'))(
-    `%s on ${device}`,
-    (file) => {
+  for (const file of readdirSync(CASES).filter(
+    (name) => /^[a-z].*\.mjs$/.test(name) && name !== 'setup.mjs',
+  )) {
+    test(`${file} on ${device}`, { tags: tagsOf(file) }, () => {
       const { status, signal, stdout, stderr } = run(file, device);
       expect({ stdout: stdout.trim(), stderr, status, signal }).toEqual({
         stdout: 'pass',
@@ -30,6 +35,6 @@ for (const device of devices) {
         status: 0,
         signal: null,
       });
-    },
-  );
+    });
+  }
 }

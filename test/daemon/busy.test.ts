@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { requestTenants } from '../../src/daemon/client/tool-request.ts';
+import { eachShort } from '../support/variants.ts';
 import { daemon, folder, isoverbs, type Running } from './command-rig.ts';
 import { reason, until } from './rig.ts';
 
@@ -109,7 +110,7 @@ describe.skipIf(reason !== '')('a daemon in busy mode', () => {
     TIMEOUT_MS,
   );
 
-  test.each([
+  eachShort(2, [
     ['-1', /--busy: must be the number of a CPU, got '-1'; this process may use CPU \d/],
     ['9999', /busy: there is no CPU 9999; this process may use CPU \d/],
     ['x', /--busy: must be the number of a CPU, got 'x'; this process may use CPU \d/],

@@ -6,7 +6,7 @@ import { connect as connectNet } from 'node:net';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { command } from '../mix/command.ts';
-import { variants } from '../support/variants.ts';
+import { eachShort, variants } from '../support/variants.ts';
 import { daemon, folder, isoverbs, MAIN, started } from './command-rig.ts';
 import { hasPython, reason, until } from './rig.ts';
 
@@ -100,7 +100,7 @@ describe('--check-config', TIMEOUT, () => {
 });
 
 describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
-  test.each(['SIGTERM', 'SIGINT'] as const)(
+  eachShort(1, ['SIGTERM', 'SIGINT'] as const)(
     '%s ends the daemon with status 0 and removes the socket',
     async (signal) => {
       const socket = join(folder(), 's');
@@ -251,7 +251,7 @@ while True: print(repr(s.recv(4096)), flush=True)
 `;
 
 describe.skipIf(reason !== '' || !hasPython)('systemd', TIMEOUT, () => {
-  test.each(['path', 'abstract'])(
+  eachShort(1, ['path', 'abstract'])(
     'is notified of state changes, at a socket with a %s name',
     async (kind) => {
       const at = folder();

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { NONE_ALLOWED } from '../../src/coordinator/member-table.ts';
 import { fairWindows } from '../../src/policies/fair/options.ts';
 import { PART_GBPS } from '../../src/policies/fair/rate-parts.ts';
+import { eachShort } from '../support/variants.ts';
 import { PROFILE, World } from './window-world.ts';
 
 const TENANT = 't';
@@ -98,7 +99,7 @@ describe('the rate belongs to the tenant', () => {
   });
 });
 
-test.each([
+eachShort(1, [
   ['short messages', { bytes: 1024, depth: 32 }],
   ['messages of one packet', { bytes: 4096, depth: 8 }],
   ['large messages', { bytes: 1 << 20, depth: 2 }],
@@ -110,7 +111,7 @@ test.each([
   expectRate((await gbps(world, 1e9))[0], GBPS);
 });
 
-test.each([[[]], [['other']]])('atomics count, next to those of the tenants %j', async (others) => {
+eachShort(1, [[[]], [['other']]])('atomics count, next to those of the tenants %j', async (others) => {
   const world = new World(0, 'fair');
   for (const tenant of [TENANT, ...others]) world.start({}, tenant, { bytes: 8, depth: 16, isAtomic: true });
   world.host.set(TENANT, { gbps: GBPS / 20 });
@@ -124,7 +125,7 @@ test.each([[[]], [['other']]])('atomics count, next to those of the tenants %j',
 describe('on a device that is left alone, because it serves one request at a time', () => {
   const ALONE = { ...PROFILE, processingUnits: 1 };
 
-  test.each([
+  eachShort(1, [
     ['short messages', { bytes: 1024, depth: 32 }],
     ['large messages', { bytes: 1 << 20, depth: 2 }],
   ])('%s count, too', async (_, load) => {

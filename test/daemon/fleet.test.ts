@@ -11,6 +11,7 @@ import { createFabric } from '../../src/providers/sim/index.ts';
 import * as C from '../../src/verbs/constants.ts';
 import { NoResourcesError } from '../../src/verbs/errors.ts';
 import type { Provider } from '../../src/verbs/provider.ts';
+import { command } from '../mix/command.ts';
 import { folder, isoverbs } from './command-rig.ts';
 import { afterTest, FleetMember, server, started, until } from './fleet-rig.ts';
 import { natsReason } from './nats.ts';
@@ -346,16 +347,6 @@ describe.skipIf(natsReason !== '')('a fleet with credentials', () => {
 });
 
 describe('the flags and keys of a fleet', () => {
-  const check = async (args: readonly string[], config = '') => {
-    const file = join(folder(), 'daemon.yaml');
-    writeFileSync(file, config);
-    const { status, stdout, stderr } = await isoverbs([
-      ...['daemon', '--config', file, '--socket', join(folder(), 's')],
-      ...args,
-    ]).ended;
-    return { status, text: `${stdout}${stderr}` };
-  };
-
   test.each([
     ['fleet: nats://a:4222,b', ''],
     ['fleet: { servers: [a, b], name: lab.one, user: u, pass: p }', ''],
@@ -366,9 +357,11 @@ describe('the flags and keys of a fleet', () => {
     ['fleet: { servers: a, credentials: none.creds }', 'fleet.credentials: ENOENT'],
     ['fleet: { servers: a, tls: { caFile: none.pem } }', 'fleet.tls.caFile: ENOENT'],
   ])('%s', async (config, problem) => {
-    const { status, text } = await check(['--check-config'], config);
-    expect(text).toContain(problem === '' ? '0 rules' : problem);
-    expect(status).toBe(problem === '' ? 0 : 2);
+    const file = join(folder(), 'daemon.yaml');
+    writeFileSync(file, config);
+    const { code, out, err } = await command('daemon', '--check-config', '--config', file);
+    expect(out + err).toContain(problem === '' ? '0 rules' : problem);
+    expect(code).toBe(problem === '' ? 0 : 2);
   });
 
   test('--agent of a device that has no room for agents ends the daemon with the reason', () => {
@@ -385,8 +378,9 @@ describe('the flags and keys of a fleet', () => {
   });
 
   test('--agent of a device that is missing, or that the daemon does not coordinate, ends the daemon with the reason', async () => {
-    const missing = await check(['--device', 'sim0', '--agent', 'sim1']);
-    expect(missing.text).toContain('--agent sim1: the daemon coordinates sim0; name one of these');
+    const args = ['daemon', '--socket', join(folder(), 's'), '--device', 'sim0', '--agent', 'sim1'];
+    const missing = await isoverbs(args).ended;
+    expect(missing.stderr).toContain('--agent sim1: the daemon coordinates sim0; name one of these');
     expect(missing.status).not.toBe(0);
   });
 });

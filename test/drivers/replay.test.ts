@@ -15,6 +15,7 @@ import { RandomStream } from '../../src/sim/kernel/random.ts';
 import { SHIM_COSTS, type ShimCosts } from '../../src/sim/profile/params.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, modify } from '../sim/helpers.ts';
+import { tagsIf } from '../support/variants.ts';
 
 const EVENTS = Number(process.env.ISOVERBS_EVENTS ?? 2000);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_125);
@@ -239,7 +240,8 @@ async function compareLog(spec: PolicySpec, seed: number): Promise<Run[]> {
 }
 
 for (const [name, spec] of Object.entries(policies)) {
-  test(`the same actions under every driver: ${name}, seed ${SEED}`, async () => {
+  const options = { tags: tagsIf(name !== 'perf'), timeout: 600_000 };
+  test(`the same actions under every driver: ${name}, seed ${SEED}`, options, async () => {
     const seen = { events: 0, pieces: 0, failures: 0, ends: 0, timers: 0, delayed: 0 };
     for (let seed = SEED; seen.events < EVENTS / 2; seed++) {
       const [free, dear] = await compareLog(spec, seed);
@@ -255,5 +257,5 @@ for (const [name, spec] of Object.entries(policies)) {
     for (const [what, n] of Object.entries(rest)) expect(n, what).toBeGreaterThan(0);
     // Only the pacer depends on its timers.
     if (name !== 'perf') expect(timers, 'timers').toBeGreaterThan(0);
-  }, 600_000);
+  });
 }

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { daemon, folder, isoverbs } from '../daemon/command-rig.ts';
 import { reason } from '../daemon/rig.ts';
 import { command } from '../mix/command.ts';
+import { eachShort } from '../support/variants.ts';
 
 const TIMEOUT = { timeout: 60_000 };
 
@@ -60,7 +61,7 @@ describe('command lines that cannot work end with an error', TIMEOUT, () => {
     });
   });
 
-  test.each([
+  eachShort(2, [
     ['reproduce', '--figure', 'perf-2b', '--out', '/proc/x'],
     ['reproduce', '--figure', 'perf-2b', '--out', '/proc/x/y/z'],
     ['compare', '--keep', '/proc/x', '--app', 'D', '--duration', '1ms'],

@@ -7,6 +7,7 @@ import type { Column, Ruler } from '../../src/coordinator/ruler.ts';
 import { Coordinators } from '../../src/mix/coordinators.ts';
 import { COORDINATOR_COSTS, type CoordinatorCosts } from '../../src/sim/profile/params.ts';
 import type { Provider } from '../../src/verbs/provider.ts';
+import { eachShort } from '../support/variants.ts';
 import { command } from './command.ts';
 import { EXACTLY_ONCE, gaugeOf, lineOf, mean, requestsOf, run } from './script-run.ts';
 
@@ -267,7 +268,7 @@ describe('costs', () => {
     expect(result.coordinator!.hosts[0].passes).toBe(3);
   });
 
-  test.each(['perf', 'token-bucket', 'perf;token-bucket'])(
+  eachShort(1, ['perf', 'token-bucket', 'perf;token-bucket'])(
     'under %s, slow coordinators lose no completion',
     async (policy) => {
       const o = {

@@ -7,6 +7,7 @@ import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
 import { parseStep } from '../../src/mix/script/script.ts';
 import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
+import { eachShort } from '../support/variants.ts';
 
 async function runAll(apps: string[], policyOptions: Record<string, unknown>, more: Partial<MixSpec> = {}) {
   const result = await runMix({
@@ -32,17 +33,20 @@ async function run(apps: string[], policyOptions: Record<string, unknown> = {}, 
 /** The payload that a rate on the wire carries in packets of 4096 bytes. */
 const PAYLOAD = 4096 / (4096 + 82);
 
-test.each(['8KiB,depth=16', '9000,qps=4,depth=16', '32KiB,depth=4', '33000,depth=4', '128KiB,qps=4,depth=4'])(
-  'messages of a few pieces fill the link, and D waits for one of them: %s',
-  async (size) => {
-    const of = await run([`B:size=${size}`, 'D'], {}, { durationNs: 2e6 });
-    expect(of('B').throughputGbps).toBeGreaterThan(0.95 * 98);
-    // 1.4 times its latency alone, and the time of one piece.
-    expect(of('D').latencyUs!.avg).toBeLessThan(1.4 * 1.14 + 0.34);
-  },
-);
+eachShort(1, [
+  '8KiB,depth=16',
+  '9000,qps=4,depth=16',
+  '32KiB,depth=4',
+  '33000,depth=4',
+  '128KiB,qps=4,depth=4',
+])('messages of a few pieces fill the link, and D waits for one of them: %s', async (size) => {
+  const of = await run([`B:size=${size}`, 'D'], {}, { durationNs: 2e6 });
+  expect(of('B').throughputGbps).toBeGreaterThan(0.95 * 98);
+  // 1.4 times its latency alone, and the time of one piece.
+  expect(of('D').latencyUs!.avg).toBeLessThan(1.4 * 1.14 + 0.34);
+});
 
-test.each(['5000', '5000,depth=4', '8KiB', '12KiB', '20000', '6000,op=read,depth=4'])(
+eachShort(1, ['5000', '5000,depth=4', '8KiB', '12KiB', '20000', '6000,op=read,depth=4'])(
   'messages that leave most of the link idle are as fast as on a bare device: %s',
   async (size) => {
     const apps = [`B:size=${size},qps=1${size.includes('depth') ? '' : ',depth=1'}`, 'D'];

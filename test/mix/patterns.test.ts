@@ -4,6 +4,7 @@ import { parseApp } from '../../src/mix/parse.ts';
 import type { AppResult, MixResult } from '../../src/mix/result.ts';
 import { runMix } from '../../src/mix/run.ts';
 import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
+import { eachShort } from '../support/variants.ts';
 import { command } from './command.ts';
 
 const SHORT = { profile: 'minimal', durationNs: 3e6, warmupNs: 1e6, payload: false };
@@ -42,7 +43,7 @@ describe('several operations', () => {
     expect(mixed.traceHash).toBe(plain.traceHash);
   });
 
-  test.each(['none', 'perf', 'token-bucket'])(
+  eachShort(1, ['none', 'perf', 'token-bucket'])(
     'complete under %s, with other sizes and with think times',
     async (policy) => {
       const apps = [
@@ -94,7 +95,7 @@ describe('answered messages', () => {
     expect(slow - free).toBeCloseTo(3, 1);
   });
 
-  test.each(['none', 'perf', 'token-bucket', 'token-bucket;perf'])(
+  eachShort(1, ['none', 'perf', 'token-bucket', 'token-bucket;perf'])(
     'under %s, next to other applications',
     async (policy) => {
       const [outermost, ...inner] = policy.split(';');

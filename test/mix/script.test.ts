@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { jobOf } from '../../src/mix/jobs.ts';
 import { mixApp } from '../../src/mix/mixture.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
+import { eachShort } from '../support/variants.ts';
 import { command } from './command.ts';
 import { EXACTLY_ONCE, gaugeOf, lineOf, mean, requestsOf, run } from './script-run.ts';
 
@@ -67,7 +68,7 @@ test.each([
   }
 });
 
-test.each(['token-bucket', 'perf', 'token-bucket;perf'])(
+eachShort(1, ['token-bucket', 'perf', 'token-bucket;perf'])(
   'under %s, shares follow a weight that is set, whatever the weights before',
   async (policy) => {
     for (const before of ['', ',weight=2']) {
@@ -101,7 +102,7 @@ test('perf takes the declared kind for the class', async () => {
   expect([of('B'), of('D'), of('M')]).toEqual(['D_single', 'M_single', 'M_single']);
 });
 
-test.each(['none', 'token-bucket', 'perf', 'token-bucket;perf'])(
+eachShort(1, ['none', 'token-bucket', 'perf', 'token-bucket;perf'])(
   'close under %s: what is outstanding completes',
   async (policy) => {
     const apps = [
@@ -173,7 +174,7 @@ describe('kill', () => {
     expect(mean(throughputGbps.slice(11))).toBeGreaterThan(94);
   });
 
-  test.each(['token-bucket', PERF, `token-bucket;${PERF}`, `${PERF};token-bucket`])(
+  eachShort(1, ['token-bucket', PERF, `token-bucket;${PERF}`, `${PERF};token-bucket`])(
     'under %s, the others lose and double no completion, and have the share within one period',
     async (policy) => {
       const apps = [
@@ -260,7 +261,7 @@ function randomScript(seed: number): { apps: string[]; at: string[] } {
 const SEEDS = Array.from({ length: 5 }, (_, i) => 1 + i);
 
 describe.each(['none', 'perf', 'token-bucket', 'perf;token-bucket'])('random scripts under %s', (policy) => {
-  test.each(SEEDS)('seed %i: the survivors lose nothing, and the run can be repeated', async (seed) => {
+  eachShort(1, SEEDS)('seed %i: the survivors lose nothing, and the run can be repeated', async (seed) => {
     const { apps, at } = randomScript(seed);
     const o = { policy, profile: 'cx5-100g', duration: '2ms', seed };
     const first = await run(at, apps, o);

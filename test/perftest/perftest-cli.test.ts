@@ -91,8 +91,8 @@ const rowsOf = (out: string) =>
 describe('--rate_limit', () => {
   const RATES: [string, string, string, string, number, string[]][] = [
     ['-s 65536', '7.3', 'g', 'BW_average', 7.3, ['long']],
-    ['-s 65536', '33.333', 'g', 'BW_average', 33.333, []],
-    ['-s 4096 -q 3', '123.4', 'M', 'BW_average', (123.4 * 8 * 2 ** 20) / 1e9, []],
+    ['-s 65536', '33.333', 'g', 'BW_average', 33.333, ['long']],
+    ['-s 4096 -q 3', '123.4', 'M', 'BW_average', (123.4 * 8 * 2 ** 20) / 1e9, ['long']],
     ['-s 2', '12345', 'p', 'MsgRate', 0.012345, []],
     ['-s 300 -D 1', '0.777', 'g', 'BW_average', 0.777, ['long']],
   ];

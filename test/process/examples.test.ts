@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
+import { eachShort } from '../support/variants.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
@@ -19,9 +20,9 @@ function example(name: string, args: string[], env: Record<string, string> = {})
   return { code: child.status, out: child.stdout, err: child.stderr };
 }
 
-const POLICIES: Record<string, string>[] = [{}, { ISOVERBS_POLICY: 'perf' }];
+const POLICIES: Record<string, string>[] = [{ ISOVERBS_POLICY: 'perf' }, {}];
 
-test.each(POLICIES)('kv-store, both ends in one process %o', (env) => {
+eachShort(1, POLICIES)('kv-store, both ends in one process %o', (env) => {
   expect(example('kv-store', ['--count', '200'], env)).toEqual({
     code: 0,
     out: expect.stringMatching(/^200 GETs: p50 \d+\.\d\d us, p99 \d+\.\d\d us, \d+ per second\n$/),
@@ -29,7 +30,7 @@ test.each(POLICIES)('kv-store, both ends in one process %o', (env) => {
   });
 });
 
-test.each(POLICIES)('file-transfer, both ends in one process %o', (env) => {
+eachShort(1, POLICIES)('file-transfer, both ends in one process %o', (env) => {
   expect(example('file-transfer', ['--size', '12M'], env)).toEqual({
     code: 0,
     out: expect.stringMatching(

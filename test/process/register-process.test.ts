@@ -4,7 +4,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { variants } from '../support/variants.ts';
+import { eachShort, variants } from '../support/variants.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
@@ -76,7 +76,7 @@ test('worker threads inherit the policy', () => {
   expect(node([...REGISTER, script], { ISOVERBS_POLICY: 'perf' })).toEqual({ code: 0, out: 'perf', err: '' });
 });
 
-test.each([
+eachShort(2, [
   ['nope', "unknown policy 'nope'"],
   ['trace', "'trace' is an interceptor; list it in ISOVERBS_INTERCEPTORS"],
   ['perf:nope=1', "perf: there is no option 'nope'; there are: subMsgSizeBytes, "],
@@ -88,7 +88,7 @@ test.each([
   expect(err).toContain(expected);
 });
 
-test.each([
+eachShort(3, [
   [{ ISOVERBS_LOG: 'loud' }, 2, 'isoverbs: ISOVERBS_LOG: unknown level'],
   [{ ISOVERBS_CONFIG: '/no/such/file.json' }, 2, 'isoverbs: '],
   [{ ISOVERBS_DRIVER: 'none' }, 2, 'isoverbs: ISOVERBS_DRIVER'],
@@ -153,7 +153,7 @@ test('interceptors keep their side of the policies, even of policies that the pr
 describe('options by tenant have no effect under a daemon', () => {
   const SOCKET = { ISOVERBS_DAEMON: '/no/such/socket' };
 
-  test.each([
+  eachShort(1, [
     ['fair:ratesGbps=bulk:1', 'fair.ratesGbps has', 'set bulk gbps=1`'],
     [
       'fair:ratesGbps=a:2/b:3,ratesRequestsPerS=a:1e6',
@@ -171,7 +171,7 @@ describe('options by tenant have no effect under a daemon', () => {
     expect(err).toContain(wayOut);
   });
 
-  test.each<Record<string, string>>([
+  eachShort<Record<string, string>>(2, [
     { ISOVERBS_POLICY: 'fair:ratesGbps=bulk:1' },
     { ISOVERBS_POLICY: 'fair:ratesGbps=bulk:1', ISOVERBS_DAEMON: 'none' },
     { ...SOCKET, ISOVERBS_POLICY: 'fair:targetUs=5;token-bucket;palos;justitia' },

@@ -6,6 +6,7 @@ import { mixApp } from '../../src/mix/mixture.ts';
 import type { MixResult } from '../../src/mix/result.ts';
 import { runMix } from '../../src/mix/run.ts';
 import type { MixSpec } from '../../src/mix/spec.ts';
+import { eachShort } from '../support/variants.ts';
 
 /** The parameters that Palos is compared with. */
 const SET = { mtuBytes: 1500, pcieGbps: 128 };
@@ -66,7 +67,7 @@ describe('shares are those of equation (1)', () => {
       expectNear(shareOf(result, name), due, 0.03, name);
   });
 
-  test.each([
+  eachShort(2, [
     ['READs', 'op=read,size=64KiB', 0.03],
     ['UC', 'transport=uc,size=64KiB', 0.03],
     ['SENDs that go whole', 'transport=uc,op=send,size=64KiB', 0.03],

@@ -6,6 +6,7 @@ import { createPolicy, shimCounters } from '../../src/policies/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
+import { eachShort } from '../support/variants.ts';
 import { connect, type End, type EndOptions, makeEnd, post, take } from './helpers.ts';
 
 const BIG = 65_536;
@@ -83,7 +84,7 @@ function close({ v, qp, sendCq, recvCq, mr, pd, context, send, recv, wc }: End):
 const MESSAGES = 4;
 const TIMES = 60;
 
-test.each([
+eachShort(1, [
   ['in turns', { qpIsolation: 'always', turnBytes: 16_384 }],
   ['in turns, and split', { qpIsolation: 'always', isolation: 'always' }],
   ['split', { isolation: 'always', subMsgSizeBytes: 4096 }],

@@ -17,3 +17,18 @@ export function variants<T extends string>(
     test.skipIf(skip)(title.replace('%s', value), { tags: tagsIf(i === 0), timeout }, () => run(value));
   }
 }
+
+type Cells<T> = T extends readonly unknown[] ? [...T] : [T];
+
+/**
+ * `test.each` of these cases. `npm test` runs the first `short` ones, and `npm run test:long` the others, which are
+ * variations of them.
+ */
+export function eachShort<const T>(short: number, cases: readonly T[]) {
+  return (title: string, run: (...cells: Cells<T>) => Promise<void> | void, timeout = 30_000): void => {
+    const some = (from: readonly T[], tags: string[]) =>
+      test.each(from as readonly unknown[][])(title, { tags, timeout }, run as (...cells: unknown[]) => void);
+    some(cases.slice(0, short), []);
+    if (cases.length > short) some(cases.slice(short), ['long']);
+  };
+}

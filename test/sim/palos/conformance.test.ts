@@ -9,6 +9,7 @@ import { simGround } from '../../conformance/sim-ground.ts';
 import { compact } from '../../conformance/suite/case.ts';
 import { play } from '../../conformance/suite/run.ts';
 import type { Trace } from '../../conformance/suite/scene.ts';
+import { eachShort } from '../../support/variants.ts';
 import type { Ground } from '../../verbs/ground.ts';
 
 const RUNS = Math.ceil(Number(process.env.ISOVERBS_RUNS ?? 60) / 6);
@@ -33,7 +34,7 @@ describe('conformance suite', () => {
 });
 
 describe.each(Object.keys(PROFILES))('a program over all verbs on %s', (profile) => {
-  test.each(['arbitrary', 'perf 256'])(
+  eachShort(1, ['arbitrary', 'perf 256'])(
     'sees no difference: %s',
     async (name) => {
       const { chain, wait } = chains[name];
