@@ -4,7 +4,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { variants } from '../support/variants.ts';
+import { eachShort, variants } from '../support/variants.ts';
 import { reason } from './rig.ts';
 import { type Holdings, holdings, nowNs, PROGRAMS, type Tenant, until, World, waitedNs } from './world.ts';
 
@@ -152,7 +152,7 @@ describe.skipIf(reason !== '')('failures', () => {
     { timeout: TIMEOUT_MS },
   );
 
-  test.each(['stop', 'spin'] as const)(
+  eachShort(1, ['stop', 'spin'] as const)(
     'a tenant made to %s lends its share until it continues',
     async (how) => {
       const backs: Delay[] = [];

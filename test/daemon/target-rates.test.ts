@@ -28,11 +28,13 @@ const set = (world: World, ...words: string[]) => isoverbs(world, 'set', ...word
 const DONE = { code: 0, err: '' };
 const NO_QP = /no queue pair of tenant 'a' has this rate now; it will apply to queue pairs that match /;
 
+const LONG = { tags: ['long'] };
+
 const rateOf = async (world: World) =>
   (await world.tenantRows()).map(({ rates, ratedQps }) => ({ rates, ratedQps }));
 
 describe.skipIf(reason !== '')('rates of targets', { concurrent: true, timeout: TIMEOUT_MS }, () => {
-  test('the queue pairs of a group share its rate, in all processes', { tags: ['long'] }, async () => {
+  test('the queue pairs of a group share its rate, in all processes', LONG, async () => {
     await using world = await worldOf();
     using one = new Sender(world, 'a', [{ group: 'kv' }, { group: 'kv' }, { kbps: 20e6 }]);
     await send([one], [[REST, REST, 20]]);
@@ -68,7 +70,7 @@ describe.skipIf(reason !== '')('rates of targets', { concurrent: true, timeout: 
     expect(table.out).toContain('qp=10.0.0.2 30 Gbit/s (1 QP), qp=10.0.0.3 4 Gbit/s (2 QPs)');
   });
 
-  test('a configuration gives rates, which an operator may remove', { tags: ['long'] }, async () => {
+  test('a configuration gives rates, which an operator may remove', LONG, async () => {
     await using world = await worldOf('rules: [{ rates: { group=kv: 10, qp=10.0.0.3: 1 } }]\n');
     using one = new Sender(world, 'a', [{ group: 'kv' }, { to: 2, group: 'kv' }, { to: 2 }]);
     await send([one], [[9, 1, 1]]);
@@ -76,7 +78,7 @@ describe.skipIf(reason !== '')('rates of targets', { concurrent: true, timeout: 
     await send([one], [[5, 5, REST]]);
   });
 
-  test('a rate without a queue pair is kept for those that come, and the command says so', async () => {
+  test('a rate without a queue pair is kept for those that come, and the command says so', LONG, async () => {
     await using world = await worldOf();
     const absent = await set(world, 'a/group=kv', 'gbps=10');
     expect(absent.code).toBe(0);

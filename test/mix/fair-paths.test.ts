@@ -1,13 +1,14 @@
 /** What fair gives tenants whose requests go to several peers, one of which is congested. */
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
 import { DEFAULTS } from '../../src/mix/spec.ts';
+import { eachShort } from '../support/variants.ts';
 
 /** The payload of a link of 100 Gbit/s in packets of 4096 bytes. */
 const LINK_GBPS = 98;
 
-test.each([
+eachShort(1, [
   [1, 4],
   [1, 16],
   [8, 4],

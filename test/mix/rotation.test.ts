@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
 import { DEFAULTS } from '../../src/mix/spec.ts';
+import { eachShort } from '../support/variants.ts';
 
 const TENANTS = 12;
 const TURN_NS = 200e3;
@@ -37,14 +38,14 @@ async function run(
   return { total, farthest, mmps: of('M')[0].messageRateMmps, us: of('D')[0]?.latencyUs?.avg ?? Number.NaN };
 }
 
-test.each([1, 8])('12 B of %i queue pairs share 85 Gbit/s equally, and M gets 9.5 M/s', async (qps) => {
+eachShort(1, [1, 8])('12 B of %i queue pairs share 85 Gbit/s equally, and M gets 9.5 M/s', async (qps) => {
   const { total, farthest, mmps } = await run(qps, ['M:size=16'], {});
   expect(total).toBeGreaterThan(85);
   expect(farthest).toBeLessThan(0.05);
   expect(mmps).toBeGreaterThan(9.5);
 });
 
-test.each([1, 8])(
+eachShort(1, [1, 8])(
   'next to M and D, 12 B of %i queue pairs get 85 Gbit/s, and D has at most 0.4 of its bare latency',
   async (qps) => {
     const others = ['M:size=16', 'D:size=16,think=1us'];

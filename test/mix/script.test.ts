@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { jobOf } from '../../src/mix/jobs.ts';
 import { mixApp } from '../../src/mix/mixture.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
-import { eachShort } from '../support/variants.ts';
+import { eachShort, tagsIf } from '../support/variants.ts';
 import { command } from './command.ts';
 import { EXACTLY_ONCE, gaugeOf, lineOf, mean, requestsOf, run } from './script-run.ts';
 
@@ -260,20 +260,21 @@ function randomScript(seed: number): { apps: string[]; at: string[] } {
 
 const SEEDS = Array.from({ length: 5 }, (_, i) => 1 + i);
 
-describe.each(['none', 'perf', 'token-bucket', 'perf;token-bucket'])('random scripts under %s', (policy) => {
-  eachShort(1, SEEDS)('seed %i: the survivors lose nothing, and the run can be repeated', async (seed) => {
-    const { apps, at } = randomScript(seed);
-    const o = { policy, profile: 'cx5-100g', duration: '2ms', seed };
-    const first = await run(at, apps, o);
-    expect(
-      lineOf(first, 'd')
-        .messageRateMmps.slice(-2)
-        .some((mmps) => mmps > 0),
-      apps.join(' '),
-    ).toBe(true);
-    expect((await run(at, apps, o)).traceHash).toBe(first.traceHash);
+for (const policy of ['none', 'perf', 'token-bucket', 'perf;token-bucket'])
+  describe(`random scripts under ${policy}`, { tags: tagsIf(/none|;/.test(policy)) }, () => {
+    eachShort(1, SEEDS)('seed %i: the survivors lose nothing, and the run can be repeated', async (seed) => {
+      const { apps, at } = randomScript(seed);
+      const o = { policy, profile: 'cx5-100g', duration: '2ms', seed };
+      const first = await run(at, apps, o);
+      expect(
+        lineOf(first, 'd')
+          .messageRateMmps.slice(-2)
+          .some((mmps) => mmps > 0),
+        apps.join(' '),
+      ).toBe(true);
+      expect((await run(at, apps, o)).traceHash).toBe(first.traceHash);
+    });
   });
-});
 
 test('steps that come to nothing leave the run unchanged; the command repeats the script', async () => {
   const apps = ['B', 'D'];

@@ -17,7 +17,7 @@ import { compose } from '../../src/shim/compose.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
 import { IBV_WR_RDMA_WRITE } from '../../src/verbs/constants.ts';
 import * as V from '../../src/verbs/index.ts';
-import { variants } from '../support/variants.ts';
+import { eachShort, variants } from '../support/variants.ts';
 import { connect, makeEnd, post, take } from './helpers.ts';
 
 const MS = 1e6;
@@ -95,7 +95,7 @@ describe('three tenants weighted 1:2:4 have the rates of the solver', () => {
         near(mmps(result, name) * 1e6, expected[i] * capacity(), RATE_TOLERANCE);
     });
 
-  test.each(['64', '1KiB', '64KiB'])('in the same proportion with messages of %s', async (size) => {
+  eachShort(1, ['64', '1KiB', '64KiB'])('in the same proportion with messages of %s', async (size) => {
     const result = await run(
       'drum',
       weighted(size, size === '64KiB' ? ',depth=4,batch=1' : ''),

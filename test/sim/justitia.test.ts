@@ -6,6 +6,7 @@ import { mixApp } from '../../src/mix/mixture.ts';
 import type { MixResult } from '../../src/mix/result.ts';
 import { runMix } from '../../src/mix/run.ts';
 import type { MixSpec } from '../../src/mix/spec.ts';
+import { eachShort } from '../support/variants.ts';
 
 const LINK_GBPS = 100;
 /** MaxRate next to latency applications. */
@@ -45,7 +46,7 @@ const [B, D] = ['B:kind=bandwidth,size=1MB', 'D:kind=latency'];
 const PINNED = 'justitia:targetUs=0.001';
 
 describe('a tenant that is killed while it holds tokens', () => {
-  test.each([
+  eachShort(1, [
     ['without latency applications', [] as string[], LINK_GBPS / 2, LINK_GBPS],
     ['next to a latency application', [D], MAX_GBPS / 3, MAX_GBPS / 2],
   ])('%s, the others have its share within 50 ms', async (_, others, before, after) => {
@@ -79,7 +80,7 @@ describe('applications that want more than their share', () => {
 });
 
 describe('without latency applications', () => {
-  test.each([
+  eachShort(1, [
     ['one message outstanding', 'size=1MB,depth=1', 'size=1GB'],
     ['16 queue pairs', 'size=4MB,qps=16', 'size=4MB,depth=1'],
   ])('%s: equal shares, and almost the whole link', async (_, one, other) => {

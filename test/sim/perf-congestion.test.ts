@@ -5,6 +5,7 @@
 import { describe, expect, test } from 'vitest';
 import { runMix } from '../../src/mix/run.ts';
 import type { AppSpec, MixSpec } from '../../src/mix/spec.ts';
+import { eachShort } from '../support/variants.ts';
 
 const KEPT = 0.95;
 const SEEDS = [1, 2, 3];
@@ -67,7 +68,7 @@ test('DCQCN: after the other B ends, B regains its rate, and 0_WAITs protect D a
   expect(after.dUs).toBeLessThan(bare.dUs * 0.6);
 });
 
-test.each([20, 40, 60, 80, 85, 90, 95])(
+eachShort(2, [20, 40, 60, 80, 85, 90, 95])(
   'a rate limit of %i Gbit/s in the NIC: B reaches it with and without 0_WAITs',
   async (rateGbps) => {
     const apps: AppSpec[] = [{ kind: 'B', host: 0, to: 2, rateGbps }, D];

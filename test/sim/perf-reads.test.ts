@@ -5,6 +5,7 @@ import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
+import { eachShort } from '../support/variants.ts';
 import { connect, type End, makeEnd } from './helpers.ts';
 
 const LARGE = 65_536;
@@ -137,7 +138,7 @@ test('READs are not cut for a tenant that has left while the agents of the peer 
   expect(does()).toBe('left alone');
 });
 
-test.each([0, 60_000, 150_000])(
+eachShort(1, [0, 60_000, 150_000])(
   'READs that wait for a slot go on when the agents of the peer fall silent after %i ns, and take turns again afterwards',
   async (afterNs) => {
     const { flow, run, registry } = hosts({ rotation: 'on' });

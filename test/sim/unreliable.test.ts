@@ -4,6 +4,7 @@ import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
 import * as V from '../../src/verbs/index.ts';
 import { toRts } from '../support/to-rts.ts';
+import { eachShort } from '../support/variants.ts';
 
 const BYTES = 1 << 16;
 const CAP = { maxSendWr: 64, maxRecvWr: 64, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
@@ -235,7 +236,7 @@ describe('datagrams', () => {
     expect(V.gidToString(a.bytes.slice(24, 40))).toBe('ff0e::1:2');
   });
 
-  test.each(['direct' as const, 'star' as const, { kind: 'leaf-spine' as const, hostsPerLeaf: 2 }])(
+  eachShort(1, ['direct' as const, 'star' as const, { kind: 'leaf-spine' as const, hostsPerLeaf: 2 }])(
     'a multicast loss on a link affects all group members of that host and no others: %o',
     (topology) => {
       let [none, some] = [0, 0];

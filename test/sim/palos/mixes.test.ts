@@ -4,6 +4,7 @@ import { parseApp } from '../../../src/mix/parse.ts';
 import { runMix } from '../../../src/mix/run.ts';
 import { DEFAULTS } from '../../../src/mix/spec.ts';
 import { PROFILES } from '../../../src/sim/profile/profiles.ts';
+import { eachShort } from '../../support/variants.ts';
 
 const SET = { scheduler: 'palos', mtuBytes: 1500, pcieGbps: 128 };
 
@@ -32,7 +33,7 @@ async function run(apps: readonly string[], { set, profile = 'cx5-100g', duratio
 const large = (name: string, more = '') => `B:name=${name},size=2MB${more}`;
 
 describe('payload follows weights', () => {
-  test.each(Object.keys(PROFILES))('on %s', async (profile) => {
+  eachShort(2, Object.keys(PROFILES))('on %s', async (profile) => {
     const apps = [large('a'), large('b', ',qpWeight=3')];
     const { gbps } = await run(apps, { profile, durationNs: profile === 'rxe' ? 40e6 : 6e6 });
     expect(Math.abs(gbps('b') / gbps('a') / 3 - 1)).toBeLessThan(0.03);

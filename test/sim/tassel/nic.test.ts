@@ -10,6 +10,7 @@ import type { SwitchNetwork } from '../../../src/sim/network/switches.ts';
 import { override } from '../../../src/sim/profile/overrides.ts';
 import { PROFILES } from '../../../src/sim/profile/profiles.ts';
 import type { Qp } from '../../../src/sim/transport/qp.ts';
+import { eachShort } from '../../support/variants.ts';
 import { B, Lab } from '../apps.ts';
 import { connect, drain, makeEnd, modify, pair, post, SIGNALED } from '../helpers.ts';
 
@@ -40,7 +41,7 @@ function limited(gbps: number[], more: Record<string, unknown> = {}, size = B.si
 }
 
 describe('rates', () => {
-  test.each([100e-6, 333e-6, 7.77e-3, 1.23, 99.9])(
+  eachShort(2, [100e-6, 333e-6, 7.77e-3, 1.23, 99.9])(
     '%d Gbit/s: mean within 0.1 %, gaps within a tick',
     (gbps) => {
       const gapNs = (PACKET * 8) / gbps;
@@ -92,7 +93,7 @@ describe('rates', () => {
     expect(rate(0, 1e6)).toBeGreaterThan(49);
   });
 
-  test.each(['sp', 'ets', 'greedy'])('scheduler %s: the rate is exact', (scheduler) => {
+  eachShort(1, ['sp', 'ets', 'greedy'])('scheduler %s: the rate is exact', (scheduler) => {
     const { lab, rate } = limited([7, 0, 20], { scheduler, puHoldBytes: 65536 });
     lab.run(10e6);
     expect(Math.abs(rate(0, 1e6) / 7 - 1)).toBeLessThan(0.005);
