@@ -41,20 +41,25 @@ const built: Plugin = {
 
 /** The files that take longest, in this order. */
 const LONGEST = [
-  'crash/terminations',
-  'papers/reproduce',
-  'process/register-process',
-  'command/help',
-  'daemon/processes',
-  'daemon/module-policy',
-  'daemon/failures',
-  'mix/script',
-  'daemon/commands',
   'conformance/suite',
   'conformance/mixed',
+  'mix/fair',
+  'process/register-process',
+  'mix/script',
+  'command/cli',
+  'sim/tassel-policy',
+  'papers/reproduce',
   'conformance/shim',
-  'sim/garbage',
-  'conformance/high-numbers',
+  'hostile/reopen',
+  'daemon/commands',
+  'daemon/target-rates',
+  'daemon/fleet',
+  'daemon/module-policy',
+  'daemon/groups',
+  'daemon/processes',
+  'daemon/worker-driver',
+  'daemon/failures',
+  'drivers/endings',
 ].map((name) => join(import.meta.dirname, `test/${name}.test.ts`));
 const missing = LONGEST.filter((file) => !existsSync(file));
 if (missing.length > 0)

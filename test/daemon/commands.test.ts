@@ -273,15 +273,17 @@ describe.skipIf(reason !== '' || !hasPython)('systemd', TIMEOUT, () => {
     },
   );
 
-  test('an unread or invalid notification socket is logged and blocks nothing', async () => {
-    const socket = join(folder(), 's');
-    for (const address of ['/no/such', 'vsock:2:1234', `/${'x'.repeat(200)}`]) {
-      const running = await daemon(socket, [], { NOTIFY_SOCKET: address });
+  variants(
+    'an unread or invalid notification socket is logged and blocks nothing: %s',
+    ['/no/such', 'vsock:2:1234', `/${'x'.repeat(200)}`],
+    async (address) => {
+      const running = await daemon(join(folder(), 's'), [], { NOTIFY_SOCKET: address });
       await until(() => running.err().includes('systemd could not be notified: '));
       running.child.kill('SIGTERM');
       expect((await running.ended).status).toBe(0);
-    }
-  });
+    },
+    TIMEOUT,
+  );
 
   test.skipIf(spawnSync('systemd-analyze', ['--version']).status !== 0)('accepts the unit', () => {
     const { status, stderr } = spawnSync('systemd-analyze', ['verify', join(ROOT, 'docs/isoverbs.service')], {
@@ -297,14 +299,13 @@ describe('run', TIMEOUT, () => {
   const run = (...words: string[]) => isoverbs(['run', '--socket', none, '--policy', 'none', '--', ...words]);
   const node = (code: string, ...more: string[]) => run(process.execPath, '-e', code, ...more);
 
-  test('passes on the exit status, or 128 plus the number of a signal', async () => {
-    for (const [code, status] of [
-      ['process.exit(0)', 0],
-      ['process.exit(7)', 7],
-      ["process.kill(process.pid, 'SIGKILL')", 128 + 9],
-      ["process.kill(process.pid, 'SIGTERM')", 128 + 15],
-    ] as const)
-      expect((await node(code).ended).status).toBe(status);
+  eachShort(2, [
+    ['process.exit(7)', 7],
+    ["process.kill(process.pid, 'SIGKILL')", 128 + 9],
+    ['process.exit(0)', 0],
+    ["process.kill(process.pid, 'SIGTERM')", 128 + 15],
+  ])('passes on the exit status, or 128 plus the number of a signal: %s', async (code, status) => {
+    expect((await node(code).ended).status).toBe(status);
   });
 
   test('exits with 127 and 126 as shells do, with a message', async () => {

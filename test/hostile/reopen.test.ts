@@ -10,6 +10,7 @@ import { frame } from '../../src/daemon/protocol.ts';
 import { daemon, folder, type Running, started } from '../daemon/command-rig.ts';
 import { reason } from '../daemon/rig.ts';
 import { buildNullDevice } from '../fuzz/null-device.mjs';
+import { tagsIf } from '../support/variants.ts';
 
 const GREEDY = resolve(import.meta.dirname, 'children/greedy.mjs');
 const REGISTER = resolve(import.meta.dirname, '../../dist/register.js');
@@ -75,9 +76,9 @@ const CASES = TRICKS.flatMap(([what, trick]): [string, Record<string, string>][]
   [`${what}, and never runs its event loop`, trick],
 ]);
 
-/** npm test runs these tricks against the limit, and one against the rate. */
-const SHORT = /32 contexts|8 at a time|new names/;
-const tagsOf = (isRun: boolean) => ({ tags: isRun ? [] : ['long'] });
+/** npm test runs this trick, against the limit and against the rate. */
+const SHORT = /8 at a time/;
+const tagsOf = (isRun: boolean) => ({ tags: tagsIf(isRun) });
 
 describe.skipIf(noDevice !== '')('a program that', () => {
   for (const [what, trick] of CASES) {

@@ -25,10 +25,12 @@ type Cells<T> = T extends readonly unknown[] ? [...T] : [T];
  * variations of them.
  */
 export function eachShort<const T>(short: number, cases: readonly T[]) {
-  return (title: string, run: (...cells: Cells<T>) => Promise<void> | void, timeout = 30_000): void => {
-    const some = (from: readonly T[], tags: string[]) =>
-      test.each(from as readonly unknown[][])(title, { tags, timeout }, run as (...cells: unknown[]) => void);
-    some(cases.slice(0, short), []);
-    if (cases.length > short) some(cases.slice(short), ['long']);
+  return (title: string, run: (...cells: Cells<T>) => Promise<void> | void, timeout?: number): void => {
+    const some = (from: readonly T[], isShort: boolean) => {
+      const options = { tags: tagsIf(isShort), ...(timeout !== undefined && { timeout }) };
+      test.each(from as readonly unknown[][])(title, options, run as (...cells: unknown[]) => void);
+    };
+    some(cases.slice(0, short), true);
+    some(cases.slice(short), false);
   };
 }
