@@ -11,6 +11,7 @@ import { agree, connectPeers, SIGNALED } from './peer-rig.ts';
 /** Below a shim: the queue pairs of the device, and how many requests each of them has taken. */
 class Device {
   readonly posts = new Map<number, number>();
+  isFull = false;
   private next: V.Provider | null = null;
 
   /** Moves connected queue pairs to ERR. */
@@ -29,6 +30,8 @@ class Device {
         return next.openDevice(name, options);
       },
       createQp: (pd, attr) => {
+        // The program's queue pairs have two completion queues.
+        if (this.isFull && attr.sendCq === attr.recvCq) throw new V.NoResourcesError('createQp: full');
         const info = next.createQp(pd, attr);
         this.posts.set(info.handle, 0);
         return info;
@@ -246,6 +249,19 @@ test('a SEND follows the WRITEs before it, and WRITEs follow it, on the own queu
   expect(lines.filter((line) => /^(1|20|21) /.test(line))).toEqual(ok(1, 20, 21));
   expect(take(b, b.recvCq).map(({ wrId, status }) => `${wrId} ${status}`)).toEqual(ok(7));
   expect(w.onOwn([a])).toBe(2);
+});
+
+test('a device without room for carriers', async () => {
+  const w = new World();
+  w.device.isFull = true;
+  const pairs = w.connections(3);
+  for (const [i, [a, b]] of pairs.entries()) w.write(a, b, i);
+  expect((await w.settle(pairs[0][0])).sort()).toEqual(ok(0, 1, 2));
+  expect(w.onOwn(pairs.map(([a]) => a))).toBe(3);
+  const { v, context } = pairs[0][0];
+  const pd = v.allocPd(context);
+  for (const { qp } of w.connection([pd])) v.destroyQp(qp);
+  v.deallocPd(pd);
 });
 
 test('with a peer that describes nothing it knows, connections go on their own queue pairs', async () => {

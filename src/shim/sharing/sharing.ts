@@ -163,7 +163,14 @@ export class Sharing {
     }
     const slot = anchor.take();
     if (slot === null) return null;
-    const carrier = this.carriageOf(context).add(qp, slot);
+    let carrier: Carrier;
+    try {
+      carrier = this.carriageOf(context).add(qp, slot);
+    } catch (error) {
+      anchor.give(slot);
+      this.collect(pd, domain);
+      throw error;
+    }
     domain.carriers.add(carrier);
     domain.members++;
     return new Membership(carrier, this.loadOf(context), access);
@@ -378,12 +385,10 @@ export class Sharing {
 
   /** Destroys the carriers that neither end uses any more. */
   private collect(pd: number, { context, carriers, anchors, members }: Domain): void {
-    const { carriage } = context;
-    if (carriage === null) return;
     for (const carrier of carriers) {
       if (members > 0 && !this.isDone(carrier)) continue;
       carriers.delete(carrier);
-      carriage.remove(carrier);
+      context.carriage?.remove(carrier);
       carrier.slot.anchor.give(carrier.slot);
     }
     if (members > 0) return;
