@@ -9,7 +9,7 @@ import { Selector } from './solver/selectors.ts';
 import { solve } from './solver/solve.ts';
 
 /** How closely rates are computed, relative to a share, and when to be content with what there is. */
-const SOLVE = { tolerance: 1e-6, mostIterations: 200 };
+const SOLVE = { tolerance: 1e-6, mostIterations: 200, trace: false };
 /** Words of an application, as a power of two: its weight, its rate in requests per second, what its rate is as a weight. */
 const BITS = 2;
 const RATE = 1;

@@ -1,7 +1,8 @@
 /** The x-step under the cone of preemption: sum(guaranteed x) + ||preemptible x|| fits the capacity. */
-import type { Steps } from './fill.ts';
+
 import type { Preemption } from './problem.ts';
 import { rateRoot } from './roots.ts';
+import type { Steps } from './steps.ts';
 
 const MOST_HALVINGS = 200;
 const CLOSE = 1e-12;

@@ -9,9 +9,10 @@
  * With `logdomain`, x and z are logarithms, and log a + x - z takes the place of a x - z.
  */
 import { Cone } from './cone.ts';
-import { fill, LEAST_RATE, PASSES, Steps } from './fill.ts';
-import { MOST_CHANGE, type PenaltyRule, penalties, RENEWALS } from './penalty.ts';
+import { fill, LEAST_RATE, PASSES } from './fill.ts';
+import { Curves, computePenalties, MOST_CHANGE, type PenaltyRule, RENEWALS } from './penalty.ts';
 import { type DrumProblem, requireProblem } from './problem.ts';
+import { Steps } from './steps.ts';
 import { type Units, unitsOf } from './units.ts';
 
 /** Settings of an iteration. */
@@ -61,6 +62,7 @@ export class OneSided implements Iteration {
   private readonly requestPrice: Float64Array;
   private readonly completionPrice: Float64Array;
   private readonly steps: Steps;
+  private readonly curves: Curves;
   private readonly cone: Cone | null;
   /** Whether x and z are logarithms. */
   private readonly isLog: boolean;
@@ -82,6 +84,7 @@ export class OneSided implements Iteration {
     this.completionPrice = new Float64Array(hosts);
     const most = members.reduce((a, b) => Math.max(a, b), 0);
     this.steps = new Steps(most);
+    this.curves = new Curves(most, problem.alpha, this.units.beta, problem.capacity);
     this.cone = problem.preemption === undefined ? null : new Cone(problem.preemption);
     if (problem.capacity !== 'linear') this.keepTighter();
     for (let host = 0; host < hosts; host++) this.begin(host);
@@ -125,33 +128,34 @@ export class OneSided implements Iteration {
 
   /** Computes the penalties of a host from its present rates. @param most the largest factor of a change */
   private renewPenalties(host: number, most: number): void {
-    const { problem, isLog, rule } = this;
-    const { start, alpha, completions, capacity } = problem;
-    const { weight, beta } = this.units;
+    const { problem, isLog, rule, curves, x, rho } = this;
+    const { start, completions, weights, completionRate } = problem;
     const [from, to] = [start[host], start[host + 1]];
     if (typeof rule === 'number') {
-      this.rho.fill(rule, from, to);
+      rho.fill(rule, from, to);
       return;
     }
-    const rateAt = (v: number) => Math.max(isLog ? Math.exp(this.x[v]) : this.x[v], LEAST_RATE);
-    const ratios = completions.subarray(from, to);
-    const weights = problem.weights.subarray(from, to).map((w) => w * weight);
-    const x = ratios.map((_, j) => rateAt(from + j));
-    const z = ratios.map((a, j) => a * x[j]);
-    const rho = new Float64Array(to - from);
-    const sum = z.reduce((all, one) => all + one, 0);
+    let polled = 0;
+    for (let v = from; v < to; v++) {
+      const j = v - from;
+      const rate = Math.max(isLog ? Math.exp(x[v]) : x[v], LEAST_RATE);
+      curves.weights[j] = weights[v] * this.units.weight;
+      curves.ratios[j] = completions[v];
+      curves.x[j] = rate;
+      curves.z[j] = completions[v] * rate;
+      polled += curves.z[j];
+    }
+    curves.length = to - from;
     const isFirst = this.iteration === 0;
     const isLinear = problem.capacity === 'linear';
-    const completionsBind = !isLinear
-      ? false
-      : isFirst
-        ? sum > (problem.completionRate[host] / this.units.rate) * (1 - 1e-9)
-        : this.completionPrice[host] > 0;
-    const requestsBind = isFirst || !isLinear ? !completionsBind : this.requestPrice[host] > 0;
-    penalties({ alpha, beta, capacity, weights, ratios, x, z, requestsBind, completionsBind }, rule, rho);
+    const fits = polled <= (completionRate[host] / this.units.rate) * (1 - 1e-9);
+    curves.completionsBind = isLinear && (isFirst ? !fits : this.completionPrice[host] > 0);
+    curves.requestsBind = isFirst || !isLinear ? !curves.completionsBind : this.requestPrice[host] > 0;
+    computePenalties(curves, rule);
     for (let v = from; v < to; v++) {
-      const was = this.rho[v];
-      this.rho[v] = was === 0 ? rho[v - from] : Math.max(was / most, Math.min(rho[v - from], was * most));
+      const was = rho[v];
+      const now = curves.rho[v - from];
+      rho[v] = was === 0 ? now : Math.max(was / most, Math.min(now, was * most));
     }
   }
 

@@ -12,6 +12,8 @@ export interface SolveOptions extends IterationOptions {
   /** Default 2000. */
   readonly mostIterations?: number;
   readonly lost?: Lost;
+  /** Whether the solution has a trace, which takes about as long as the iteration; default true. */
+  readonly trace?: boolean;
 }
 
 /** One iteration: the norms of both residuals, and the utility of the rates that hosts would enforce then. */
@@ -29,6 +31,7 @@ export interface Solution {
   readonly iterations: number;
   /** Whether the residuals are within the tolerance. */
   readonly converged: boolean;
+  /** Empty without `trace`. */
   readonly trace: readonly TraceEntry[];
 }
 
@@ -46,14 +49,18 @@ export function solve(problem: DrumProblem, options: SolveOptions = {}): Solutio
   const rates = new Float64Array(problem.app.length);
   const mean = problem.requestRate.reduce((a, b) => a + b, 0) / Math.max(1, problem.app.length);
   const small = tolerance * Math.sqrt(problem.app.length) * (problem.capacity === 'logdomain' ? 1 : mean);
-  const trace: TraceEntry[] = [];
-  let converged = false;
-  while (!converged && trace.length < mostIterations) {
-    iteration.step(lost);
+  const trace: TraceEntry[] | null = options.trace === false ? null : [];
+  const utilityNow = () => {
     const { requests, completions } = evaluator.utility(evaluator.enforceable(iteration.rates(rates)));
-    trace.push({ primal: iteration.primal, dual: iteration.dual, utility: requests + completions });
+    return requests + completions;
+  };
+  let converged = false;
+  while (!converged && iteration.iteration < mostIterations) {
+    iteration.step(lost);
+    trace?.push({ primal: iteration.primal, dual: iteration.dual, utility: utilityNow() });
     converged = iteration.primal <= small && iteration.dual <= small;
   }
+  const utility = iteration.iteration === 0 ? 0 : utilityNow();
   rates.set(evaluator.enforceable(rates));
-  return { rates, utility: trace.at(-1)?.utility ?? 0, iterations: trace.length, converged, trace };
+  return { rates, utility, iterations: iteration.iteration, converged, trace: trace ?? [] };
 }

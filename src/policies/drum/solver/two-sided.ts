@@ -11,11 +11,12 @@
  * There is no central node: hosts exchange p x and d. With `lost`, the receiver of a message uses the last one.
  */
 import { Cone } from './cone.ts';
-import { fill, LEAST_RATE, PASSES, Steps } from './fill.ts';
+import { fill, LEAST_RATE, PASSES } from './fill.ts';
 import type { Iteration, IterationOptions, Lost } from './one-sided.ts';
-import { MOST_CHANGE, penalties, RENEWALS } from './penalty.ts';
+import { Curves, computePenalties, MOST_CHANGE, RENEWALS } from './penalty.ts';
 import { type DrumProblem, requireProblem } from './problem.ts';
 import { type Rows, rowsOf } from './rows.ts';
+import { Steps } from './steps.ts';
 import { type Units, unitsOf } from './units.ts';
 
 /** Runs Algorithm 2. @throws ProblemError from the constructor */
@@ -40,6 +41,7 @@ export class TwoSided implements Iteration {
   private readonly requestPrice: Float64Array;
   private readonly completionPrice: Float64Array;
   private readonly steps: Steps;
+  private readonly curves: Curves;
   private readonly cone: Cone | null;
   private readonly options: IterationOptions;
   private readonly hostOfRow: Int32Array;
@@ -60,10 +62,9 @@ export class TwoSided implements Iteration {
     this.completionPrice = new Float64Array(hosts);
     this.hostOfRow = new Int32Array(count);
     for (let i = 0; i < hosts; i++) this.hostOfRow.fill(i, this.rows.start[i], this.rows.start[i + 1]);
-    const most = polled.reduce((a, b) => Math.max(a, b), 0);
-    this.steps = new Steps(
-      Array.from({ length: hosts }, (_, i) => start[i + 1] - start[i]).reduce((a, b) => Math.max(a, b), most),
-    );
+    const most = polled.reduce((a, b, i) => Math.max(a, b, start[i + 1] - start[i]), 0);
+    this.steps = new Steps(most);
+    this.curves = new Curves(most, problem.alpha, this.units.beta, problem.capacity);
     this.cone = problem.preemption === undefined ? null : new Cone(problem.preemption);
     this.begin();
   }
@@ -120,29 +121,31 @@ export class TwoSided implements Iteration {
   /** Computes all penalties from the present rates; U is scaled by them. */
   private renewPenalties(most: number): void {
     const { rho: rule = 'row' } = this.options;
-    const { hosts } = this.problem;
+    const { curves } = this;
     const { start, sharers } = this.rows;
     const rates = this.ratesOfRows();
-    const { beta } = this.units;
-    for (let host = 0; host < hosts; host++) {
+    for (let host = 0; host < this.problem.hosts; host++) {
       const [from, to] = [start[host], start[host + 1]];
-      const z = this.sum.slice(from, to).map((one) => Math.max(one, LEAST_RATE));
-      const found = new Float64Array(to - from);
-      if (typeof rule === 'number') found.fill(rule);
+      curves.length = to - from;
+      if (typeof rule === 'number') curves.rho.fill(rule, 0, to - from);
       else {
-        const part = (column: Float64Array) => column.subarray(from, to);
-        const [weights, ratios, x] = [part(rates.weights), part(rates.ratios), part(rates.x)];
-        const { alpha, capacity } = this.problem;
-        const completionsBind = this.completionPrice[host] > 0;
-        const requestsBind = this.requestPrice[host] > 0;
-        const curved = { alpha, beta, capacity, weights, ratios, x, z, requestsBind, completionsBind };
-        penalties(curved, rule, found);
+        for (let r = from; r < to; r++) {
+          const j = r - from;
+          curves.weights[j] = rates.weights[r];
+          curves.ratios[j] = rates.ratios[r];
+          curves.x[j] = rates.x[r];
+          curves.z[j] = Math.max(this.sum[r], LEAST_RATE);
+        }
+        curves.completionsBind = this.completionPrice[host] > 0;
+        curves.requestsBind = this.requestPrice[host] > 0;
+        computePenalties(curves, rule);
         // The z-step has rho / n.
-        for (let j = 0; j < found.length; j++) found[j] *= Math.sqrt(sharers[from + j]);
+        for (let r = from; r < to; r++) curves.rho[r - from] *= Math.sqrt(sharers[r]);
       }
       for (let r = from; r < to; r++) {
         const was = this.rho[r];
-        const now = was === 0 ? found[r - from] : Math.max(was / most, Math.min(found[r - from], was * most));
+        const found = curves.rho[r - from];
+        const now = was === 0 ? found : Math.max(was / most, Math.min(found, was * most));
         if (was > 0) this.u[r] *= was / now;
         this.rho[r] = now;
       }
