@@ -150,9 +150,11 @@ test('equation (21) with one destination: the residual falls, and the point is w
     const rates = iteration.rates(new Float64Array(12));
     return Math.max(...rates.map((rate, v) => Math.abs(rate / optimum[v] - 1)));
   };
-  /** Rows of other hosts never send d: their terms are missing from the x-step. */
+  /** Rows of other hosts ask for nothing: their terms are missing from the x-step. */
   class Printed extends TwoSided {
     override step(): void {
+      const { sent, asked } = this as unknown as Record<'sent' | 'asked', Float64Array>;
+      asked.set(sent);
       super.step((round) => round % 2 === 1);
     }
   }

@@ -1,10 +1,12 @@
 // The solvers reach the optima that independent methods find. A failure prints the seed.
 import { expect, test } from 'vitest';
+import { networkOf } from '../../../src/papers/drum/networks.ts';
 import { Evaluator } from '../../../src/policies/drum/solver/evaluate.ts';
 import { OneSided } from '../../../src/policies/drum/solver/one-sided.ts';
 import type { DrumProblem } from '../../../src/policies/drum/solver/problem.ts';
 import { solve } from '../../../src/policies/drum/solver/solve.ts';
 import { TwoSided } from '../../../src/policies/drum/solver/two-sided.ts';
+import { RandomStream } from '../../../src/sim/kernel/random.ts';
 import { interiorOptimum } from './interior-point.ts';
 import { optimumOf } from './oracle.ts';
 import { problemOf } from './problems.ts';
@@ -58,6 +60,20 @@ test('Algorithm 2 finds the optimum of an interior-point method within 1e-6', ()
     expect(farthest(rates, interiorOptimum(problem)), `seed ${seed}, alpha ${alpha}`).toBeLessThan(1e-6);
   }
 }, 600_000);
+
+test('Algorithm 2 converges where many rows have few requests, and with a tenth of the messages lost', () => {
+  for (const alpha of [0.5, 1, 2]) {
+    const problem = networkOf({ hosts: 50, apps: 500, alpha, isTwoSided: true }, SEED);
+    const random = new RandomStream(SEED, 'lost');
+    const [all, some] = [new TwoSided(problem), new TwoSided(problem)];
+    for (let k = 0; k < 200; k++) {
+      all.step();
+      some.step(() => random.next() < 0.1);
+    }
+    expect(all.primal + all.dual, `seed ${SEED}, alpha ${alpha}`).toBeLessThan(1e-8);
+    expect(some.primal + some.dual, `seed ${SEED}, alpha ${alpha}, with losses`).toBeLessThan(1e-3);
+  }
+});
 
 test('both algorithms keep the cone of preemption, and find its optimum', () => {
   for (const seed of SEEDS.slice(0, 10)) {

@@ -10,8 +10,17 @@
  */
 import { Cone } from './cone.ts';
 import { fill, LEAST_RATE, PASSES } from './fill.ts';
-import { Curves, computePenalties, MOST_CHANGE, type PenaltyRule, RENEWALS } from './penalty.ts';
+import {
+  Curves,
+  completionCurvature,
+  computePenalties,
+  MOST_CHANGE,
+  type PenaltyRule,
+  RENEWALS,
+  requestCurvature,
+} from './penalty.ts';
 import { type DrumProblem, requireProblem } from './problem.ts';
+import { inversePower } from './roots.ts';
 import { Steps } from './steps.ts';
 import { type Units, unitsOf } from './units.ts';
 
@@ -84,7 +93,7 @@ export class OneSided implements Iteration {
     this.completionPrice = new Float64Array(hosts);
     const most = members.reduce((a, b) => Math.max(a, b), 0);
     this.steps = new Steps(most);
-    this.curves = new Curves(most, problem.alpha, this.units.beta, problem.capacity);
+    this.curves = new Curves(most);
     this.cone = problem.preemption === undefined ? null : new Cone(problem.preemption);
     if (problem.capacity !== 'linear') this.keepTighter();
     for (let host = 0; host < hosts; host++) this.begin(host);
@@ -135,23 +144,31 @@ export class OneSided implements Iteration {
       rho.fill(rule, from, to);
       return;
     }
-    let polled = 0;
+    const { alpha, capacity } = problem;
+    const { weight, beta } = this.units;
+    let [polled, gains] = [0, 0];
     for (let v = from; v < to; v++) {
       const j = v - from;
+      const a = completions[v];
       const rate = Math.max(isLog ? Math.exp(x[v]) : x[v], LEAST_RATE);
-      curves.weights[j] = weights[v] * this.units.weight;
-      curves.ratios[j] = completions[v];
-      curves.x[j] = rate;
-      curves.z[j] = completions[v] * rate;
-      polled += curves.z[j];
+      const z = a * rate;
+      const w = weights[v] * weight;
+      const bend = requestCurvature(w, rate, alpha, isLog);
+      curves.requests[j] = isLog ? bend : bend / (a * a);
+      curves.held[j] = curves.requests[j];
+      curves.completions[j] = completionCurvature(beta, z, isLog);
+      curves.prices[j] = 1 / (z * z);
+      polled += z;
+      if (capacity === 'logsum') gains += w * rate * inversePower(rate, alpha) + (2 * beta) / (z * z);
     }
+    for (let j = 0; j < to - from; j++) curves.prices[j] *= gains / (to - from);
     curves.length = to - from;
     const isFirst = this.iteration === 0;
-    const isLinear = problem.capacity === 'linear';
+    const isLinear = capacity === 'linear';
     const fits = polled <= (completionRate[host] / this.units.rate) * (1 - 1e-9);
     curves.completionsBind = isLinear && (isFirst ? !fits : this.completionPrice[host] > 0);
     curves.requestsBind = isFirst || !isLinear ? !curves.completionsBind : this.requestPrice[host] > 0;
-    computePenalties(curves, rule);
+    computePenalties(curves, rule, capacity);
     for (let v = from; v < to; v++) {
       const was = rho[v];
       const now = curves.rho[v - from];

@@ -13,87 +13,71 @@ export const RENEWALS: readonly number[] = [3, 6, 12, 24, 48, 96, 192];
 /** The largest factor by which a penalty changes at a time. */
 export const MOST_CHANGE = 8;
 
-/** The utilities of the variables of one host, in the units of the iteration. Reused for all hosts. */
+/** Curvatures of the utilities of one host's rows F(x) = z, as functions of z. Reused for all hosts. */
 export class Curves {
-  readonly alpha: number;
-  readonly beta: number;
-  readonly capacity: Capacity;
-  /** Number of variables. */
+  /** Number of rows. */
   length = 0;
-  /** Per variable: the weight, completions per request, and an estimate of its rate of requests and of completions. */
-  readonly weights: Float64Array;
-  readonly ratios: Float64Array;
-  readonly x: Float64Array;
-  readonly z: Float64Array;
+  /** Per row: of the utility of requests. */
+  readonly requests: Float64Array;
+  /** The same with what the other rows of the same requests add, for two-sided verbs. */
+  readonly held: Float64Array;
+  /** Of the utility of completions, times the number of hosts that share the row. */
+  readonly completions: Float64Array;
+  /** With `logsum`: an estimate of the price, divided by z^2. */
+  readonly prices: Float64Array;
   /** Which capacities are expected to be used up. */
   requestsBind = false;
   completionsBind = false;
   /** Set by `computePenalties`. */
   readonly rho: Float64Array;
-  /** Curvatures of both utilities as functions of z. */
-  readonly requests: Float64Array;
-  readonly completions: Float64Array;
 
-  /** @param most the largest number of variables of a host */
-  constructor(most: number, alpha: number, beta: number, capacity: Capacity) {
-    this.alpha = alpha;
-    this.beta = beta;
-    this.capacity = capacity;
+  /** @param most the largest number of rows of a host */
+  constructor(most: number) {
     const column = () => new Float64Array(most);
-    [this.weights, this.ratios, this.x, this.z] = [column(), column(), column(), column()];
-    [this.rho, this.requests, this.completions] = [column(), column(), column()];
+    [this.requests, this.held, this.completions] = [column(), column(), column()];
+    [this.prices, this.rho] = [column(), column()];
   }
 }
 
 /**
- * Computes the penalty of each row of F(x) = z. With curvatures F and G of both utilities as functions of z, sqrt(F G) is
- * best where no capacity binds. Where one does, the common rate of all rows converges by a factor of G / (G + rho) for
- * requests and F / (F + rho) for completions, so that rho is at least G or F there: each step then halves every error.
+ * Computes the penalty of each row. With curvatures F and G of both utilities as functions of z, sqrt(F G) is best where no
+ * capacity binds. Where one does, the common rate of all rows converges by a factor of G / (G + rho) for requests and
+ * F / (F + rho) for completions, so that rho is at least G or F there: each step then halves every error. In F, the other
+ * rows of the same requests hold back as well.
  * With `logsum`, a step is convex near its solution only if rho exceeds price / z^2 less the curvature: rho is at least
  * twice that.
  */
-export function computePenalties(curves: Curves, rule: PenaltyRule): void {
-  const { capacity, length, z, rho, requests, completions, requestsBind, completionsBind } = curves;
-  computeCurvatures(curves);
+export function computePenalties(curves: Curves, rule: PenaltyRule, capacity: Capacity): void {
+  const { length, requests, held, completions, prices, rho, requestsBind, completionsBind } = curves;
   if (rule === 'median') {
-    requests.fill(median(requests, length), 0, length);
-    completions.fill(median(completions, length), 0, length);
+    for (const column of [requests, held, completions]) column.fill(median(column, length), 0, length);
   }
-  const price = capacity === 'logsum' ? meanGain(curves) : 0;
   let largest = 0;
   for (let j = 0; j < length; j++) {
     const [f, g] = [requests[j], completions[j]];
     let one = f > 0 && g > 0 ? Math.sqrt(f * g) : Math.max(f, g);
     if (requestsBind && g > one) one = g;
-    if (completionsBind && f > one) one = f;
-    const convex = (2 * price) / (z[j] * z[j]);
-    if (convex > one) one = convex;
+    if (completionsBind && held[j] > one) one = held[j];
+    if (capacity === 'logsum' && 2 * prices[j] > one) one = 2 * prices[j];
     if (one > largest) largest = one;
     rho[j] = one;
   }
   if (rule === 'median') rho.fill(capacity === 'logsum' ? largest : rho[0], 0, length);
 }
 
-function computeCurvatures(curves: Curves): void {
-  const { alpha, beta, capacity, length, weights, ratios, x, z, requests, completions } = curves;
-  const isLog = capacity === 'logdomain';
-  for (let j = 0; j < length; j++) {
-    const [rate, square, ratio] = [x[j], z[j] * z[j], ratios[j]];
-    const gain = weights[j] * inversePower(rate, alpha);
-    requests[j] = isLog ? (alpha - 1) * gain * rate : (alpha * gain) / (rate * ratio * ratio);
-    completions[j] = isLog ? (4 * beta) / square : (6 * beta) / (square * square);
-  }
+/** The curvature of w x^(1 - alpha) / (1 - alpha) in x, or in log x. */
+export function requestCurvature(w: number, x: number, alpha: number, isLog: boolean): number {
+  const gain = w * inversePower(x, alpha);
+  return isLog ? (alpha - 1) * gain * x : (alpha * gain) / x;
+}
+
+/** The curvature of beta z^-2 in z, or in log z. */
+export function completionCurvature(beta: number, z: number, isLog: boolean): number {
+  const square = z * z;
+  return isLog ? (4 * beta) / square : (6 * beta) / (square * square);
 }
 
 /** The middle of the first values. */
 function median(values: Float64Array, length: number): number {
   return length === 0 ? 0 : values.slice(0, length).sort()[length >> 1];
-}
-
-/** An estimate of the price of a host: the mean of w x^(1 - alpha) + 2 beta z^-2. */
-function meanGain({ alpha, beta, length, weights, x, z }: Curves): number {
-  let sum = 0;
-  for (let j = 0; j < length; j++)
-    sum += weights[j] * x[j] * inversePower(x[j], alpha) + (2 * beta) / (z[j] * z[j]);
-  return sum / length;
 }

@@ -2,19 +2,28 @@
  * Algorithm 2: allocation for two-sided verbs, whose requests cause completions on the receiving hosts as well. A row is
  * one application on one host; S is the sum of its completions over all senders, n the number of these, U its scaled dual.
  *
- *   each row      d = (S - z + U) / n, sent to its senders
- *   x-step        minimise -w f(x) + sum over rows of rho/2 (p (x - x_last) + d)^2, where the x of the host fit
+ *   each row      asks its senders for p x = t, where t = p x_last - (S - z + U) / n
+ *   x-step        minimise -w f(x) + sum over rows of rho/2 (p x - t)^2, where the x of the host fit
  *   each row      S = sum of p x, from the messages of its senders
  *   z-step        minimise beta z^-2 + rho/(2n) (z - S - U)^2, where the z of the host fit
  *   U-step        U = U + S - z
  *
- * There is no central node: hosts exchange p x and d. With `lost`, the receiver of a message uses the last one.
+ * There is no central node: hosts exchange p x and t, the latter with rho, which changes at times. With `lost`, the
+ * receiver of a message uses the last one.
  */
 import { Cone } from './cone.ts';
 import { fill, LEAST_RATE, PASSES } from './fill.ts';
 import type { Iteration, IterationOptions, Lost } from './one-sided.ts';
-import { Curves, computePenalties, MOST_CHANGE, RENEWALS } from './penalty.ts';
+import {
+  Curves,
+  completionCurvature,
+  computePenalties,
+  MOST_CHANGE,
+  RENEWALS,
+  requestCurvature,
+} from './penalty.ts';
 import { type DrumProblem, requireProblem } from './problem.ts';
+import { inversePower } from './roots.ts';
 import { type Rows, rowsOf } from './rows.ts';
 import { Steps } from './steps.ts';
 import { type Units, unitsOf } from './units.ts';
@@ -33,9 +42,10 @@ export class TwoSided implements Iteration {
   readonly u: Float64Array;
   readonly rho: Float64Array;
   private readonly d: Float64Array;
-  /** Per entry: the last messages of the sender (p x) and of the row (d). */
+  /** Per entry: the last messages of the sender (p x) and of the row (t and rho). */
   private readonly sent: Float64Array;
-  private readonly received: Float64Array;
+  private readonly asked: Float64Array;
+  private readonly askedRho: Float64Array;
   private readonly rows: Rows;
   private readonly units: Units;
   private readonly requestPrice: Float64Array;
@@ -57,14 +67,14 @@ export class TwoSided implements Iteration {
     this.units = unitsOf(problem, polled);
     this.x = new Float64Array(app.length);
     [this.z, this.sum, this.u, this.rho, this.d] = Array.from({ length: 5 }, () => new Float64Array(count));
-    [this.sent, this.received] = [0, 1].map(() => new Float64Array(this.rows.per.length));
+    [this.sent, this.asked, this.askedRho] = [0, 1, 2].map(() => new Float64Array(this.rows.per.length));
     this.requestPrice = new Float64Array(hosts);
     this.completionPrice = new Float64Array(hosts);
     this.hostOfRow = new Int32Array(count);
     for (let i = 0; i < hosts; i++) this.hostOfRow.fill(i, this.rows.start[i], this.rows.start[i + 1]);
     const most = polled.reduce((a, b, i) => Math.max(a, b, start[i + 1] - start[i]), 0);
     this.steps = new Steps(most);
-    this.curves = new Curves(most, problem.alpha, this.units.beta, problem.capacity);
+    this.curves = new Curves(most);
     this.cone = problem.preemption === undefined ? null : new Cone(problem.preemption);
     this.begin();
   }
@@ -87,6 +97,8 @@ export class TwoSided implements Iteration {
     this.exchange();
     this.z.set(this.sum);
     this.renewPenalties(Number.POSITIVE_INFINITY);
+    this.asked.set(this.sent);
+    for (let e = 0; e < this.asked.length; e++) this.askedRho[e] = this.rho[this.rows.row[e]];
     const { beta } = this.units;
     const atZero = this.options.startAtZero === true;
     for (let r = 0; r < this.z.length; r++) {
@@ -121,26 +133,30 @@ export class TwoSided implements Iteration {
   /** Computes all penalties from the present rates; U is scaled by them. */
   private renewPenalties(most: number): void {
     const { rho: rule = 'row' } = this.options;
+    const { capacity } = this.problem;
     const { curves } = this;
-    const { start, sharers } = this.rows;
-    const rates = this.ratesOfRows();
+    const { start } = this.rows;
+    const rows = this.curvaturesOfRows();
     for (let host = 0; host < this.problem.hosts; host++) {
       const [from, to] = [start[host], start[host + 1]];
       curves.length = to - from;
       if (typeof rule === 'number') curves.rho.fill(rule, 0, to - from);
       else {
+        let gains = 0;
         for (let r = from; r < to; r++) {
           const j = r - from;
-          curves.weights[j] = rates.weights[r];
-          curves.ratios[j] = rates.ratios[r];
-          curves.x[j] = rates.x[r];
-          curves.z[j] = Math.max(this.sum[r], LEAST_RATE);
+          const square = Math.max(this.sum[r], LEAST_RATE) ** 2;
+          curves.requests[j] = rows.requests[r];
+          curves.held[j] = rows.held[r];
+          curves.completions[j] = rows.completions[r];
+          curves.prices[j] = 1 / square;
+          gains += rows.gains[r] + (2 * this.units.beta) / square;
         }
+        for (let j = 0; j < to - from; j++) curves.prices[j] *= gains / (to - from);
         curves.completionsBind = this.completionPrice[host] > 0;
-        curves.requestsBind = this.requestPrice[host] > 0;
-        computePenalties(curves, rule);
-        // The z-step has rho / n.
-        for (let r = from; r < to; r++) curves.rho[r - from] *= Math.sqrt(sharers[r]);
+        // A rate that several rows have in common is bound to them as to a capacity.
+        curves.requestsBind = true;
+        computePenalties(curves, rule, capacity);
       }
       for (let r = from; r < to; r++) {
         const was = this.rho[r];
@@ -152,20 +168,39 @@ export class TwoSided implements Iteration {
     }
   }
 
-  /** Per row: the mean weight, completions per request and rate of its senders. */
-  private ratesOfRows() {
-    const { app, weights: given } = this.problem;
+  /**
+   * Per row: what `Curves` has, and the mean gain w x^(1 - alpha) of its senders. The curvatures of several senders are
+   * springs in a row: their harmonic mean counts.
+   */
+  private curvaturesOfRows() {
+    const { app, alpha, weights } = this.problem;
     const { entryStart, row, per, sharers } = this.rows;
-    const [weights, ratios, x] = Array.from({ length: 3 }, () => new Float64Array(sharers.length));
+    const { beta, weight } = this.units;
+    const columns = Array.from({ length: 4 }, () => new Float64Array(sharers.length));
+    const [requests, held, completions, gains] = columns;
+    for (let r = 0; r < completions.length; r++)
+      completions[r] = completionCurvature(beta, Math.max(this.sum[r], LEAST_RATE), false);
     for (let v = 0; v < app.length; v++) {
+      const x = Math.max(this.x[v], LEAST_RATE);
+      const w = weights[v] * weight;
+      const own = requestCurvature(w, x, alpha, false);
+      const gain = w * x * inversePower(x, alpha);
+      let all = own;
+      for (let e = entryStart[v]; e < entryStart[v + 1]; e++) all += completions[row[e]] * per[e] * per[e];
       for (let e = entryStart[v]; e < entryStart[v + 1]; e++) {
-        const n = sharers[row[e]];
-        weights[row[e]] += (given[v] * this.units.weight) / n;
-        ratios[row[e]] += per[e] / n;
-        x[row[e]] += Math.max(this.x[v], LEAST_RATE) / n;
+        const r = row[e];
+        const square = per[e] * per[e];
+        requests[r] += square / own;
+        held[r] += square / Math.max(own, all - completions[r] * square);
+        gains[r] += gain / sharers[r];
       }
     }
-    return { weights, ratios, x };
+    for (let r = 0; r < completions.length; r++) {
+      requests[r] = sharers[r] / requests[r];
+      held[r] = sharers[r] / held[r];
+      completions[r] *= sharers[r];
+    }
+    return { requests, held, completions, gains };
   }
 
   step(lost?: Lost): void {
@@ -189,22 +224,25 @@ export class TwoSided implements Iteration {
 
   private xStep(host: number, lost?: Lost): void {
     const { start, alpha, capacity, weights } = this.problem;
-    const { steps, x, rho, received } = this;
+    const { steps, x, rho, sent, asked, askedRho } = this;
     const { entryStart, row, per } = this.rows;
     const [from, to] = [start[host], start[host + 1]];
     for (let v = from; v < to; v++) {
       let [square, force] = [0, 0];
       for (let e = entryStart[v]; e < entryStart[v + 1]; e++) {
         const r = row[e];
-        if (lost === undefined || !this.loses(lost, 2 * this.iteration + 1, this.hostOfRow[r], host))
-          received[e] = this.d[r];
-        square += rho[r] * per[e] * per[e];
-        force += rho[r] * per[e] * received[e];
+        if (lost === undefined || !this.loses(lost, 2 * this.iteration + 1, this.hostOfRow[r], host)) {
+          asked[e] = sent[e] - this.d[r];
+          askedRho[e] = rho[r];
+        }
+        const pull = askedRho[e] * per[e];
+        square += pull * per[e];
+        force += pull * asked[e];
       }
       const j = v - from;
       steps.w[j] = weights[v] * this.units.weight;
       steps.a[j] = square;
-      steps.b[j] = force - square * x[v];
+      steps.b[j] = -force;
       steps.x[j] = x[v];
     }
     steps.length = to - from;
