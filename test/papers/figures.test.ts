@@ -5,11 +5,18 @@ import { gbps } from '../../src/mix/metrics.ts';
 import { Outcomes } from '../../src/mix/outcomes.ts';
 import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
 import type { MixResult } from '../../src/mix/result.ts';
-import { defaultPolicies, evaluateFigure, figureJobs } from '../../src/papers/engine/evaluate-figure.ts';
-import type { NamedFigure } from '../../src/papers/engine/figure.ts';
+import { runComputations } from '../../src/papers/engine/computation-jobs.ts';
+import {
+  defaultPolicies,
+  evaluateFigure,
+  figureComputations,
+  figureJobs,
+} from '../../src/papers/engine/evaluate-figure.ts';
+import type { NamedCurveFigure, NamedMixFigure } from '../../src/papers/engine/figure.ts';
 import { ALL_NUMBERS, allFigures, selectFigures, shows } from '../../src/papers/engine/figures.ts';
 import { FIGURES_NOT_SHOWN } from '../../src/papers/engine/figures-not-shown.ts';
 import { mix } from '../../src/papers/engine/mix.ts';
+import { at } from '../../src/papers/engine/values.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 
 const FIGURES = allFigures();
@@ -19,6 +26,7 @@ test.each(FIGURES)('$name can run, and its points are on its axis', (figure) => 
     if (spec.policy !== 'none') createPolicy(spec.policy, spec.policyOptions);
     expect(appsOf(spec, paramsOf(spec)).length, command).toBeGreaterThan(0);
   }
+  expect(figureJobs([figure], [1]).length + figureComputations([figure], [1]).length).toBeGreaterThan(0);
   expect(figure.panels.length).toBeGreaterThan(0);
   expect(new Set(figure.x.values).size).toBe(figure.x.values.length);
   for (const { paper = [] } of figure.panels) {
@@ -70,7 +78,7 @@ test('a figure shows its number, the parts of it, and the numbers in `also`', ()
   ).toEqual([]);
 });
 
-const FIGURE: NamedFigure = {
+const FIGURE: NamedMixFigure = {
   name: 'perf-0',
   paper: 'perf',
   number: '0',
@@ -129,7 +137,7 @@ test('a missing run or a broken invariant of any seed is reported', () => {
 
 test('the base of a panel runs without a policy, and is compared per seed', () => {
   const base = mix('ideal', 'B:name=base');
-  const figure: NamedFigure = {
+  const figure: NamedMixFigure = {
     ...FIGURE,
     series: {},
     panels: [
@@ -180,4 +188,29 @@ test('applications declare their kind of traffic under Justitia, on all hosts or
 
 test('the default is the bare device and every built-in policy', () => {
   expect(defaultPolicies()).toEqual(expect.arrayContaining(['none', 'perf', 'perf:paper']));
+});
+
+test('curves of computations have a point at each x that they reach, and failed ones are reported', async () => {
+  const options = { hosts: 4, apps: 20, alpha: 1, sides: 'one', iterations: 3 } as const;
+  const figure: NamedCurveFigure = {
+    ...{ name: 'drum-0', paper: 'drum', number: '0', title: 'T', source: 'S' },
+    x: { title: 'iterations', values: [1, 2, 4] },
+    curves: {
+      good: { name: 'convergence', options },
+      bad: { name: 'convergence', options: { ...options, alpha: -1 } },
+    },
+    panels: [{ title: 'P', unit: '%', measure: (values, k) => at(values, 'efficiency', k - 1) }],
+  };
+  const jobs = figureComputations([figure], [1, 2]);
+  expect(jobs).toHaveLength(4);
+  expect(figureJobs([figure], [1, 2])).toEqual([]);
+  const computed = await runComputations(jobs, { threads: 1 });
+  const { panels, problems } = evaluateFigure(figure, [1, 2], new Outcomes(), undefined, computed);
+  const [good, bad] = panels[0].series;
+  expect(good.points.map(({ x }) => x)).toEqual([1, 2]);
+  expect(good.points[0].lowest).toBeLessThan(good.points[0].highest);
+  expect(bad.points).toEqual([]);
+  expect(problems).toHaveLength(2);
+  expect(problems[0]).toContain('alpha is -1');
+  expect(evaluateFigure(figure, [1], new Outcomes()).problems[0]).toContain('was not computed');
 });

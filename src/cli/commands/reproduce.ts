@@ -8,7 +8,7 @@ import { buildHash, RunCache } from '../../mix/run-cache.ts';
 import type { Claim } from '../../papers/engine/claim.ts';
 import { runComputations } from '../../papers/engine/computation-jobs.ts';
 import { claimComputations, claimJobs, evaluate } from '../../papers/engine/evaluate-claim.ts';
-import { evaluateFigure, figureJobs } from '../../papers/engine/evaluate-figure.ts';
+import { evaluateFigure, figureComputations, figureJobs } from '../../papers/engine/evaluate-figure.ts';
 import type { NamedFigure } from '../../papers/engine/figure.ts';
 import { allFigures, selectFigures } from '../../papers/engine/figures.ts';
 import { FIGURES_NOT_SHOWN } from '../../papers/engine/figures-not-shown.ts';
@@ -125,7 +125,8 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
   const jobs = distinct([...claimJobs(claims, seeds), ...figureJobs(figures, seeds, policies)]);
   const outcomes = await runJobs(jobs, { threads: options.jobs, cache, onDone: progressLine() });
   // Unlike runs, computations depend on the code of the papers.
-  const computed = await runComputations(claimComputations(claims, seeds), {
+  const computations = [...claimComputations(claims, seeds), ...figureComputations(figures, seeds)];
+  const computed = await runComputations(computations, {
     threads: options.jobs,
     cache: keep === undefined ? undefined : new RunCache(keep, buildHash(['papers/'])),
     onDone: progressLine(),
@@ -154,7 +155,7 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
     paper: whole ? paperClaims(systems, claims, rows) : [],
     claims,
     rows,
-    figures: figures.map((figure) => evaluateFigure(figure, seeds, outcomes, policies)),
+    figures: figures.map((figure) => evaluateFigure(figure, seeds, outcomes, policies, computed)),
   };
 }
 

@@ -3,8 +3,8 @@ import type { Check, Claim, Computed } from '../engine/claim.ts';
 import type { Computation } from '../engine/computation.ts';
 import { atLeast, atMost, reported } from '../engine/expect.ts';
 import { at, number } from '../engine/values.ts';
+import { nameOf, type Size } from './sizes.ts';
 
-type Size = readonly [hosts: number, apps: number];
 const SIZES: readonly Size[] = [
   [100, 50],
   [1000, 500],
@@ -18,7 +18,6 @@ const run = ([hosts, apps]: Size, options: Computation['options'] = {}): Computa
   name: 'convergence',
   options: { hosts, apps, alpha: 1, sides: 'one', iterations: 40, ...options },
 });
-const nameOf = ([hosts, apps]: Size) => `${hosts} x ${apps}`;
 
 const SOLVER = { system: 'drum', mixes: {} } as const;
 const ASSUMED =

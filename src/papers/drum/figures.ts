@@ -206,6 +206,7 @@ const figure13: Figure<number> = {
   panels: [bandwidth('kv', { title: 'Total bandwidth' }), average('kv'), p99('kv')],
 };
 
+/** Figures of runs. */
 export const FIGURES: readonly Figure[] = [
   figure2a,
   figure2b,

@@ -4,6 +4,7 @@ import * as claimsBare from './claims-bare.ts';
 import * as claimsConnections from './claims-connections.ts';
 import * as claimsSolver from './claims-solver.ts';
 import * as figures from './figures.ts';
+import * as figuresSolver from './figures-solver.ts';
 
 export const DRUM: Paper = {
   key: 'drum',
@@ -72,5 +73,5 @@ export const DRUM: Paper = {
     },
   ],
   claims: [...claimsBare.CLAIMS, ...claimsSolver.CLAIMS, ...claimsConnections.CLAIMS],
-  figures: figures.FIGURES,
+  figures: [...figures.FIGURES, ...figuresSolver.FIGURES],
 };

@@ -5,7 +5,13 @@ import { distinct, type Job, jobOf, jobsOf } from '../../mix/jobs.ts';
 import { changed, commandOf, type Mix, type MixChange } from '../../mix/mixture.ts';
 import { type Outcomes, problemsOf } from '../../mix/outcomes.ts';
 import { policies } from '../../policies/index.ts';
-import type { NamedFigure, Panel, PaperPoint, X } from './figure.ts';
+import {
+  type ComputationJob,
+  type ComputedOutcomes,
+  computationJob,
+  NOTHING_COMPUTED,
+} from './computation-jobs.ts';
+import type { NamedCurveFigure, NamedFigure, NamedMixFigure, Panel, PaperPoint, X } from './figure.ts';
 
 /** One point: the median over the seeds. */
 export interface Point {
@@ -59,7 +65,7 @@ export function defaultPolicies(): string[] {
 type NamedSeries = [name: string, change: (x: X) => MixChange];
 
 /** @param chosen replaces the figure's policies; other series are drawn in any case */
-function runsOf(figure: NamedFigure, chosen: readonly string[] | undefined): Run[] {
+function runsOf(figure: NamedMixFigure, chosen: readonly string[] | undefined): Run[] {
   const all: NamedSeries[] = [
     ...(chosen ?? figure.policies ?? defaultPolicies()).map(
       (policy): NamedSeries => [policy, () => ({ policy })],
@@ -77,20 +83,36 @@ function asPoliciesExpect(mix: Mix): Mix {
   return [mix.policy ?? 'none', ...onHosts].reduce(declaredFor, mix);
 }
 
+const isOfRuns = (figure: NamedFigure): figure is NamedMixFigure => 'mix' in figure;
+
+/** Every computation that the figures need, possibly with duplicates. */
+export function figureComputations(
+  figures: readonly NamedFigure[],
+  seeds: readonly number[],
+): ComputationJob[] {
+  return figures.flatMap((figure) =>
+    isOfRuns(figure)
+      ? []
+      : Object.values(figure.curves).flatMap((one) => seeds.map((seed) => computationJob(one, seed))),
+  );
+}
+
 /** Every run that the figures need, possibly with duplicates. */
 export function figureJobs(
   figures: readonly NamedFigure[],
   seeds: readonly number[],
   chosen?: readonly string[],
 ): Job[] {
-  return figures.flatMap((figure) =>
-    [...runsOf(figure, chosen).map(({ mix }) => mix), ...basesOf(figure)].flatMap((mix) =>
-      jobsOf(mix, seeds),
-    ),
-  );
+  return figures
+    .filter(isOfRuns)
+    .flatMap((figure) =>
+      [...runsOf(figure, chosen).map(({ mix }) => mix), ...basesOf(figure)].flatMap((mix) =>
+        jobsOf(mix, seeds),
+      ),
+    );
 }
 
-function basesOf({ panels, x }: NamedFigure): Mix[] {
+function basesOf({ panels, x }: NamedMixFigure): Mix[] {
   return panels.flatMap(({ base }) => (base === undefined ? [] : x.values.map((at) => base(at))));
 }
 
@@ -120,14 +142,21 @@ function panelOf(panel: Panel, runs: readonly Run[], seeds: readonly number[], o
   };
 }
 
+/** What a result says about the figure itself. */
+function described({ name, paper, number, title, source, note, x }: NamedFigure, seeds: readonly number[]) {
+  const axis = { title: x.title, values: x.values, log: x.log === true, bytes: x.bytes === true };
+  return { name, paper, number, title, source, note, x: axis, seeds };
+}
+
 /** Computes the points of a figure. @param chosen as in figureJobs() */
 export function evaluateFigure(
   figure: NamedFigure,
   seeds: readonly number[],
   outcomes: Outcomes,
   chosen?: readonly string[],
+  computed: ComputedOutcomes = NOTHING_COMPUTED,
 ): FigureResult {
-  const { name, paper, number, title, source, note, x } = figure;
+  if (!isOfRuns(figure)) return evaluateCurves(figure, seeds, computed);
   const runs = runsOf(figure, chosen);
   const mixes = [...runs.map(({ mix }) => mix), ...basesOf(figure)];
   const problems = distinct(mixes.flatMap((mix) => jobsOf(mix, seeds))).flatMap((job) => {
@@ -135,16 +164,38 @@ export function evaluateFigure(
     return outcome === undefined ? [`${job.command}: did not run`] : problemsOf(job, outcome);
   });
   return {
-    name,
-    paper,
-    number,
-    title,
-    source,
-    note,
-    x: { title: x.title, values: x.values, log: x.log === true, bytes: x.bytes === true },
-    seeds,
+    ...described(figure, seeds),
     panels: figure.panels.map((panel) => panelOf(panel, runs, seeds, outcomes)),
     runs: runs.map((run) => ({ series: run.series, x: run.x, command: commandOf(run.mix, seeds[0]) })),
     problems,
   };
+}
+
+function evaluateCurves(
+  figure: NamedCurveFigure,
+  seeds: readonly number[],
+  computed: ComputedOutcomes,
+): FigureResult {
+  const problems: string[] = [];
+  const curves = Object.entries(figure.curves).map(([name, computation]) => {
+    const all = seeds.flatMap((seed) => {
+      const job = computationJob(computation, seed);
+      const outcome = computed.get(job);
+      if (outcome !== undefined && 'result' in outcome) return [outcome.result];
+      problems.push(`${job.command}: ${outcome === undefined ? 'was not computed' : outcome.error}`);
+      return [];
+    });
+    return { name, all };
+  });
+  const panels = figure.panels.map(({ title, unit, log, measure, paper }) => ({
+    ...{ title, unit, log: log === true, paper: paper ?? [] },
+    series: curves.map(({ name, all }) => ({
+      name,
+      points: figure.x.values.flatMap((x) => {
+        const values = all.map((one) => measure(one, x));
+        return values.length > 0 && values.every(Number.isFinite) ? [pointOf(x, values)] : [];
+      }),
+    })),
+  }));
+  return { ...described(figure, seeds), panels, runs: [], problems };
 }

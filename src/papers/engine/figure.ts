@@ -1,7 +1,12 @@
-/** A figure of a paper: one mixture at each point of its x axis, run under several policies, and its metrics. */
+/**
+ * A figure of a paper: one mixture at each point of its x axis, run under several policies, and its metrics; or, without a
+ * device, curves of computations.
+ */
 
 import type { Mix, MixChange } from '../../mix/mixture.ts';
 import type { MixResult } from '../../mix/result.ts';
+import type { Computation } from './computation.ts';
+import type { Values } from './values.ts';
 
 /** A number, or the name of a group of bars. */
 export type X = number | string;
@@ -33,7 +38,8 @@ export interface Panel<T extends X = X> {
 /** The changes of one series to the figure's mixture. Written as a method, so that figures of any T fit one list. */
 type Series<T extends X> = { change(x: T): MixChange }['change'];
 
-export interface Figure<T extends X = X> {
+/** What figures of all kinds say about themselves. */
+interface Described<T extends X = X> {
   /** Number in the paper: `2b`. */
   number: string;
   title: string;
@@ -45,6 +51,9 @@ export interface Figure<T extends X = X> {
   also?: readonly string[];
   /** With `bytes`, values are sizes and are printed with units. */
   x: { title: string; values: readonly T[]; log?: boolean; bytes?: boolean };
+}
+
+export interface Figure<T extends X = X> extends Described<T> {
   /** The mixture at x, without a policy. */
   mix(x: T): Mix;
   /** Policies, in the form of `--policy` of `isoverbs mix`. Default: defaultPolicies(). */
@@ -54,9 +63,32 @@ export interface Figure<T extends X = X> {
   panels: readonly Panel<T>[];
 }
 
-/** A figure, with the paper to which it belongs. */
-export interface NamedFigure extends Figure {
-  /** The name of the figure, such as `perf-2b`. */
+/** One quantity of computations over x. */
+export interface CurvePanel {
+  title: string;
+  unit: string;
+  /** Whether the axis is logarithmic. */
+  log?: boolean;
+  /** NaN: no point at this x. */
+  measure(values: Values, x: number): number;
+  paper?: readonly PaperPoint<number>[];
+}
+
+/** A figure without a device. One computation gives all points of a series. */
+export interface CurveFigure extends Described<number> {
+  /** By name of the series. */
+  curves: Readonly<Record<string, Computation>>;
+  panels: readonly CurvePanel[];
+}
+
+/** The name of a figure, such as `perf-2b`, and the paper to which it belongs. */
+interface Named {
   name: string;
   paper: string;
 }
+
+/** A figure of runs, with its paper. */
+export type NamedMixFigure = Figure & Named;
+/** A figure of computations, with its paper. */
+export type NamedCurveFigure = CurveFigure & Named;
+export type NamedFigure = NamedMixFigure | NamedCurveFigure;

@@ -7,19 +7,10 @@ const never = (title: string, reason: string, ...ids: string[]): NotShown => ({
   why: 'never',
   reason,
 });
-const waiting = (title: string, reason: string, ...ids: string[]): NotShown => ({
-  ids,
-  title,
-  why: 'waiting',
-  reason,
-});
-
 const numbered = (paper: string, numbers: string) => numbers.split(' ').map((number) => `${paper}-${number}`);
 
 const DRAWING = 'it is a drawing without measurements';
 const CPU = 'it shows CPU and memory of a C program; a model takes CPU costs as given';
-const SOLVER =
-  'it shows the solver alone, which needs no device; its values are measured as claims, and not drawn yet';
 const SIZES =
   'the rates exceed the link with the given sizes: 320 Kops of 0.5 MB are 1.3 Tbit/s, on a 40 Gbit/s link';
 
@@ -37,7 +28,6 @@ export const FIGURES_NOT_SHOWN: readonly NotShown[] = [
   never('Justitia against LITE', 'LITE is not among the implemented systems', 'justitia-35', 'justitia-36'),
   never('Architecture of RNICs and of Palos', DRAWING, ...numbered('palos', '1 4 5 6')),
   never('RDMA, the resource model and the architecture of DRUM', DRAWING, ...numbered('drum', '1 3 7')),
-  waiting('Convergence and faults', SOLVER, ...numbered('drum', '4a 4b 5a 5b 6a 6b')),
   never('Mixtures of a key-value store', SIZES, ...numbered('drum', '15a 15b 15c 15d')),
   never(
     'Redis with values of up to 512 MB',

@@ -1,7 +1,7 @@
 /** A paper: its claims, by the numbers of its sections and figures, and how they are shown here. */
 import type { Claim, Form } from './claim.ts';
 import type { Row } from './evaluate-claim.ts';
-import type { Figure } from './figure.ts';
+import type { CurveFigure, Figure } from './figure.ts';
 
 /** Paper claims that no claim here shows, with the reason. They never count as held. */
 export interface NotShown {
@@ -32,7 +32,7 @@ export interface Paper {
   notShown: readonly NotShown[];
   /** Claims that show the paper's claims. */
   claims: readonly Claim[];
-  figures: readonly Figure[];
+  figures: readonly (Figure | CurveFigure)[];
 }
 
 /** A system of this project, with the project's goals as its claims. Its claims show no claims of papers. */
