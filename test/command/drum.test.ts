@@ -39,16 +39,44 @@ test('prints rates, and writes JSON and a picture', () => {
   expect(readFileSync(svg, 'utf8')).toMatch(/^<svg/);
 });
 
-test('one application has all, and weights divide the rates of several, in any order', () => {
-  const rates = (text: string) =>
-    allocate(parseProblem(text, 'f')).allocation.map(({ application, requests }) => [application, requests]);
-  expect(rates(host(''))).toEqual([['a', expect.closeTo(10, 6)]]);
+test('one application has all, and weights divide the rates of several, in any order', async () => {
+  const rates = async (text: string) => {
+    const { allocation } = await allocate(parseProblem(text, 'f'), 1);
+    return allocation.map(({ application, requests }) => [application, requests]);
+  };
+  expect(await rates(host(''))).toEqual([['a', expect.closeTo(10, 6)]]);
   const [b, c] = [
     ['b', expect.closeTo(2.5, 6)],
     ['c', expect.closeTo(7.5, 6)],
   ];
-  expect(rates(host('', '[{ name: b }, { name: c, weight: 3 }]'))).toEqual([b, c]);
-  expect(rates(host('', '[{ name: c, weight: 3 }, { name: b }]'))).toEqual([c, b]);
+  expect(await rates(host('', '[{ name: b }, { name: c, weight: 3 }]'))).toEqual([b, c]);
+  expect(await rates(host('', '[{ name: c, weight: 3 }, { name: b }]'))).toEqual([c, b]);
+});
+
+/** Hosts with two applications each; `kv` sends to the next host, if there is traffic. */
+const network = (hosts: number, isTwoSided: boolean) => ({
+  tolerance: 1e-6,
+  hosts: Array.from({ length: hosts }, (_, i) => ({
+    ...{ name: `h${i}`, requestRate: 20 + 7 * i, completionRate: 15 + 3 * i },
+    applications: [
+      { name: 'kv', weight: 1 + (i % 3), ...(isTwoSided && { to: { [`h${(i + 1) % hosts}`]: 0.5 } }) },
+      { name: 'log', completions: 0.5 },
+    ],
+  })),
+});
+
+test.each([false, true])('threads do not change a bit of the result (traffic: %s)', (isTwoSided) => {
+  const file = join(folder, `network-${isTwoSided}.json`);
+  writeFileSync(file, JSON.stringify(network(7, isTwoSided)));
+  const [one, two, many] = ['1', '2', '20'].map((threads) => drum(file, '--json', '--threads', threads));
+  expect(one).toMatchObject({ status: 0, err: '' });
+  expect(two).toEqual(one);
+  expect(many).toEqual(one);
+  const wrong = drum(file, '--threads', '0');
+  expect([wrong.status, wrong.err]).toEqual([
+    2,
+    expect.stringContaining('It must be a whole number from 1 to 999.'),
+  ]);
 });
 
 test.each([

@@ -1,5 +1,5 @@
 /** `isoverbs drum`: the solver of DRUM, for problems in files. */
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { readRegularFile } from '../../daemon/identity/regular-file.ts';
 import { escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
@@ -25,6 +25,7 @@ export function addDrum(command: Command): void {
       '--svg <file>',
       'draw rates and residuals into this file (requires the packages vega and vega-lite)',
     )
+    .option('--threads <n>', 'threads that share the work, at most one per host', threadsOf, 1)
     .action(run);
   describe(sub, {
     about:
@@ -37,13 +38,29 @@ export function addDrum(command: Command): void {
         'isoverbs drum solve examples/drum/two-hosts.yaml --json',
         'as JSON, with the residuals of each iteration',
       ],
+      [
+        'isoverbs drum solve examples/drum/two-hosts.yaml --threads 2',
+        'the same rates, for large problems sooner',
+      ],
     ],
     failed: 'the problem has no solution, or the iteration has not converged',
     seeAlso: ['docs/policies/drum.md', 'isoverbs reproduce'],
   });
 }
 
-async function run(file: string, { json, svg }: { json?: string | true; svg?: string }): Promise<void> {
+interface SolveFlags {
+  readonly json?: string | true;
+  readonly svg?: string;
+  readonly threads: number;
+}
+
+/** @throws InvalidArgumentError */
+function threadsOf(text: string): number {
+  if (/^[1-9]\d{0,2}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('It must be a whole number from 1 to 999.');
+}
+
+async function run(file: string, { json, svg, threads }: SolveFlags): Promise<void> {
   if (typeof json === 'string') requireWritable('--json', json);
   if (svg !== undefined) requireWritable('--svg', svg);
   const [{ parseProblem }, { allocate, asText }, { solutionSvg }] = await Promise.all([
@@ -51,7 +68,7 @@ async function run(file: string, { json, svg }: { json?: string | true; svg?: st
     import('../drum/solution.ts'),
     import('../drum/solution-svg.ts'),
   ]);
-  const result = allocate(parseProblem(readRegularFile(file), file));
+  const result = await allocate(parseProblem(readRegularFile(file), file), threads);
   const text = `${JSON.stringify(result, null, 2)}\n`;
   if (typeof json === 'string') writeInto(json, text);
   process.stdout.write(escapedLines(json === true ? text : asText(result)));

@@ -1,7 +1,8 @@
 /** The result of `isoverbs drum solve`, by the names in the file. */
-import { type Solution, solve, type TraceEntry } from '../../policies/drum/solver/solve.ts';
+import type { Solution, TraceEntry } from '../../policies/drum/solver/solve.ts';
 import { tableText } from '../output/table.ts';
 import type { Place, ProblemFile } from './problem-file.ts';
+import { solveInThreads } from './threads.ts';
 
 /** Rates of one application on one host, in the unit of the file. */
 export interface Rates extends Place {
@@ -18,8 +19,11 @@ export interface Allocation extends Pick<Solution, 'utility' | 'iterations' | 'c
 }
 
 /** @throws ProblemError for problems without a solution */
-export function allocate({ problem, options, places }: ProblemFile): Allocation {
-  const { rates, ...rest } = solve(problem, options);
+export async function allocate(
+  { problem, options, places }: ProblemFile,
+  threads: number,
+): Promise<Allocation> {
+  const { rates, ...rest } = await solveInThreads(problem, options, threads);
   const allocation = places.map((place, v) => ({
     ...place,
     requests: rates[v],

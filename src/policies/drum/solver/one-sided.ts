@@ -35,7 +35,19 @@ export interface IterationOptions {
   readonly startAtZero?: boolean;
   /** The largest number of hosts to which an application may send. */
   readonly mostDestinations?: number;
+  readonly memory?: Memory;
 }
+
+/** Where an iteration keeps its state, which several iterations of the same problem can share. */
+export interface Memory {
+  /** Called in the same order for the same problem. The values are 0, or those of an iteration that has begun. */
+  allocate(length: number): Float64Array;
+  /** Whether the values are those of an iteration that has begun. */
+  readonly hasBegun: boolean;
+}
+
+/** Memory that is not shared. */
+export const OWN_MEMORY: Memory = { allocate: (length) => new Float64Array(length), hasBegun: false };
 
 /** Whether a value is lost or late in this iteration: the receiver uses that of the last one. */
 export type Lost = (iteration: number, from: number, to: number) => boolean;
@@ -49,6 +61,15 @@ export interface Iteration {
   readonly primal: number;
   readonly dual: number;
   step(lost?: Lost): void;
+  /**
+   * A step consists of these stages, each for all hosts before the next one, and of `finishStep`. Several iterations that
+   * share their memory can divide the hosts among each other, and all of them finish the step.
+   */
+  readonly stages: number;
+  /** @param first the first host @param end the host behind the last one */
+  runStage(stage: number, first: number, end: number, lost?: Lost): void;
+  /** Sums up the residuals of all hosts, always in the same order. */
+  finishStep(): void;
   /** Writes the rates of requests, and returns `into`. */
   rates(into: Float64Array): Float64Array;
 }
@@ -70,6 +91,9 @@ export class OneSided implements Iteration {
   private readonly units: Units;
   private readonly requestPrice: Float64Array;
   private readonly completionPrice: Float64Array;
+  /** Per host: squared norms of both residuals. */
+  private readonly residuals: Float64Array;
+  private readonly changes: Float64Array;
   private readonly steps: Steps;
   private readonly curves: Curves;
   private readonly cone: Cone | null;
@@ -85,17 +109,16 @@ export class OneSided implements Iteration {
     this.isLog = problem.capacity === 'logdomain';
     const members = Array.from({ length: hosts }, (_, i) => start[i + 1] - start[i]);
     this.units = unitsOf(problem, members);
-    this.x = new Float64Array(app.length);
-    this.z = new Float64Array(app.length);
-    this.u = new Float64Array(app.length);
-    this.rho = new Float64Array(app.length);
-    this.requestPrice = new Float64Array(hosts);
-    this.completionPrice = new Float64Array(hosts);
+    const { memory = OWN_MEMORY } = options;
+    [this.x, this.z, this.u, this.rho] = [0, 1, 2, 3].map(() => memory.allocate(app.length));
+    [this.requestPrice, this.completionPrice] = [0, 1].map(() => memory.allocate(hosts));
+    [this.residuals, this.changes] = [0, 1].map(() => memory.allocate(hosts));
     const most = members.reduce((a, b) => Math.max(a, b), 0);
     this.steps = new Steps(most);
     this.curves = new Curves(most);
     this.cone = problem.preemption === undefined ? null : new Cone(problem.preemption);
     if (problem.capacity !== 'linear') this.keepTighter();
+    if (memory.hasBegun) return;
     for (let host = 0; host < hosts; host++) this.begin(host);
   }
 
@@ -176,16 +199,29 @@ export class OneSided implements Iteration {
     }
   }
 
+  readonly stages = 1;
+
   step(lost?: Lost): void {
-    const { hosts } = this.problem;
+    this.runStage(0, 0, this.problem.hosts, lost);
+    this.finishStep();
+  }
+
+  runStage(_stage: number, first: number, end: number, lost?: Lost): void {
     const renews = RENEWALS.includes(this.iteration);
-    let [primal, dual] = [0, 0];
-    for (let host = 0; host < hosts; host++) {
+    for (let host = first; host < end; host++) {
       if (renews) this.renewPenalties(host, MOST_CHANGE);
       // The paper collects x and z between the steps: either can miss the round.
       if (lost?.(this.iteration, host, 0) !== true) this.xStep(host);
-      if (lost?.(this.iteration, host, 1) !== true) dual += this.zStep(host);
-      primal += this.uStep(host);
+      this.changes[host] = lost?.(this.iteration, host, 1) === true ? 0 : this.zStep(host);
+      this.residuals[host] = this.uStep(host);
+    }
+  }
+
+  finishStep(): void {
+    let [primal, dual] = [0, 0];
+    for (let host = 0; host < this.problem.hosts; host++) {
+      primal += this.residuals[host];
+      dual += this.changes[host];
     }
     this.iteration++;
     const unit = this.isLog ? 1 : this.units.rate;

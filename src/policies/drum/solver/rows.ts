@@ -13,6 +13,9 @@ export interface Rows {
   readonly per: Float64Array;
   /** Per row: the number of hosts that cause completions in it. */
   readonly sharers: Float64Array;
+  /** The entries of row r in ascending order: entries[first[r]] to entries[first[r + 1]]. */
+  readonly first: Int32Array;
+  readonly entries: Int32Array;
 }
 
 /** Entries of the own host and of the traffic. One to the own host is a destination like others, added to the first. */
@@ -86,5 +89,15 @@ function numbered(
     }
   }
   start[hosts] = rows;
-  return { start, entryStart, row, per, sharers: sharers.slice(0, rows) };
+  return { start, entryStart, row, per, sharers: sharers.slice(0, rows), ...entriesByRow(row, rows) };
+}
+
+function entriesByRow(row: Int32Array, rows: number): Pick<Rows, 'first' | 'entries'> {
+  const first = new Int32Array(rows + 1);
+  for (const r of row) first[r + 1]++;
+  for (let r = 0; r < rows; r++) first[r + 1] += first[r];
+  const next = first.slice();
+  const entries = new Int32Array(row.length);
+  for (let e = 0; e < row.length; e++) entries[next[row[e]]++] = e;
+  return { first, entries };
 }

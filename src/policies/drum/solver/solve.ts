@@ -42,9 +42,19 @@ export function iterationOf(problem: DrumProblem, options: IterationOptions = {}
 
 /** @throws ProblemError for problems without a solution */
 export function solve(problem: DrumProblem, options: SolveOptions = {}): Solution {
-  const { tolerance = 1e-9, mostIterations = 2000, lost } = options;
-  if (!(tolerance > 0)) throw new ProblemError(`invalid: tolerance is ${tolerance}; it must be above 0`);
   const iteration = iterationOf(problem, options);
+  return run(iteration, options, () => iteration.step(options.lost));
+}
+
+/**
+ * Iterates until the residuals are small.
+ * @param step does one step of the iteration
+ * @throws ProblemError for an invalid tolerance
+ */
+export function run(iteration: Iteration, options: SolveOptions, step: () => void): Solution {
+  const { tolerance = 1e-9, mostIterations = 2000 } = options;
+  if (!(tolerance > 0)) throw new ProblemError(`invalid: tolerance is ${tolerance}; it must be above 0`);
+  const { problem } = iteration;
   const evaluator = new Evaluator(problem);
   const rates = new Float64Array(problem.app.length);
   const mean = problem.requestRate.reduce((a, b) => a + b, 0) / Math.max(1, problem.app.length);
@@ -56,7 +66,7 @@ export function solve(problem: DrumProblem, options: SolveOptions = {}): Solutio
   };
   let converged = false;
   while (!converged && iteration.iteration < mostIterations) {
-    iteration.step(lost);
+    step();
     trace?.push({ primal: iteration.primal, dual: iteration.dual, utility: utilityNow() });
     converged = iteration.primal <= small && iteration.dual <= small;
   }

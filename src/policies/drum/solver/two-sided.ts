@@ -13,7 +13,7 @@
  */
 import { Cone } from './cone.ts';
 import { fill, LEAST_RATE, PASSES } from './fill.ts';
-import type { Iteration, IterationOptions, Lost } from './one-sided.ts';
+import { type Iteration, type IterationOptions, type Lost, OWN_MEMORY } from './one-sided.ts';
 import {
   Curves,
   completionCurvature,
@@ -41,7 +41,6 @@ export class TwoSided implements Iteration {
   readonly sum: Float64Array;
   readonly u: Float64Array;
   readonly rho: Float64Array;
-  private readonly d: Float64Array;
   /** Per entry: the last messages of the sender (p x) and of the row (t and rho). */
   private readonly sent: Float64Array;
   private readonly asked: Float64Array;
@@ -50,6 +49,9 @@ export class TwoSided implements Iteration {
   private readonly units: Units;
   private readonly requestPrice: Float64Array;
   private readonly completionPrice: Float64Array;
+  /** Per host: squared norms of both residuals. */
+  private readonly residuals: Float64Array;
+  private readonly changes: Float64Array;
   private readonly steps: Steps;
   private readonly curves: Curves;
   private readonly cone: Cone | null;
@@ -65,18 +67,20 @@ export class TwoSided implements Iteration {
     const count = this.rows.sharers.length;
     const polled = Array.from({ length: hosts }, (_, i) => this.rows.start[i + 1] - this.rows.start[i]);
     this.units = unitsOf(problem, polled);
-    this.x = new Float64Array(app.length);
-    [this.z, this.sum, this.u, this.rho, this.d] = Array.from({ length: 5 }, () => new Float64Array(count));
-    [this.sent, this.asked, this.askedRho] = [0, 1, 2].map(() => new Float64Array(this.rows.per.length));
-    this.requestPrice = new Float64Array(hosts);
-    this.completionPrice = new Float64Array(hosts);
+    const { memory = OWN_MEMORY } = options;
+    const columns = (many: number, length: number) =>
+      Array.from({ length: many }, () => memory.allocate(length));
+    [this.x] = columns(1, app.length);
+    [this.z, this.sum, this.u, this.rho] = columns(4, count);
+    [this.sent, this.asked, this.askedRho] = columns(3, this.rows.per.length);
+    [this.requestPrice, this.completionPrice, this.residuals, this.changes] = columns(4, hosts);
     this.hostOfRow = new Int32Array(count);
     for (let i = 0; i < hosts; i++) this.hostOfRow.fill(i, this.rows.start[i], this.rows.start[i + 1]);
     const most = polled.reduce((a, b, i) => Math.max(a, b, start[i + 1] - start[i]), 0);
     this.steps = new Steps(most);
     this.curves = new Curves(most);
     this.cone = problem.preemption === undefined ? null : new Cone(problem.preemption);
-    this.begin();
+    if (!memory.hasBegun) this.begin();
   }
 
   /**
@@ -90,11 +94,13 @@ export class TwoSided implements Iteration {
       if (members > 0)
         this.x.fill(requestRate[host] / this.units.rate / members, start[host], start[host + 1]);
     }
-    this.exchange();
+    this.send(0, hosts);
+    this.collect(0, hosts);
     const used = this.sum.reduce((a, b) => a + b, 0) * this.units.rate;
     const factor = Math.min(1, this.problem.completionRate.reduce((a, b) => a + b, 0) / used);
     for (let v = 0; v < this.x.length; v++) this.x[v] *= factor;
-    this.exchange();
+    this.send(0, hosts);
+    this.collect(0, hosts);
     this.z.set(this.sum);
     this.renewPenalties(Number.POSITIVE_INFINITY);
     this.asked.set(this.sent);
@@ -109,19 +115,27 @@ export class TwoSided implements Iteration {
   }
 
   /** The messages from senders to rows. */
-  private exchange(lost?: Lost): void {
-    const { hosts, start } = this.problem;
+  private send(first: number, end: number, lost?: Lost): void {
+    const { start } = this.problem;
     const { entryStart, row, per } = this.rows;
-    this.sum.fill(0);
-    for (let host = 0; host < hosts; host++) {
+    for (let host = first; host < end; host++) {
       for (let v = start[host]; v < start[host + 1]; v++) {
         for (let e = entryStart[v]; e < entryStart[v + 1]; e++) {
-          const r = row[e];
-          if (lost === undefined || !this.loses(lost, 2 * this.iteration, host, this.hostOfRow[r]))
+          if (lost === undefined || !this.loses(lost, 2 * this.iteration, host, this.hostOfRow[row[e]]))
             this.sent[e] = per[e] * this.x[v];
-          this.sum[r] += this.sent[e];
         }
       }
+    }
+  }
+
+  /** The sums of the rows of these hosts. */
+  private collect(from: number, end: number): void {
+    const { start, first, entries } = this.rows;
+    const { sum, sent } = this;
+    for (let r = start[from]; r < start[end]; r++) {
+      let all = 0;
+      for (let i = first[r]; i < first[r + 1]; i++) all += sent[entries[i]];
+      sum[r] = all;
     }
   }
 
@@ -203,36 +217,61 @@ export class TwoSided implements Iteration {
     return { requests, held, completions, gains };
   }
 
+  readonly stages = 4;
+
   step(lost?: Lost): void {
-    if (RENEWALS.includes(this.iteration)) this.renewPenalties(MOST_CHANGE);
-    const { sharers } = this.rows;
-    for (let r = 0; r < this.d.length; r++) this.d[r] = (this.sum[r] - this.z[r] + this.u[r]) / sharers[r];
-    for (let host = 0; host < this.problem.hosts; host++) this.xStep(host, lost);
-    this.exchange(lost);
-    let change = 0;
-    for (let host = 0; host < this.problem.hosts; host++) change += this.zStep(host);
-    let residual = 0;
-    for (let r = 0; r < this.d.length; r++) {
-      const off = this.sum[r] - this.z[r];
-      this.u[r] += off;
-      residual += off * off;
+    for (let stage = 0; stage < this.stages; stage++) this.runStage(stage, 0, this.problem.hosts, lost);
+    this.finishStep();
+  }
+
+  runStage(stage: number, first: number, end: number, lost?: Lost): void {
+    // Penalties depend on all hosts, and are seldom renewed.
+    if (stage === 0 && first === 0 && RENEWALS.includes(this.iteration)) this.renewPenalties(MOST_CHANGE);
+    if (stage === 1) for (let host = first; host < end; host++) this.xStep(host, lost);
+    if (stage === 2) this.send(first, end, lost);
+    if (stage < 3) return;
+    this.collect(first, end);
+    for (let host = first; host < end; host++) {
+      this.changes[host] = this.zStep(host);
+      this.residuals[host] = this.uStep(host);
+    }
+  }
+
+  finishStep(): void {
+    let [primal, dual] = [0, 0];
+    for (let host = 0; host < this.problem.hosts; host++) {
+      primal += this.residuals[host];
+      dual += this.changes[host];
     }
     this.iteration++;
-    this.primal = Math.sqrt(residual) * this.units.rate;
-    this.dual = Math.sqrt(change) * this.units.rate;
+    this.primal = Math.sqrt(primal) * this.units.rate;
+    this.dual = Math.sqrt(dual) * this.units.rate;
+  }
+
+  /** Returns the squared residual. */
+  private uStep(host: number): number {
+    const { sum, z, u } = this;
+    const { start } = this.rows;
+    let residual = 0;
+    for (let r = start[host]; r < start[host + 1]; r++) {
+      const off = sum[r] - z[r];
+      u[r] += off;
+      residual += off * off;
+    }
+    return residual;
   }
 
   private xStep(host: number, lost?: Lost): void {
     const { start, alpha, capacity, weights } = this.problem;
-    const { steps, x, rho, sent, asked, askedRho } = this;
-    const { entryStart, row, per } = this.rows;
+    const { steps, x, z, u, sum, rho, sent, asked, askedRho } = this;
+    const { entryStart, row, per, sharers } = this.rows;
     const [from, to] = [start[host], start[host + 1]];
     for (let v = from; v < to; v++) {
       let [square, force] = [0, 0];
       for (let e = entryStart[v]; e < entryStart[v + 1]; e++) {
         const r = row[e];
         if (lost === undefined || !this.loses(lost, 2 * this.iteration + 1, this.hostOfRow[r], host)) {
-          asked[e] = sent[e] - this.d[r];
+          asked[e] = sent[e] - (sum[r] - z[r] + u[r]) / sharers[r];
           askedRho[e] = rho[r];
         }
         const pull = askedRho[e] * per[e];

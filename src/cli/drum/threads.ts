@@ -1,0 +1,92 @@
+/**
+ * Solves one problem in several threads, which share the state of the iteration and divide the hosts among each other. The
+ * result is that of one thread, bit for bit, because every sum is taken by one thread in the same order.
+ */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import type { Iteration, IterationOptions, Memory } from '../../policies/drum/solver/one-sided.ts';
+import type { DrumProblem } from '../../policies/drum/solver/problem.ts';
+import {
+  iterationOf,
+  run,
+  type Solution,
+  type SolveOptions,
+  solve,
+} from '../../policies/drum/solver/solve.ts';
+import { Barrier, newBarrier } from './barrier.ts';
+
+/** What a worker is started with. */
+export interface Share {
+  readonly problem: DrumProblem;
+  readonly options: Pick<IterationOptions, 'rho' | 'startAtZero' | 'mostDestinations'>;
+  readonly columns: readonly Float64Array[];
+  readonly barrier: SharedArrayBuffer;
+  readonly threads: number;
+  /** The hosts of this thread. */
+  readonly first: number;
+  readonly end: number;
+}
+
+/** Hands out columns that an iteration in another thread has begun. */
+export function memoryOf(columns: readonly Float64Array[]): Memory {
+  let next = 0;
+  return { allocate: () => columns[next++], hasBegun: true };
+}
+
+/** One step by all threads. */
+export function stepTogether(iteration: Iteration, barrier: Barrier, first: number, end: number): void {
+  for (let stage = 0; stage < iteration.stages; stage++) {
+    iteration.runStage(stage, first, end);
+    barrier.pass();
+  }
+  iteration.finishStep();
+}
+
+/** The first host of each thread, and the number of hosts: parts with about as many variables each. */
+export function divide({ hosts, start }: DrumProblem, threads: number): number[] {
+  const bounds = [0];
+  for (let host = 1; host < hosts && bounds.length < threads; host++)
+    if (start[host] * threads >= start[hosts] * bounds.length) bounds.push(host);
+  return [...bounds, hosts];
+}
+
+/**
+ * As `solve`, without losses.
+ * @throws ProblemError for problems without a solution
+ */
+export async function solveInThreads(
+  problem: DrumProblem,
+  options: Omit<SolveOptions, 'lost' | 'memory'>,
+  threads: number,
+): Promise<Solution> {
+  const bounds = divide(problem, threads);
+  const parts = bounds.length - 1;
+  if (parts === 1) return solve(problem, options);
+  const columns: Float64Array[] = [];
+  const allocate = (length: number) => {
+    const column = new Float64Array(new SharedArrayBuffer(length * Float64Array.BYTES_PER_ELEMENT));
+    columns.push(column);
+    return column;
+  };
+  const iteration = iterationOf(problem, { ...options, memory: { allocate, hasBegun: false } });
+  const shared = newBarrier();
+  const barrier = new Barrier(shared, parts);
+  const { rho, startAtZero, mostDestinations } = options;
+  const workers = bounds.slice(1, -1).map((first, i) => {
+    const share: Share = {
+      ...{ problem, options: { rho, startAtZero, mostDestinations }, columns },
+      ...{ barrier: shared, threads: parts, first, end: bounds[i + 2] },
+    };
+    return new Worker(new URL('./solver-worker.js', import.meta.url), { workerData: share });
+  });
+  // Errors of workers are thrown here; after that, all threads do the same.
+  await Promise.all(workers.map((worker) => once(worker, 'message')));
+  const solution = run(iteration, options, () => {
+    barrier.pass();
+    stepTogether(iteration, barrier, 0, bounds[1]);
+  });
+  barrier.stop();
+  barrier.pass();
+  await Promise.all(workers.map((worker) => worker.terminate()));
+  return solution;
+}
