@@ -18,7 +18,7 @@ import { Barrier, newBarrier } from './barrier.ts';
 /** What a worker is started with. */
 export interface Share {
   readonly problem: DrumProblem;
-  readonly options: Pick<IterationOptions, 'rho' | 'startAtZero' | 'mostDestinations'>;
+  readonly options: Pick<IterationOptions, 'rho' | 'renews' | 'startAtZero' | 'mostDestinations'>;
   readonly columns: readonly Float64Array[];
   readonly barrier: SharedArrayBuffer;
   readonly threads: number;
@@ -71,10 +71,10 @@ export async function solveInThreads(
   const iteration = iterationOf(problem, { ...options, memory: { allocate, hasBegun: false } });
   const shared = newBarrier();
   const barrier = new Barrier(shared, parts);
-  const { rho, startAtZero, mostDestinations } = options;
+  const { rho, renews, startAtZero, mostDestinations } = options;
   const workers = bounds.slice(1, -1).map((first, i) => {
     const share: Share = {
-      ...{ problem, options: { rho, startAtZero, mostDestinations }, columns },
+      ...{ problem, options: { rho, renews, startAtZero, mostDestinations }, columns },
       ...{ barrier: shared, threads: parts, first, end: bounds[i + 2] },
     };
     return new Worker(new URL('./solver-worker.js', import.meta.url), { workerData: share });

@@ -109,8 +109,8 @@ const lyapunov: Claim = {
   title: 'The distance to the optimum does not increase',
   source: 'DRUM III-E and theorem 1: D^k is non-increasing; residual, objective and dual converge',
   shows: ['drum-III.E-lyapunov', 'drum-III.B-thm1'],
-  note: 'V = |u - u*|^2 / rho + rho |z - z*|^2 with a fixed rho and linear capacities. The log-sum capacity of the paper is not convex, so that the theorem does not apply to it.',
-  computations: { run: run([100, 50], { rho: 2, iterations: 60 }) },
+  note: 'V = sum (u - u*)^2 / rho + rho (z - z*)^2 with linear capacities and fixed penalties: those with which the solver begins. The log-sum capacity of the paper is not convex, so that the theorem does not apply to it.',
+  computations: { run: run([100, 50], { method: 'lyapunov', iterations: 60 }) },
   checks: [
     {
       what: 'largest increase of V in an iteration, relative to its beginning',

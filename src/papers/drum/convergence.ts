@@ -30,16 +30,16 @@ function optimumOf(problem: DrumProblem, evaluator: Evaluator): Utility {
 }
 
 /**
- * Options: hosts, apps, alpha, sides (`one` or `two`), iterations, loss (a probability), method (`admm`, `dual`) and step
- * (of `dual`). Curves, from the first iteration on: `efficiency` of the rates that hosts would enforce, `objective`
+ * Options: hosts, apps, alpha, sides (`one` or `two`), iterations, loss (a probability), method (`admm`, `dual` or `lyapunov`) and
+ * step (of `dual`). Curves, from the first iteration on: `efficiency` of the rates that hosts would enforce, `objective`
  * relative to the optimum (meaningful except for alpha = 1), and the `primal` residual in Mops. `enough`: the first
  * iteration at 99.5 %.
  */
 export function convergence(options: ComputationOptions, seed: number): Values {
-  const { hosts, apps, alpha, iterations, sides, loss = 0, method = 'admm', step = 1e-3, rho = 0 } = options;
+  const { hosts, apps, alpha, iterations, sides, loss = 0, method = 'admm', step = 1e-3 } = options;
   const size = { hosts: Number(hosts), apps: Number(apps), alpha: Number(alpha) };
   const problem = networkOf({ ...size, isTwoSided: sides === 'two' }, seed);
-  if (Number(rho) > 0) return { lyapunov: lyapunovOf(problem, Number(rho), Number(iterations)) };
+  if (method === 'lyapunov') return { lyapunov: lyapunovOf(problem, Number(iterations)) };
   const evaluator = new Evaluator(problem);
   const optimum = optimumOf(problem, evaluator);
   const best = optimum.requests + optimum.completions;
@@ -76,17 +76,21 @@ export function convergence(options: ComputationOptions, seed: number): Values {
   };
 }
 
-/** V = sum (u - u*)^2 / rho + rho (z - z*)^2 of Algorithm 1, with one fixed rho, relative to the first one. */
-function lyapunovOf(problem: DrumProblem, rho: number, iterations: number): number[] {
-  const target = new OneSided(problem, { rho });
+/**
+ * V = sum (u - u*)^2 / rho + rho (z - z*)^2 of Algorithm 1, relative to the first one. The penalty of each row is that with
+ * which the solver begins, because V is defined for penalties that do not change.
+ */
+function lyapunovOf(problem: DrumProblem, iterations: number): number[] {
+  const target = new OneSided(problem, { renews: false });
   for (let k = 0; k < 4000; k++) target.step();
-  const iteration = new OneSided(problem, { rho });
+  const iteration = new OneSided(problem, { renews: false });
+  const { rho } = target;
   const values: number[] = [];
   for (let k = 0; k < iterations; k++) {
     iteration.step();
     let value = 0;
-    for (let v = 0; v < target.u.length; v++)
-      value += (iteration.u[v] - target.u[v]) ** 2 / rho + rho * (iteration.z[v] - target.z[v]) ** 2;
+    for (let v = 0; v < rho.length; v++)
+      value += (iteration.u[v] - target.u[v]) ** 2 / rho[v] + rho[v] * (iteration.z[v] - target.z[v]) ** 2;
     values.push(value);
   }
   return values.map((value) => value / values[0]);

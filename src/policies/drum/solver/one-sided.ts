@@ -31,6 +31,8 @@ export interface IterationOptions {
    * host.
    */
   readonly rho?: number | PenaltyRule;
+  /** Whether the penalties are computed again at some iterations; default true. */
+  readonly renews?: boolean;
   /** Whether x, z and the duals begin at 0, as in the paper, instead of at equal shares and their duals. */
   readonly startAtZero?: boolean;
   /** The largest number of hosts to which an application may send. */
@@ -207,7 +209,7 @@ export class OneSided implements Iteration {
   }
 
   runStage(_stage: number, first: number, end: number, lost?: Lost): void {
-    const renews = RENEWALS.includes(this.iteration);
+    const renews = this.options.renews !== false && RENEWALS.includes(this.iteration);
     for (let host = first; host < end; host++) {
       if (renews) this.renewPenalties(host, MOST_CHANGE);
       // The paper collects x and z between the steps: either can miss the round.

@@ -226,7 +226,8 @@ export class TwoSided implements Iteration {
 
   runStage(stage: number, first: number, end: number, lost?: Lost): void {
     // Penalties depend on all hosts, and are seldom renewed.
-    if (stage === 0 && first === 0 && RENEWALS.includes(this.iteration)) this.renewPenalties(MOST_CHANGE);
+    if (stage === 0 && first === 0 && this.options.renews !== false && RENEWALS.includes(this.iteration))
+      this.renewPenalties(MOST_CHANGE);
     if (stage === 1) for (let host = first; host < end; host++) this.xStep(host, lost);
     if (stage === 2) this.send(first, end, lost);
     if (stage < 3) return;
