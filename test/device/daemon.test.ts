@@ -353,37 +353,6 @@ describe.skipIf(device === '')('tassel on a device that programs share', { timeo
   });
 });
 
-describe.skipIf(device === '')('drum on a device that programs share', { timeout: 600_000 }, () => {
-  const WEIGHTS = [1, 2, 4];
-
-  /** Within 10 % of its share, in the median of three times 5 s. */
-  test('three programs weighted 1:2:4 have these shares of what they send', async () => {
-    const { programs } = newGround();
-    const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares('drum')]);
-    const names = ['a', 'b', 'c'];
-    const transfers = names.map((tenant) => ground.transfer({ tenant }, LONG_S));
-    await rows((some) => sending(some, ...names));
-    for (const [i, weight] of WEIGHTS.entries()) await programs.set(names[i], { weight });
-    await Promise.all(transfers.map((one) => one.line(/^\d+ WRITEs$/)));
-    // Until what they were behind before is made up for.
-    await delay(8000);
-    const rounds: number[][] = [];
-    for (let i = 0; i < 3; i++) {
-      const { rates } = await during('drum, 1:2:4', transfers, 5000);
-      const total = rates.reduce((sum, rate) => sum + rate);
-      rounds.push(rates.map((rate) => rate / total));
-    }
-    for (const one of transfers) one.kill('SIGINT');
-    await Promise.all(transfers.map((one) => one.done()));
-    for (const one of transfers) expect(one.output).toMatch(SENT);
-    expect(receiver.output).not.toContain('WRONG');
-    for (const [i, weight] of WEIGHTS.entries()) {
-      const [, median] = rounds.map((parts) => parts[i]).sort((a, b) => a - b);
-      expect(Math.abs((7 * median) / weight - 1)).toBeLessThan(0.1);
-    }
-  });
-});
-
 describe.skipIf(device === '')(
   'three programs and a daemon, at length',
   { tags: ['long'], timeout: 900_000 },
