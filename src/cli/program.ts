@@ -150,7 +150,7 @@ function addReproduce(command: Command): void {
     .description('check what papers claim about policies and bare devices, and draw their figures')
     .option(
       '--system <system...>',
-      'check claims about these: bare (devices without a policy), perf, justitia, palos, drum (its solver), tassel, fair; default: all',
+      'check claims about these: bare (devices without a policy), perf, justitia, palos, drum, tassel, fair; default: all',
     )
     .option(
       '--figure <figure...>',
