@@ -4,13 +4,14 @@
  *
  * A twin serves one connection. If its queue pair fails or is reset, the twin fails too and stays unconnected.
  */
-import { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD } from '../../verbs/constants.ts';
+import { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_SQD } from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
 import type { PeerVerbs, Provider } from '../../verbs/provider.ts';
 import type { QpLedger } from '../qp-ledger.ts';
-import { type Resource, type ResourceKeeper, SENDING } from '../resource-keeper.ts';
+import type { Resource, ResourceKeeper } from '../resource-keeper.ts';
 import type { Tables } from '../tables.ts';
 import { decodeChunks, type TwinAddress, TwinChunk, withChunk, withoutChunk, withTwins } from './chunks.ts';
+import { pathOf } from './path.ts';
 
 /** The parts of the shim that twins use. */
 export interface TwinsHost {
@@ -56,10 +57,7 @@ export class Twins {
   /** Over the path of the queue pair. */
   private connectOne(qp: QpLedger, twin: Resource, peer: TwinAddress): void {
     const { keeper, next } = this.host;
-    const { attr } = next.queryQp(qp.handle);
-    // In RTR, the application has not chosen yet how it sends.
-    const { maxDestRdAtomic: maxRdAtomic } = attr;
-    const path = qp.state < IBV_QPS_RTS ? { ...attr, ...SENDING, maxRdAtomic } : attr;
+    const path = pathOf(next.queryQp(qp.handle).attr, qp.state);
     keeper.toRts(twin, { ...path, destQpNum: peer.qpNum }, twin.options.access ?? qp.accessFlags);
     twin.connected = true;
   }

@@ -17,7 +17,7 @@ export class Carrier {
   peer: TwinAddress | null = null;
   /** Whether it may post. */
   connected = false;
-  /** Whether its owner is gone, so that it carries nobody else from now on. */
+  /** Whether its owner is gone: no further connection may use it. */
   retired = false;
   /** Whether the peer was told that nothing more will come. */
   saidDone = false;

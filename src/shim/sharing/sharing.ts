@@ -28,8 +28,8 @@ import type { PeerVerbs } from '../../verbs/provider.ts';
 import type { QpAttr } from '../../verbs/types.ts';
 import type { ShimContext } from '../context.ts';
 import { decodeChunks, TwinChunk, withChunk, withoutChunk } from '../peer/chunks.ts';
+import { pathOf } from '../peer/path.ts';
 import type { QpLedger } from '../qp-ledger.ts';
-import { SENDING } from '../resource-keeper.ts';
 import { Anchor, DONE, LEAVE } from './anchor.ts';
 import { Carriage, type CarriageHost } from './carriage.ts';
 import type { Carrier } from './carrier.ts';
@@ -204,10 +204,8 @@ export class Sharing {
     if (own.peer === null || own.retired) return;
     const { attr } = this.host.next.queryQp(qp.handle);
     if (!own.connected) {
-      // In RTR, the application has not chosen yet how it sends.
-      const path = state < IBV_QPS_RTS ? { ...attr, ...SENDING, maxRdAtomic: attr.maxDestRdAtomic } : attr;
       try {
-        this.host.toRts(own, { ...path, destQpNum: own.peer.qpNum }, share.accessFlags);
+        this.host.toRts(own, { ...pathOf(attr, state), destQpNum: own.peer.qpNum }, share.accessFlags);
         own.connected = true;
       } catch (error) {
         if (!(error instanceof IsoverbsError)) throw error;
