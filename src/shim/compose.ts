@@ -21,6 +21,7 @@ const PROPERTIES = [
   'nowNs',
   'sleep',
   'createAlarm',
+  'completionsKept',
   'random',
   'rendezvous',
   'cm',
