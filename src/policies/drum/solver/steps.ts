@@ -1,5 +1,3 @@
-/** The scalar steps of the variables of one host, as columns. */
-
 /** The scalar steps of the variables of one host. Reused for all hosts. */
 export class Steps {
   /** Number of variables. */
