@@ -42,3 +42,23 @@ eachShort(1, [
     expect(d.latencyUs!.avg).toBeLessThan(2.5);
   },
 );
+
+eachShort(2, [
+  ['ideal', 'dumbbell'],
+  ['cx5-40g', 'leaf-spine'],
+  ['minimal', 'dumbbell'],
+  ['cx6-100g', 'leaf-spine'],
+])('short messages alone fill a long path: %s, %s', async (profile, topology) => {
+  const mixture = {
+    ...DEFAULTS,
+    profile,
+    topology,
+    payload: false,
+    apps: ['M:op=write,size=256,qps=32,batch=1,depth=4'].map(parseApp),
+    warmupNs: 1e6,
+    durationNs: 2e6,
+  };
+  const bare = await runMix({ ...mixture, policy: 'none' });
+  const fair = await runMix({ ...mixture, policy: 'fair' });
+  expect(fair.apps[0].messageRateMmps).toBeGreaterThan(0.99 * bare.apps[0].messageRateMmps);
+});

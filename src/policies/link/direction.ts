@@ -114,7 +114,7 @@ export class Direction<Turns extends TurnOrder> {
   private fit(): void {
     const { puller, wire } = this;
     const { linkPerNs, pieceBytes, windowBytes } = this.window;
-    const roundTripNs = this.roundTrip.ns || this.window.roundTripNs;
+    const roundTripNs = this.roundTrip.ns || Math.max(this.window.roundTripNs, this.roundTrip.leastNs);
     this.roundTripNs = roundTripNs;
     const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, pieceBytes);
     const spareBytes = this.window.sparePieces * piece;
@@ -431,9 +431,8 @@ export class Direction<Turns extends TurnOrder> {
     const isFirst = puller.usedBytes === 0;
     const nowNs = isFirst ? this.clock.nowNs(qp.context, out) : 0;
     if (isFirst) this.drained(qp, out);
-    // A short message may travel inside its request, which is faster.
-    const isSample = isFirst && bytes >= puller.pieceBytes / 2;
-    roundTrip.issued(qp.index, isSample ? this.loadOf(this.wire, opcode, bytes) : 0, isSample, nowNs);
+    const load = isFirst ? this.loadOf(this.wire, opcode, bytes) : 0;
+    roundTrip.issued(qp.index, load, isFirst, bytes < puller.pieceBytes / 2, nowNs);
     if (roundTrip.isMeasuring && !this.isPaced(qp.index)) {
       out.signalNow(qp);
       puller.windowBytes = 1;

@@ -5,6 +5,9 @@
  * because completions may be polled late. The longest of all peers counts for the device, because a window that fills the
  * path to a near peer does not fill the path to a far one.
  *
+ * A short message may travel inside its request, which is faster. Its time is therefore a lower bound, which counts only
+ * while no peer has been measured.
+ *
  * Queue pairs with rates must not wait for each other. While their peer is unknown, some of their requests are timed next
  * to others in flight, behind which they may have waited: that time is at least the round trip.
  */
@@ -22,14 +25,17 @@ const MAX_KEPT = 1024;
 export class RoundTrip {
   /** The longest of the peers' round trips, in ns; 0: not measured yet. */
   ns = 0;
+  /** The longest of the peers' round trips of short messages, in ns; 0: not measured yet. */
+  leastNs = 0;
   private readonly nsPerByte: number;
   private readonly peers = new Map<string, number>();
   /** Those that no queue pair is connected with, the one without for the longest time first. */
   private readonly unused = new RunQueue();
-  // By peer: its name, its queue pairs, its shortest sample, and the number of samples.
+  // By peer: its name, its queue pairs, its shortest sample, that of a short message, and the number of samples.
   private readonly names: string[] = [];
   private counts: Int32Array = new Int32Array(4);
   private shortestNs: Float64Array = new Float64Array(4);
+  private shortNs: Float64Array = new Float64Array(4);
   private samples: Int32Array = new Int32Array(4);
   /** By queue pair: its peer plus one. */
   private peerOf: Int32Array = new Int32Array(64);
@@ -41,6 +47,7 @@ export class RoundTrip {
   /** The peer of the sample; NONE: there is none. */
   private peer = NONE;
   private sinceNs = 0;
+  private isShort = false;
   /** Whether the samples that count have changed since `ns` was computed. */
   private isStale = false;
 
@@ -99,18 +106,25 @@ export class RoundTrip {
     peers.set(name, peer);
     this.counts = fitColumn(this.counts, peer);
     this.shortestNs = fitColumn(this.shortestNs, peer);
+    this.shortNs = fitColumn(this.shortNs, peer);
     this.samples = fitColumn(this.samples, peer);
     this.shortestNs[peer] = 0;
+    this.shortNs[peer] = 0;
     this.samples[peer] = 0;
     return peer;
   }
 
-  /** A request was issued. @param isFirst whether nothing else was in flight */
-  issued(qp: number, wireBytes: number, isFirst: boolean, nowNs: number): void {
+  /**
+   * A request was issued.
+   * @param isFirst whether nothing else was in flight
+   * @param isShort whether it may travel faster than others
+   */
+  issued(qp: number, wireBytes: number, isFirst: boolean, isShort: boolean, nowNs: number): void {
     const peer = this.of(qp);
     this.peer = NONE;
     if (isFirst) {
       this.peer = peer;
+      this.isShort = isShort;
       this.sinceNs = nowNs + wireBytes * this.nsPerByte;
     }
     if (this.unknown === NONE && peer !== NONE && this.samples[peer] < SAMPLES) {
@@ -126,15 +140,16 @@ export class RoundTrip {
 
   /** The last request in flight has completed. Returns whether the round trip has changed. */
   drained(nowNs: number): boolean {
-    const { peer, shortestNs, samples } = this;
+    const { peer, isShort, samples } = this;
     if (this.unknown !== NONE && ++this.waits === MAX_WAITS) samples[this.unknown] = SAMPLES;
     if (peer !== NONE) {
       const takenNs = Math.max(1, nowNs - this.sinceNs);
-      if (shortestNs[peer] === 0 || takenNs < shortestNs[peer]) {
-        shortestNs[peer] = takenNs;
+      const shortest = isShort ? this.shortNs : this.shortestNs;
+      if (shortest[peer] === 0 || takenNs < shortest[peer]) {
+        shortest[peer] = takenNs;
         this.isStale = true;
       }
-      if (samples[peer] < SAMPLES) samples[peer]++;
+      if (!isShort && samples[peer] < SAMPLES) samples[peer]++;
       this.peer = NONE;
     }
     if (this.unknown !== NONE && samples[this.unknown] >= SAMPLES) this.unknown = NONE;
@@ -176,14 +191,18 @@ export class RoundTrip {
     this.cancel();
     this.samples.fill(0);
     this.shortestNs.fill(0);
+    this.shortNs.fill(0);
   }
 
   private findLongest(): boolean {
-    const before = this.ns;
+    const { ns, leastNs } = this;
     this.isStale = false;
-    let longest = 0;
-    for (let peer = 0; peer < this.names.length; peer++) longest = Math.max(longest, this.shortestNs[peer]);
-    this.ns = longest;
-    return longest !== before;
+    this.ns = 0;
+    this.leastNs = 0;
+    for (let peer = 0; peer < this.names.length; peer++) {
+      this.ns = Math.max(this.ns, this.shortestNs[peer]);
+      this.leastNs = Math.max(this.leastNs, this.shortNs[peer]);
+    }
+    return this.ns !== ns || this.leastNs !== leastNs;
   }
 }

@@ -15,7 +15,7 @@ class Rig {
 
   /** A request that nothing else is in flight with, and its completion. Returns whether the round trip has changed. */
   once(qp: number, roundTripNs: number): boolean {
-    this.roundTrip.issued(qp, BYTES, true, this.nowNs);
+    this.roundTrip.issued(qp, BYTES, true, false, this.nowNs);
     return this.end(roundTripNs + BYTES / PER_NS);
   }
 
@@ -36,7 +36,7 @@ class Rig {
 test('the time that the bytes take on the link is not part of it', () => {
   const { roundTrip, ...rig } = new Rig();
   roundTrip.connect(0, 'peer');
-  roundTrip.issued(0, 10 * BYTES, true, rig.nowNs);
+  roundTrip.issued(0, 10 * BYTES, true, false, rig.nowNs);
   roundTrip.drained(rig.nowNs + 1000 + 3000);
   expect(roundTrip.ns).toBeCloseTo(3000, 6);
 });
@@ -87,8 +87,8 @@ describe('what is no sample', () => {
   test('a request next to others in flight', () => {
     const rig = new Rig();
     rig.roundTrip.connect(0, 'peer');
-    rig.roundTrip.issued(0, BYTES, true, rig.nowNs);
-    rig.roundTrip.issued(0, BYTES, false, rig.nowNs);
+    rig.roundTrip.issued(0, BYTES, true, false, rig.nowNs);
+    rig.roundTrip.issued(0, BYTES, false, false, rig.nowNs);
     expect(rig.end(1e6)).toBe(false);
     expect(rig.roundTrip.ns).toBe(0);
   });
@@ -96,7 +96,7 @@ describe('what is no sample', () => {
   test('one whose end was no completion', () => {
     const rig = new Rig();
     rig.roundTrip.connect(0, 'peer');
-    rig.roundTrip.issued(0, BYTES, true, rig.nowNs);
+    rig.roundTrip.issued(0, BYTES, true, false, rig.nowNs);
     rig.roundTrip.cancel();
     expect(rig.end(10)).toBe(false);
     expect(rig.roundTrip.ns).toBe(0);
@@ -132,7 +132,7 @@ describe('a peer that is never alone in flight', () => {
     roundTrip.connect(0, 'near');
     roundTrip.connect(1, 'far');
     rig.measure(0, 2000);
-    roundTrip.issued(1, BYTES, false, rig.nowNs);
+    roundTrip.issued(1, BYTES, false, false, rig.nowNs);
     rig.end(100);
     let waits = 1;
     for (; roundTrip.isMeasuring && waits < MANY; waits++) rig.once(0, 2000);
@@ -142,7 +142,7 @@ describe('a peer that is never alone in flight', () => {
   test('keeps others waiting for 64 requests at most', () => {
     const { rig, waits } = neverFirst();
     expect(waits).toBe(64);
-    rig.roundTrip.issued(1, BYTES, false, rig.nowNs);
+    rig.roundTrip.issued(1, BYTES, false, false, rig.nowNs);
     rig.end(100);
     expect(rig.roundTrip.isMeasuring).toBe(false);
   });
@@ -205,4 +205,34 @@ test('after a restart, the former round trip holds until a longer one has been m
   expect(rig.roundTrip.ns).toBeCloseTo(3000, 6);
   expect(rig.measure(0, 4000)).toBe(count);
   expect(rig.roundTrip.ns).toBeCloseTo(4000, 6);
+});
+
+describe('short messages', () => {
+  /** A short message that nothing else is in flight with, and its completion. */
+  function short(rig: Rig, qp: number, roundTripNs: number): boolean {
+    rig.roundTrip.issued(qp, 0, true, true, rig.nowNs);
+    return rig.end(roundTripNs);
+  }
+
+  test('show the least that a round trip can be, by the peer for which that is longest', () => {
+    const rig = new Rig();
+    const { roundTrip } = rig;
+    roundTrip.connect(0, 'near');
+    roundTrip.connect(1, 'far');
+    expect(short(rig, 0, 2000)).toBe(true);
+    expect(short(rig, 0, 2500)).toBe(false);
+    expect(short(rig, 1, 5000)).toBe(true);
+    expect([roundTrip.ns, roundTrip.leastNs]).toEqual([0, 5000]);
+    expect(short(rig, 1, 4000)).toBe(true);
+    expect(roundTrip.leastNs).toBe(4000);
+  });
+
+  test('do not measure a peer', () => {
+    const rig = new Rig();
+    rig.roundTrip.connect(0, 'peer');
+    for (let i = 0; i < 10; i++) short(rig, 0, 2000);
+    expect(rig.roundTrip.isMeasuring).toBe(true);
+    rig.measure(0, 3000);
+    expect(rig.roundTrip.ns).toBeCloseTo(3000, 6);
+  });
 });
