@@ -6,6 +6,7 @@ import type { Provider } from '../verbs/provider.ts';
 import type { Usage } from './coordinator-port.ts';
 import { BYTES, COLUMNS, SEEN } from './counters.ts';
 import { LatencyProbe } from './latency-probe.ts';
+import type { CompletionBudget } from './limits/completion-limits.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import type { ResourceView, TwinOptions } from './resources.ts';
 import type { Carriage } from './sharing/carriage.ts';
@@ -62,6 +63,8 @@ export class ShimContext implements ContextView {
   readonly qps = new Set<QpLedger>();
   readonly destroyedCounts = new Float64Array(COLUMNS);
   readonly latencyProbe: LatencyProbe;
+  /** Null if the application may receive completions at any rate. */
+  completions: CompletionBudget | null = null;
   /** Null if the rate of requests is not limited. */
   limiter: RequestLimiter | null = null;
   /** GIDs of its ports that were queried, by port number and index. */

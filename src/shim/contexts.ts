@@ -203,6 +203,7 @@ export class Contexts {
     this.groups.close(context);
     context.latencyProbe.end();
     feeder.timers.forget(context);
+    feeder.completionLimits?.forget(context);
     this.byHandle.delete(handle);
     deviceEvents.forget(handle);
   }

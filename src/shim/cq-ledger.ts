@@ -78,6 +78,11 @@ export class CqLedger {
     this.appChannel = fields.appChannel;
   }
 
+  /** Whether the shim polls it at events, and keeps completions for the application. */
+  get isPolledByShim(): boolean {
+    return this.translatedQps > 0 || this.owner.completions !== null;
+  }
+
   addUser(qp: QpLedger): void {
     this.users.push(qp);
     this.soleSender = null;

@@ -5,6 +5,7 @@
 import type { Provider } from '../verbs/provider.ts';
 import type { CompletionListener } from '../verbs/types.ts';
 import { ARM_ANY, ARM_NONE, ARM_SOLICITED, type CqLedger } from './cq-ledger.ts';
+import type { CompletionLimits } from './limits/completion-limits.ts';
 import type { Tables } from './tables.ts';
 
 /** A completion channel. */
@@ -24,6 +25,8 @@ export interface EventsHost {
   feedAll(cq: CqLedger): void;
   /** An event of a CQ that the application does not know. */
   internalEvent(cq: number): void;
+  /** Null: the policy never limits completions. */
+  completionLimits(): CompletionLimits | null;
 }
 
 export class Events {
@@ -45,8 +48,10 @@ export class Events {
       return;
     }
     // Only completions that arrive from here on may raise an event.
-    if (cq.translatedQps > 0) this.host.pollForShim(cq);
-    if (cq.isEventDue && cq.appArmed === ARM_ANY) cq.pendingEvents++;
+    if (cq.isPolledByShim) this.host.pollForShim(cq);
+    const { completions } = cq.owner;
+    const isWithheld = completions !== null && cq.fifoCount > 0;
+    if (cq.isEventDue && cq.appArmed === ARM_ANY && !isWithheld) cq.pendingEvents++;
     if (cq.isEventDue) cq.appArmed = ARM_NONE;
     cq.isEventDue = false;
     // A request for an event at any completion is not weakened by a later one for solicited completions.
@@ -54,6 +59,10 @@ export class Events {
     const level = this.levelOf(cq);
     if (cq.realArmed !== ARM_ANY) cq.realArmed = level;
     this.next.reqNotifyCq(handle, level === ARM_SOLICITED);
+    if (completions === null) return;
+    // Kept completions raise an event when they become available, and the shim has to fetch others.
+    this.listen(cq.channel);
+    this.host.completionLimits()?.polled(cq, completions);
   }
 
   /** The level to arm the device with. While requests are held or awaited, every completion matters. */
@@ -119,7 +128,7 @@ export class Events {
       return;
     }
     cq.realArmed = ARM_NONE;
-    if (cq.translatedQps === 0 && cq.waiters.length === 0) {
+    if (!cq.isPolledByShim && cq.waiters.length === 0) {
       // The shim has no requests on this CQ, so each event is the application's.
       if (cq.pendingEvents === 0) cq.isEventDue = cq.appArmed !== ARM_NONE;
     } else {
@@ -154,11 +163,28 @@ export class Events {
     void this.next.sleep(cq.context, 0).then(action);
   }
 
+  /** Kept completions of `cq` may be polled now, which the rate of completions did not permit before. */
+  available(cq: CqLedger): void {
+    if (cq.fifoCount > 0 && cq.appArmed !== ARM_NONE) cq.isEventDue = true;
+    if (cq.fifoCount > 0) this.next.completionsKept?.(cq.handle);
+    this.raise(cq);
+  }
+
+  /** Whether the event that is due must wait until one of the completions may be polled. */
+  private isWithheld(cq: CqLedger): boolean {
+    const { completions } = cq.owner;
+    if (completions === null || !cq.isEventDue) return false;
+    if (this.host.completionLimits()?.withholds(cq, completions) !== true) return false;
+    // Until then, the shim goes on fetching completions.
+    this.arm(cq, ARM_ANY);
+    return true;
+  }
+
   /** Must be called last, because the application's listener may do anything, and may throw. */
   private raise(cq: CqLedger): void {
     let events = cq.pendingEvents;
     cq.pendingEvents = 0;
-    if (cq.isEventDue) {
+    if (cq.isEventDue && !this.isWithheld(cq)) {
       cq.isEventDue = false;
       cq.appArmed = ARM_NONE;
       events++;

@@ -11,6 +11,7 @@ import { ARM_ANY, type CqLedger } from './cq-ledger.ts';
 import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
 import { Issuer } from './issue/issuer.ts';
+import { CompletionLimits } from './limits/completion-limits.ts';
 import type { Policy, QpChange } from './policy.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import { ResourceKeeper } from './resource-keeper.ts';
@@ -43,6 +44,8 @@ export class Feeder {
   readonly resources: ResourceKeeper;
   /** Null: no queue pair shares another one. */
   readonly sharing: Sharing | null;
+  /** Null: the policy never limits completions. */
+  readonly completionLimits: CompletionLimits | null;
   /** Whether the policy has onCompleted, and whether it is called for queue pairs that have never held a request, too. */
   readonly reportsCompletions: boolean;
   readonly reportsPassed: boolean;
@@ -88,10 +91,18 @@ export class Feeder {
       },
       parts.counts,
     );
+    this.completionLimits =
+      policy.limitsCompletions !== true
+        ? null
+        : new CompletionLimits(next, tables, {
+            available: (cq) => events.available(cq),
+            used: (context) => this.deferred.push(() => policy.onHandedOver?.(context, this.issuer)),
+          });
     this.issuer = new Issuer(next, {
       timers: this.timers,
       resources: this.resources,
       sharing: this.sharing,
+      completionLimits: this.completionLimits,
       // `admit` may appear or disappear while the policy runs.
       get limits() {
         return policy.admit !== undefined;

@@ -14,6 +14,8 @@ export interface Gate {
   executes(opcode: number): boolean;
   /** Whether the policy may refuse posts, which the application must learn at once. */
   readonly limits: boolean;
+  /** Whether the policy limits the rate of completions, so that it must see all of them. */
+  readonly limitsCompletions: boolean;
 }
 
 /** The gate of one policy, with a separate instance of it. */
@@ -26,6 +28,7 @@ export function gateOf(policy: Policy): Gate {
       (opcode === ISO_WR_WAIT || opcode === ISO_WR_ENABLE) &&
       (policy.crossChannel === true || policy.zeroWaits === true),
     limits: policy.admit !== undefined,
+    limitsCompletions: policy.limitsCompletions === true,
   };
 }
 
@@ -39,5 +42,6 @@ export function gateOfAll(gates: readonly Gate[]): Gate {
     },
     executes: (opcode) => gates.some((gate) => gate.executes(opcode)),
     limits: gates.some((gate) => gate.limits),
+    limitsCompletions: gates.some((gate) => gate.limitsCompletions),
   };
 }

@@ -4,6 +4,7 @@
  * Members that a policy leaves out cost nothing.
  */
 import type { PolicyGauge, PolicyState, WaitSupport } from '../verbs/provider.ts';
+import type { CompletionBudget } from './limits/completion-limits.ts';
 import type { ResourceRequest, Resources, ResourceView } from './resources.ts';
 import type { ContextView, QpView } from './views.ts';
 
@@ -54,6 +55,8 @@ export interface Policy {
    * IBV_QP_RATE_LIMIT of ibv_modify_qp(3)). They then do not reach the device, which need not have limiters.
    */
   readonly limitsRates?: boolean;
+  /** Whether the policy limits the rate at which applications receive completions (`limitCompletions`). */
+  readonly limitsCompletions?: boolean;
   /** A context was opened: declares the queue pairs that the policy needs there for itself. */
   setup?(resources: Resources, out: Actions): void;
   /**
@@ -87,6 +90,8 @@ export interface Policy {
    * `feed`.
    */
   onCompleted?(qp: QpView, count: number, out: Actions): void;
+  /** The application receives the first completions of a budget since its `handed` was set to 0. */
+  onHandedOver?(context: ContextView, out: Actions): void;
   /** A queue pair changed. Once it is destroyed, only `index`, `handle` and `counts` are valid, and actions have no effect. */
   onQp?(qp: QpView, change: QpChange, out: Actions): void;
   /**
@@ -217,6 +222,11 @@ export interface Actions {
    * polls, adds no cost to the program's calls, and no run waits for it.
    */
   timer(context: ContextView, atNs: number, token: number, mayBeLate?: boolean): void;
+  /**
+   * From now on, the application receives the completions of this context as its budget permits; other contexts may have
+   * the same budget. To be called again when the rate of the budget has changed. Only with `limitsCompletions`.
+   */
+  limitCompletions(context: ContextView, budget: CompletionBudget): void;
   /** Whether the oldest held request is a WAIT for completions or an ENABLE. */
   isCrossChannel(qp: QpView): boolean;
   /**

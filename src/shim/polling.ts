@@ -13,6 +13,7 @@ import { assertLedger } from './assertions.ts';
 import { BUFFERED, HIDDEN } from './counters.ts';
 import { ARM_ANY, ARM_NONE, type CqLedger, settleSend } from './cq-ledger.ts';
 import type { Feeder } from './feeder.ts';
+import type { CompletionBudget } from './limits/completion-limits.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import { type KnownRing, scratchRing, type Tables } from './tables.ts';
 import type { Timers } from './timers/timers.ts';
@@ -62,6 +63,7 @@ export class Polling {
       if (cq.owner.latencyProbe.isUnderway) return this.pollProbed(cq, handle, ring, start, max);
     }
     if (cq.owner.carriage !== null) cq.owner.carriage.poll();
+    if (cq.owner.completions !== null) return this.pollLimited(cq, known, start, max, cq.owner.completions);
     if (cq.fifoCount > 0 || max === 0) return this.pollKept(cq, known, start, max);
     const raw = this.next.pollCq(handle, ring, start, max);
     const { soleSender } = cq;
@@ -84,6 +86,23 @@ export class Polling {
     latencyProbe.beginPoll();
     const n = this.pollCq(handle, ring, start, max);
     latencyProbe.endPoll(this.next.nowNs(owner.handle));
+    return n;
+  }
+
+  /** Fetches all completions, and delivers as many as the application may have. */
+  private pollLimited(
+    cq: CqLedger,
+    known: KnownRing,
+    start: number,
+    max: number,
+    budget: CompletionBudget,
+  ): number {
+    const limits = this.feeder.completionLimits!;
+    const arrived = this.pollForShim(cq);
+    const n = this.drain(cq, known.words, start, limits.take(cq, budget, max));
+    limits.polled(cq, budget);
+    if (arrived === 0 && this.feeder.resources.any) this.missed(cq);
+    this.feeder.drain();
     return n;
   }
 
@@ -125,16 +144,19 @@ export class Polling {
     this.feeder.drain();
   }
 
-  /** Polls for the shim itself; the application's completions are kept for its next poll. */
-  pollForShim(cq: CqLedger): void {
+  /** Polls for the shim itself; the application's completions are kept for its next poll. Returns how many there were. */
+  pollForShim(cq: CqLedger): number {
     this.scratch ??= scratchRing(this.next, SCRATCH_SLOTS);
     const { handle, words } = this.scratch;
     let raw = SCRATCH_SLOTS;
+    let arrived = 0;
     while (raw === SCRATCH_SLOTS) {
       raw = this.next.pollCq(cq.handle, handle, 0, SCRATCH_SLOTS);
+      arrived += raw;
       this.settle(cq, words, 0, raw, false);
       if (raw > 0) this.feeder.feedAll(cq);
     }
+    return arrived;
   }
 
   /** A completion of a request that another queue pair has carried is in slot `index`: keeps it for the application. */
@@ -149,7 +171,7 @@ export class Polling {
   private settle(cq: CqLedger, words: Uint32Array, start: number, raw: number, delivered: boolean): number {
     let kept = 0;
     let raisesEvent = false;
-    const mayRaiseEvent = cq.appArmed !== ARM_NONE && cq.translatedQps > 0;
+    const mayRaiseEvent = cq.appArmed !== ARM_NONE && cq.isPolledByShim;
     const { feeder } = this;
     const { reportsCompletions, reportsPassed } = feeder;
     if (delivered && !reportsPassed && cq.translatedQps === 0 && cq.fifoCount === 0) {

@@ -118,6 +118,7 @@ class Shim {
     this.events = new Events(next, this.tables, {
       pollForShim: (cq) => this.polling.pollForShim(cq),
       feedAll: (cq) => this.feeder.feedAll(cq),
+      completionLimits: () => this.feeder.completionLimits,
       internalEvent: (cq) => {
         this.sharing?.event(cq);
         this.feeder.resources.event(cq);

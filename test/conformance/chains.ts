@@ -194,6 +194,10 @@ export const chains: Record<string, Chain> = {
     ],
     share: 0.15,
   },
+  'drum, few completions': {
+    chain: () => [createPolicy('drum', { completionsPerS: 100, pieceBytes: 700, epochUs: 10 })],
+    share: 0.15,
+  },
   'drum, shared queue pairs': {
     chain: () => [
       negotiate(),
@@ -289,6 +293,7 @@ const KINDS = [
   'fair',
   'tassel',
   'drum',
+  'drum, few completions',
   'drum, shared queue pairs',
   'limited, in pieces',
 ];
@@ -328,6 +333,7 @@ export const engineChains: Record<string, Chain> = {
   fair: chains.fair,
   tassel: chains.tassel,
   drum: chains.drum,
+  'drum, few completions': chains['drum, few completions'],
   'drum, shared queue pairs': chains['drum, shared queue pairs'],
   'limited, perf in turns': chains['limited, perf in turns'],
 };

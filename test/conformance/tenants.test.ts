@@ -56,11 +56,15 @@ const cases: Record<string, Case> = {
       changing('drum', [
         { alpha: 2, beta: 1, capacity: 'logdomain' },
         { capacity: 'linear', alpha: 0.5, select: 'weight' },
-        { epochUs: 100, select: 'smallest', completionsPerS: 1e6 },
+        { epochUs: 100, select: 'smallest' },
         { epochUs: 10, select: 'fifo', windowBytes: 1 },
       ]),
       createPolicy('drum', { topK: 1, epochUs: 10, pieceBytes: 300, windowBytes: 2000 }),
     ],
+    profile: 'cx6-100g',
+  },
+  'by solved rates, with few completions': {
+    chain: () => [createPolicy('drum', { completionsPerS: 1e4, epochUs: 10, pieceBytes: 300 })],
     profile: 'cx6-100g',
   },
 };

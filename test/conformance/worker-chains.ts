@@ -36,6 +36,9 @@ export const drumSpec = (pieceBytes: number): PolicySpec => ({
   options: { pieceBytes, topK: 1, epochUs: 10 },
 });
 
+/** Few completions reach the application. */
+export const slowDrumSpec: PolicySpec = { name: 'drum', options: { completionsPerS: 2000, epochUs: 10 } };
+
 const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   'pass-through': { policies: [module('pass-through')] },
   arbitrary: { policies: [module('arbitrary', { seed: 7 })] },
@@ -48,6 +51,7 @@ const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   fair: { policies: [fairSpec(512)] },
   tassel: { policies: [tasselSpec(512)] },
   drum: { policies: [drumSpec(512)] },
+  'drum, few completions': { policies: [slowDrumSpec] },
   'perf 1024, WAIT emulated': { policies: [perfSpec(1024, 256)], wait: false },
 };
 
@@ -70,5 +74,6 @@ export const suiteWorkerChains: Record<string, () => Interceptor[]> = {
   fair: () => [workerDriver([fairSpec(512)])],
   tassel: () => [workerDriver([tasselSpec(512)])],
   drum: () => [workerDriver([drumSpec(512)])],
+  'drum, few completions': () => [workerDriver([slowDrumSpec])],
   hold: () => [workerDriver([module('hold')])],
 };

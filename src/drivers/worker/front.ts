@@ -260,6 +260,7 @@ class Front {
     const cq = new FrontCq(info.handle, this.contextView(context), info.cqe);
     this.data.cqs[handleIndex(info.handle)] = cq;
     this.link.call({ queue: { cq: info.handle, words: cq.queue } });
+    if (this.data.gate?.limitsCompletions === true) this.data.claim(cq);
     return info;
   }
 

@@ -14,13 +14,18 @@ const SOLVE = { tolerance: 1e-6, mostIterations: 200, trace: false };
 const BITS = 2;
 const RATE = 1;
 const SHARE = 2;
-/** Bits of an application: it exists; it is in use; it has posted in this epoch; it is served; its rate has been solved. */
+/**
+ * Bits of an application: it exists; it is in use; it has posted in this epoch; it is served; its rate has been solved; it
+ * receives completions.
+ */
 const HERE = 1;
 const ACTIVE = 2;
 const USED = 4;
 const SEATED = 8;
 const SOLVED = 16;
+const RECEIVES = 32;
 const SERVED = ACTIVE | SEATED;
+const IN_USE = ACTIVE | RECEIVES;
 
 /** What the device carries, in requests of the shortest length, and in completions per second. */
 export interface DeviceRates {
@@ -126,6 +131,25 @@ export class Applications {
       if ((this.states[one] & SERVED) === SERVED) sum += this.shareOf(one);
     const { requestsPerS, completionsPerS } = this.device;
     return (this.shareOf(app) / sum) * Math.min(requestsPerS, completionsPerS);
+  }
+
+  /** The sum of the shares of the applications that send or receive. */
+  get sharesInUse(): number {
+    let sum = 0;
+    for (let app = 0; app < this.limit; app++) if (this.isInUse(app)) sum += this.shareOf(app);
+    return sum;
+  }
+
+  /** Whether an application sends or receives. */
+  isInUse(app: number): boolean {
+    return (this.states[app] & IN_USE) !== 0;
+  }
+
+  /** An application receives completions, or no longer does. Returns whether that has changed. */
+  setReceives(app: number, receives: boolean): boolean {
+    const before = this.states[app];
+    this.states[app] = receives ? before | RECEIVES : before & ~RECEIVES;
+    return this.states[app] !== before;
   }
 
   /** Whether `notice` must be called for an application that posts. */

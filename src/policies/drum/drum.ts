@@ -20,6 +20,7 @@ export class Drum extends DevicePolicy<DrumScheduler> implements Policy {
   /** With topK, also completions of requests that have passed show when the device is idle. */
   override readonly completionsOf: 'held' | 'all';
   readonly mostShared?: number;
+  readonly limitsCompletions: boolean;
   private options: DrumOptions;
 
   constructor(options: DrumOptions, coordinators: CoordinatorRegistry) {
@@ -27,6 +28,7 @@ export class Drum extends DevicePolicy<DrumScheduler> implements Policy {
     this.options = options;
     this.splitsAboveBytes = options.pieceBytes ?? 4096;
     if (options.connectionsPerQp !== undefined) this.mostShared = options.connectionsPerQp;
+    this.limitsCompletions = options.completionsPerS !== undefined;
     this.completionsOf = options.topK === undefined ? 'held' : 'all';
   }
 
@@ -41,6 +43,10 @@ export class Drum extends DevicePolicy<DrumScheduler> implements Policy {
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
     this.options = mergeOptions('drum', drumOptions, this.options, changes, FIXED);
     this.reconfigureAll(out);
+  }
+
+  onHandedOver(context: ContextView, out: Actions): void {
+    this.byContext[context.index]?.handedOver(context, out);
   }
 
   /** Of each device with a context: the rates of its tenants that are served. */

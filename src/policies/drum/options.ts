@@ -69,7 +69,7 @@ export const drumOptions = z
       'requests of the shortest length per second that the device serves; default: as reported',
     ),
     completionsPerS: perS.describe(
-      'completions per second that the host polls; default: as many as requests',
+      'completions per second that all applications together receive at most; default: no limit',
     ),
     topK: z.coerce
       .number()
@@ -116,4 +116,4 @@ export const drumOptions = z
 export type DrumOptions = z.infer<typeof drumOptions>;
 
 /** Options that cannot change while the policy runs. */
-export const FIXED = ['topK', 'connectionsPerQp'] as const;
+export const FIXED = ['topK', 'connectionsPerQp', 'completionsPerS'] as const;

@@ -10,6 +10,7 @@ import { NONE, RunQueue } from '../kit/run-queue.ts';
 import { egressBytes } from '../kit/wire.ts';
 import { AlwaysOn } from './always-on.ts';
 import { Applications, type DeviceRates } from './applications.ts';
+import { CompletionRates } from './completions.ts';
 import type { DrumOptions } from './options.ts';
 
 /** A further kind of timer: for epochs. */
@@ -25,6 +26,8 @@ export class DrumScheduler extends Scheduler {
   private readonly apps: Applications;
   private given: DrumOptions;
   private readonly epochTimer: DeviceTimer;
+  /** Null: applications receive completions at any rate. */
+  private readonly completions: CompletionRates | null;
   /** Queue pairs of applications that are not served in this epoch, by application; and these applications. */
   private readonly parked = new RunQueue();
   private readonly waiting = new RunQueue();
@@ -37,6 +40,8 @@ export class DrumScheduler extends Scheduler {
     this.given = options;
     this.apps = new Applications(options, this.deviceRates);
     this.epochTimer = new DeviceTimer(this.tokenOf(EPOCH), options.topK === undefined);
+    const { completionsPerS } = options;
+    this.completions = completionsPerS === undefined ? null : new CompletionRates(completionsPerS);
   }
 
   /** What the device carries of the shortest requests: as its processing units and the link allow. */
@@ -83,6 +88,20 @@ export class DrumScheduler extends Scheduler {
       this.names[app] = qp.context.tenant;
     }
     this.share(app);
+    this.completions?.join(app, qp.context, out);
+    this.fitCompletions(qp.context, out);
+  }
+
+  private fitCompletions(context: ContextView, out: Actions): void {
+    this.completions?.fit(this.apps, out.nowNs(context), out);
+  }
+
+  /** The application of this context receives completions, for the first time in this epoch. */
+  handedOver(context: ContextView, out: Actions): void {
+    const app = this.completions?.of(context) ?? NONE;
+    if (app === NONE || !this.apps.has(app)) return;
+    if (this.apps.setReceives(app, true)) this.fitCompletions(context, out);
+    this.beginEpochs(context, out);
   }
 
   /** The order serves an application by its rate. */
@@ -107,7 +126,9 @@ export class DrumScheduler extends Scheduler {
     this.unpark(qp.index, app);
     this.views[qp.index] = undefined;
     super.forget(qp);
-    if (this.tenants.count(app) === 0) this.apps.end(app);
+    if (this.tenants.count(app) > 0) return;
+    this.apps.end(app);
+    this.completions?.end(app);
   }
 
   override onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number {
@@ -125,6 +146,11 @@ export class DrumScheduler extends Scheduler {
   /** An application posts for the first time in an epoch, or rates are out of date. */
   private notice(app: number, { context }: QpView, out: Actions): void {
     if (this.apps.notice(app)) this.update();
+    this.fitCompletions(context, out);
+    this.beginEpochs(context, out);
+  }
+
+  private beginEpochs(context: ContextView, out: Actions): void {
     if (this.apps.count > 1 && this.epochTimer.dueNs === Number.POSITIVE_INFINITY)
       this.epochTimer.set(out.nowNs(context) + 1e3 * this.given.epochUs, out);
   }
@@ -196,14 +222,29 @@ export class DrumScheduler extends Scheduler {
     this.clock.begin();
     // Applications that are no longer served must not bypass the policy any more.
     this.settleAll(out);
-    const isUsed = apps.next((app) => this.backlogOf(app, out));
+    const isSending = apps.next((app) => this.backlogOf(app, out));
+    const isUsed = this.countReceivers() || isSending;
     this.update();
+    this.fitCompletions(context, out);
     const nowNs = this.clock.nowNs(context, out);
     epochTimer.set(
       isUsed && apps.count > 1 ? nowNs + 1e3 * this.given.epochUs : Number.POSITIVE_INFINITY,
       out,
     );
     this.release(out);
+  }
+
+  /** Whether any application has received completions in the last epoch. */
+  private countReceivers(): boolean {
+    const { apps, completions } = this;
+    let any = false;
+    for (let app = 0; completions !== null && app < this.tenants.limit; app++) {
+      if (!apps.has(app)) continue;
+      const receives = completions.takeHanded(app);
+      apps.setReceives(app, receives);
+      any ||= receives;
+    }
+    return any;
   }
 
   /** The requests of an application that wait. */

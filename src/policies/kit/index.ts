@@ -1,5 +1,6 @@
 /** Parts that policies are built from: typed columns, O(1), and nothing allocated per request (docs/policies.md). */
 export { Bucket, type BucketOptions } from '../../shim/limits/bucket.ts';
+export { CompletionBudget } from '../../shim/limits/completion-limits.ts';
 export { plainRun } from '../../shim/plain-requests.ts';
 export { chunkFor } from './chunks.ts';
 export {

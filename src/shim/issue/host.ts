@@ -1,5 +1,6 @@
 /** The functions of the shim that the issuer uses. */
 import type { CqLedger } from '../cq-ledger.ts';
+import type { CompletionLimits } from '../limits/completion-limits.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import type { ResourceKeeper } from '../resource-keeper.ts';
 import type { Sharing } from '../sharing/sharing.ts';
@@ -10,6 +11,8 @@ export interface IssuerHost {
   readonly resources: ResourceKeeper;
   /** Null: no queue pair shares another one. */
   readonly sharing: Sharing | null;
+  /** Null: the policy never limits completions. */
+  readonly completionLimits: CompletionLimits | null;
   /** Whether the policy must be asked about each post. */
   readonly limits: boolean;
   /** The queue pair must keep rows from here on. */

@@ -16,6 +16,7 @@ import * as L from '../../verbs/layout.ts';
 import type { Provider, WaitSupport } from '../../verbs/provider.ts';
 import type { ShimContext } from '../context.ts';
 import { EMULATED, PIECES, SPLIT, WAITS } from '../counters.ts';
+import type { CompletionBudget } from '../limits/completion-limits.ts';
 import { takesReceive } from '../peer/outbox.ts';
 import { OPCODE_MASK, PLAIN, PLAIN_MASK } from '../plain-requests.ts';
 import { type Actions, type ContextView, NO_TOKEN, type QpView } from '../policy.ts';
@@ -306,6 +307,10 @@ export class Issuer extends SyntheticWriter implements Actions {
 
   nowNs(context: ContextView): number {
     return this.next.nowNs(context.handle);
+  }
+
+  limitCompletions(context: ContextView, budget: CompletionBudget): void {
+    this.host.completionLimits?.set(context as ShimContext, budget);
   }
 
   timer(context: ContextView, atNs: number, token: number, mayBeLate = false): void {
