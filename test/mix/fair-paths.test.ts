@@ -1,5 +1,5 @@
 /** What fair gives tenants whose requests go to several peers, one of which is congested. */
-import { expect } from 'vitest';
+import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
 import { DEFAULTS } from '../../src/mix/spec.ts';
@@ -61,4 +61,21 @@ eachShort(2, [
   const bare = await runMix({ ...mixture, policy: 'none' });
   const fair = await runMix({ ...mixture, policy: 'fair' });
   expect(fair.apps[0].messageRateMmps).toBeGreaterThan(0.99 * bare.apps[0].messageRateMmps);
+});
+
+test('what is sent and what is READ over a long path do not slow each other down by half', async () => {
+  const { apps } = await runMix({
+    ...DEFAULTS,
+    profile: 'cx5-100g',
+    topology: 'dumbbell',
+    hosts: 3,
+    payload: false,
+    policy: 'fair',
+    apps: ['B:op=send,name=out,to=2', 'B:op=read,name=in,to=2', 'D:op=send,size=512,think=5us,to=2'].map(
+      parseApp,
+    ),
+    warmupNs: 1e6,
+    durationNs: 5e6,
+  });
+  for (const { throughputGbps } of apps.slice(0, 2)) expect(throughputGbps).toBeGreaterThan(0.7 * LINK_GBPS);
 });

@@ -64,6 +64,8 @@ export class Direction<Turns extends TurnOrder> {
   /** The last round with a message shorter than a piece. */
   private shortRound = Number.NEGATIVE_INFINITY;
   private roundTripNs = 0;
+  /** What a full window has in flight beyond a round trip: it waits at the device, or, for READs, at peers. */
+  private spareBytes = 0;
   private readonly rows = new Rows();
   private readonly reports = new Reports();
   private readonly paths = new Paths();
@@ -118,6 +120,7 @@ export class Direction<Turns extends TurnOrder> {
     this.roundTripNs = roundTripNs;
     const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, pieceBytes);
     const spareBytes = this.window.sparePieces * piece;
+    this.spareBytes = spareBytes;
     const coveredNs = roundTripNs + this.latePolls.coveredNs;
     this.windowBytes = windowBytes ?? coveredNs * linkPerNs + spareBytes;
     this.fetchedBytes = windowBytes ?? this.windowBytes + this.window.fetchedPieces * piece;
@@ -237,13 +240,28 @@ export class Direction<Turns extends TurnOrder> {
   private paceEnded(index: number, nowNs: number, isLate: boolean, isBulk: boolean): void {
     const { pace, paths, roundTripNs, sentBytes } = this;
     if (isBulk && !isLate && this.followsPath(index))
-      paths.timed(index, pace, nowNs, sentBytes, roundTripNs, 1 / this.leastPart);
+      paths.timed(index, pace, nowNs, sentBytes, roundTripNs + this.oppositeNs, 1 / this.leastPart);
     pace.completed(index, nowNs, sentBytes, isLate);
   }
 
   /** Whether what a queue pair has in flight follows what its path carries. */
   private followsPath(index: number): boolean {
     return this.window.followsPaths && !this.isSteered && !this.isPaced(index);
+  }
+
+  /**
+   * The most by which the other direction delays requests of this one: the acknowledgements of WRITEs wait behind what is
+   * being READ, and requests for READs behind what is being written.
+   */
+  private get oppositeNs(): number {
+    return this.other === null ? 0 : this.other.puller.usedBytes / this.window.linkPerNs;
+  }
+
+  /** The part of it that does not fit into a round trip, in bytes, so that it waits even if it is never in a row. */
+  private get oppositeBytes(): number {
+    if (this.other === null) return 0;
+    const { puller, roundTripNs, spareBytes, window } = this.other;
+    return Math.max(0, Math.min(spareBytes, puller.usedBytes - roundTripNs * window.linkPerNs));
   }
 
   /** Bytes on the wire that all queue pairs have sent. */
@@ -440,7 +458,7 @@ export class Direction<Turns extends TurnOrder> {
       if (bytes < puller.pieceBytes) this.shortRound = this.order.round;
       const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
       const part = this.part * (this.window.followsPaths && !this.isSteered ? this.paths.backoff.part : 1);
-      puller.windowBytes = (isFetched ? this.fetchedBytes : this.windowBytes) * part;
+      puller.windowBytes = ((isFetched ? this.fetchedBytes : this.windowBytes) + this.oppositeBytes) * part;
       // Its requests go in order, so that others in front of them keep one direction of the link idle.
       if (this.other?.isUsed[qp.index] === 1 && this.isQuiet && this.other.isQuiet)
         puller.windowBytes *= BOTH_WINDOWS;
