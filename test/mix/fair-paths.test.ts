@@ -79,3 +79,17 @@ test('what is sent and what is READ over a long path do not slow each other down
   });
   for (const { throughputGbps } of apps.slice(0, 2)) expect(throughputGbps).toBeGreaterThan(0.7 * LINK_GBPS);
 });
+
+eachShort(1, ['minimal', 'cx6-100g', 'cx5-40g'])(
+  'short messages do not wait for long ones that cannot be cut: %s',
+  async (profile) => {
+    const mixture = {
+      ...{ ...DEFAULTS, profile, payload: false, warmupNs: 1e6, durationNs: 4e6 },
+      apps: ['B:op=send,size=4MiB,qps=4,depth=4,transport=uc', 'D:size=512,qps=4'].map(parseApp),
+    };
+    const bare = await runMix({ ...mixture, policy: 'none' });
+    const fair = await runMix({ ...mixture, policy: 'fair' });
+    expect(fair.apps[1].latencyUs!.avg).toBeLessThan(1.1 * bare.apps[1].latencyUs!.avg);
+    expect(fair.apps[0].throughputGbps).toBeGreaterThan(0.9 * bare.apps[0].throughputGbps);
+  },
+);

@@ -132,6 +132,11 @@ export class DominantOrder implements TurnOrder {
     return this.ready.has(qp);
   }
 
+  /** Whether any queue pair of a tenant waits to be served. */
+  hasWaiting(tenant: number): boolean {
+    return this.ready.first(tenant) !== NONE;
+  }
+
   /** A tenant begins. */
   begin(tenant: number): void {
     this.tenants = fitColumn(this.tenants, (tenant << BITS) + KEY);
@@ -204,14 +209,26 @@ export class DominantOrder implements TurnOrder {
   }
 
   /**
+   * The same while the device sends a message that cannot be cut: half of the time since then is for others.
+   * @param elapsedNs the time since then
+   */
+  passableBeside(tenant: number, wireBytes: number, count: number, elapsedNs: number): number {
+    const { tenants, totals, costs } = this;
+    const nowNs = Math.min(totals[LATEST], totals[NOW] + elapsedNs / 2);
+    tenants[tenant << BITS] = Math.max(tenants[tenant << BITS], nowNs - costs.lagNs);
+    return Math.ceil(this.behind(tenant, wireBytes, count, nowNs));
+  }
+
+  /**
    * By how many such messages the tenant is behind those being served.
    * @param wireBytes the length of each
    * @param most the most to return
+   * @param nowNs the virtual time of those
    */
-  behind(tenant: number, wireBytes: number, most: number): number {
-    const { tenants, totals } = this;
+  behind(tenant: number, wireBytes: number, most: number, nowNs = this.totals[NOW]): number {
+    const { tenants } = this;
     const at = tenant << BITS;
-    const leadNs = (totals[NOW] - tenants[at]) * tenants[at + WEIGHT];
+    const leadNs = (nowNs - tenants[at]) * tenants[at + WEIGHT];
     const costNs = this.costOf(wireBytes);
     // Division is slow.
     if (leadNs >= costNs * most) return most;

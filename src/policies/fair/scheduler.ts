@@ -418,7 +418,7 @@ export class Scheduler extends RatedScheduler {
       const direction = opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
       const load = this.loadOf(opcode, bytes);
       const run = isRated ? 1 : runLength(words, at, count - passed);
-      let n = worth.isOn ? direction.order.passable(tenant, load, run) : run;
+      let n = worth.isOn ? this.passable(direction, tenant, load, run, qp, out) : run;
       if (n < run && this.isAlone(qp, direction, load, out)) {
         n = run;
         direction.order.passAlone(qp.index, load, n);
@@ -436,6 +436,25 @@ export class Scheduler extends RatedScheduler {
     qp.counts[BYTES] += passedBytes;
     if (passed === count && passed > 0) this.advance(tenant, qp, count, bytes, opcode, out);
     return passed;
+  }
+
+  /**
+   * How many equal messages the tenant may send without waiting. While a long message that cannot be cut is in flight,
+   * nothing that waits is served, so tenants that send less than their share would wait for all of it.
+   */
+  private passable(
+    direction: Direction<PacedOrder>,
+    tenant: number,
+    load: number,
+    run: number,
+    qp: QpView,
+    out: Actions,
+  ): number {
+    const { order } = direction;
+    const n = order.passable(tenant, load, run);
+    if (n === run || !direction.isOverrun || order.hasWaiting(tenant)) return n;
+    const elapsedNs = this.clock.nowNs(qp.context, out) - direction.whole.sinceNs;
+    return Math.max(n, order.passableBeside(tenant, load, run, elapsedNs));
   }
 
   /**

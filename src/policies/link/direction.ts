@@ -10,6 +10,7 @@ import { Puller, STALL_NS } from '../kit/puller.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
 import { LatePolls } from './late-polls.ts';
+import { mostDelayNs, type Opposite, waitingBytes } from './opposite.ts';
 import { Pace, SLOW_PIECE_BYTES } from './pace.ts';
 import { Paths } from './paths.ts';
 import { PieceLength } from './piece-length.ts';
@@ -29,7 +30,7 @@ const BOTH_WINDOWS = 4;
 const STALL_WINDOWS = 8;
 
 /** One direction of the link. */
-export class Direction<Turns extends TurnOrder> {
+export class Direction<Turns extends TurnOrder> implements Opposite {
   readonly order: Turns;
   readonly puller: Puller;
   /** The part of the window that this process may use. */
@@ -44,14 +45,14 @@ export class Direction<Turns extends TurnOrder> {
   private readonly wire: WireFacts;
   private readonly loadOf: LoadOf;
   private readonly clock: EventClock;
-  private readonly pace: Pace;
+  readonly pace: Pace;
   private readonly pieceLength = new PieceLength();
   private readonly latePolls = new LatePolls();
   private readonly spacing = new Spacing();
   /** By queue pair: 1 if one of its requests has belonged here. Completions of other queue pairs are ignored. */
   private isUsed: Uint8Array = new Uint8Array(64);
   private readonly roundTrip: RoundTrip;
-  private window: WindowOptions;
+  window: WindowOptions;
   /**
    * The window; and a longer one for requests that follow each other so closely on their queue pair that the device
    * fetches them from memory: messages shorter than a piece, several of which go at once, and those of a queue pair that
@@ -63,13 +64,12 @@ export class Direction<Turns extends TurnOrder> {
   private longestWireBytes = 1;
   /** The last round with a message shorter than a piece. */
   private shortRound = Number.NEGATIVE_INFINITY;
-  private roundTripNs = 0;
-  /** What a full window has in flight beyond a round trip: it waits at the device, or, for READs, at peers. */
-  private spareBytes = 0;
+  roundTripNs = 0;
+  spareBytes = 0;
   private readonly rows = new Rows();
   private readonly reports = new Reports();
   private readonly paths = new Paths();
-  private readonly whole = new WholeMessages();
+  readonly whole = new WholeMessages();
 
   /** @param token the token of this direction's timer */
   constructor(
@@ -117,9 +117,9 @@ export class Direction<Turns extends TurnOrder> {
     const { puller, wire } = this;
     const { linkPerNs, pieceBytes, windowBytes } = this.window;
     const roundTripNs = this.roundTrip.ns || Math.max(this.window.roundTripNs, this.roundTrip.leastNs);
-    this.roundTripNs = roundTripNs;
     const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, pieceBytes);
     const spareBytes = this.window.sparePieces * piece;
+    this.roundTripNs = roundTripNs;
     this.spareBytes = spareBytes;
     const coveredNs = roundTripNs + this.latePolls.coveredNs;
     this.windowBytes = windowBytes ?? coveredNs * linkPerNs + spareBytes;
@@ -131,7 +131,7 @@ export class Direction<Turns extends TurnOrder> {
     puller.pieceBytes = this.longestBytes;
     puller.windowBytes = this.windowBytes;
     this.pace.expectedNs = roundTripNs + this.windowBytes / linkPerNs;
-    puller.stallNs = Math.max(STALL_NS, STALL_WINDOWS * this.expectedNs);
+    puller.stallNs = Math.max(STALL_NS, STALL_WINDOWS * this.pace.expectedNs);
     this.rows.fit(this.window, coveredNs, spareBytes);
   }
 
@@ -206,7 +206,8 @@ export class Direction<Turns extends TurnOrder> {
 
   /** A request that was timed has completed. If it did so late, the next completion shows why. */
   private timed(qp: QpView, inflight: number, out: Actions): void {
-    const { pace, latePolls, expectedNs } = this;
+    const { pace, latePolls } = this;
+    const { expectedNs } = pace;
     const { index } = qp;
     const nowNs = this.clock.nowNs(qp.context, out);
     if (this.roundTrip.isSampling(index)) {
@@ -240,28 +241,13 @@ export class Direction<Turns extends TurnOrder> {
   private paceEnded(index: number, nowNs: number, isLate: boolean, isBulk: boolean): void {
     const { pace, paths, roundTripNs, sentBytes } = this;
     if (isBulk && !isLate && this.followsPath(index))
-      paths.timed(index, pace, nowNs, sentBytes, roundTripNs + this.oppositeNs, 1 / this.leastPart);
+      paths.timed(index, pace, nowNs, sentBytes, roundTripNs + mostDelayNs(this.other), 1 / this.leastPart);
     pace.completed(index, nowNs, sentBytes, isLate);
   }
 
   /** Whether what a queue pair has in flight follows what its path carries. */
   private followsPath(index: number): boolean {
     return this.window.followsPaths && !this.isSteered && !this.isPaced(index);
-  }
-
-  /**
-   * The most by which the other direction delays requests of this one: the acknowledgements of WRITEs wait behind what is
-   * being READ, and requests for READs behind what is being written.
-   */
-  private get oppositeNs(): number {
-    return this.other === null ? 0 : this.other.puller.usedBytes / this.window.linkPerNs;
-  }
-
-  /** The part of it that does not fit into a round trip, in bytes, so that it waits even if it is never in a row. */
-  private get oppositeBytes(): number {
-    if (this.other === null) return 0;
-    const { puller, roundTripNs, spareBytes, window } = this.other;
-    return Math.max(0, Math.min(spareBytes, puller.usedBytes - roundTripNs * window.linkPerNs));
   }
 
   /** Bytes on the wire that all queue pairs have sent. */
@@ -272,11 +258,6 @@ export class Direction<Turns extends TurnOrder> {
   /** What was in flight has completed. While others wait, this is noticed with the next request. */
   private drained(qp: QpView, out: Actions): void {
     if (this.roundTrip.isAwaited && this.roundTrip.drained(this.clock.nowNs(qp.context, out))) this.fit();
-  }
-
-  /** Time in which a request completes at the end of a full window. */
-  get expectedNs(): number {
-    return this.pace.expectedNs;
   }
 
   /**
@@ -341,6 +322,7 @@ export class Direction<Turns extends TurnOrder> {
     if (bytes === BLOCKED) return this.hold(index);
     const isUncut = !isSlow && !isPaced && bytes > Math.max(pieceBytes, this.windowBytes);
     whole.sent(index, isUncut, bytes / window.linkPerNs);
+    if (isUncut) whole.sinceNs = this.clock.nowNs(qp.context, out);
     puller.stallNs = Math.max(puller.stallNs, whole.stallNs);
     this.issued(qp, bytes, out);
     if (isPaced && this.roundTrip.isUnknown(index)) this.timePaced(qp, opcode, bytes, out);
@@ -458,7 +440,8 @@ export class Direction<Turns extends TurnOrder> {
       if (bytes < puller.pieceBytes) this.shortRound = this.order.round;
       const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
       const part = this.part * (this.window.followsPaths && !this.isSteered ? this.paths.backoff.part : 1);
-      puller.windowBytes = ((isFetched ? this.fetchedBytes : this.windowBytes) + this.oppositeBytes) * part;
+      const usualBytes = isFetched ? this.fetchedBytes : this.windowBytes;
+      puller.windowBytes = (usualBytes + waitingBytes(this.other)) * part;
       // Its requests go in order, so that others in front of them keep one direction of the link idle.
       if (this.other?.isUsed[qp.index] === 1 && this.isQuiet && this.other.isQuiet)
         puller.windowBytes *= BOTH_WINDOWS;

@@ -5,8 +5,8 @@
  * because completions may be polled late. The longest of all peers counts for the device, because a window that fills the
  * path to a near peer does not fill the path to a far one.
  *
- * A short message may travel inside its request, which is faster. Its time is therefore a lower bound, which counts only
- * while no peer has been measured.
+ * A short message may travel inside its request, which is faster. Its time is therefore a lower bound: of its peer's round
+ * trip, and, while no peer has been measured, of that of the device.
  *
  * Queue pairs with rates must not wait for each other. While their peer is unknown, some of their requests are timed next
  * to others in flight, behind which they may have waited: that time is at least the round trip.
@@ -25,7 +25,7 @@ const MAX_KEPT = 1024;
 export class RoundTrip {
   /** The longest of the peers' round trips, in ns; 0: not measured yet. */
   ns = 0;
-  /** The longest of the peers' round trips of short messages, in ns; 0: not measured yet. */
+  /** The longest of the round trips of short messages to peers that are not measured yet, in ns; 0: there is none. */
   leastNs = 0;
   private readonly nsPerByte: number;
   private readonly peers = new Map<string, number>();
@@ -200,8 +200,10 @@ export class RoundTrip {
     this.ns = 0;
     this.leastNs = 0;
     for (let peer = 0; peer < this.names.length; peer++) {
-      this.ns = Math.max(this.ns, this.shortestNs[peer]);
-      this.leastNs = Math.max(this.leastNs, this.shortNs[peer]);
+      const [longNs, shortNs] = [this.shortestNs[peer], this.shortNs[peer]];
+      // Requests of unreliable queue pairs complete before they have arrived.
+      if (longNs > 0) this.ns = Math.max(this.ns, longNs, shortNs);
+      else this.leastNs = Math.max(this.leastNs, shortNs);
     }
     return this.ns !== ns || this.leastNs !== leastNs;
   }

@@ -15,6 +15,8 @@ export class WholeMessages {
   /** The queue pair that sent the last one, and for how long it may go without a completion. */
   last = 0;
   stallNs = 0;
+  /** When the last one was sent. */
+  sinceNs = 0;
   /** By queue pair: 1 if its last request was one. */
   private isLast: Uint8Array = new Uint8Array(64);
 

@@ -169,7 +169,7 @@ export class Scheduler extends LinkScheduler<ChunkOrder> {
   protected override stray(out: Actions): QpView | null {
     const next = this.strays.pop();
     if (next !== undefined) return next;
-    this.urgent.patienceNs = this.outbound.expectedNs;
+    this.urgent.patienceNs = this.outbound.pace.expectedNs;
     return this.urgent.serve(out, this.isIdle, this.tokenOf(URGENT));
   }
 

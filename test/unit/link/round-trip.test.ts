@@ -235,4 +235,16 @@ describe('short messages', () => {
     rig.measure(0, 3000);
     expect(rig.roundTrip.ns).toBeCloseTo(3000, 6);
   });
+
+  test('are a lower bound for their peer, whose requests may complete before they have arrived', () => {
+    const rig = new Rig();
+    const { roundTrip } = rig;
+    roundTrip.connect(0, 'peer');
+    roundTrip.connect(1, 'far');
+    rig.measure(0, -1000);
+    expect(roundTrip.ns).toBe(1);
+    short(rig, 0, 2000);
+    short(rig, 1, 9000);
+    expect([roundTrip.ns, roundTrip.leastNs]).toEqual([2000, 9000]);
+  });
 });
