@@ -250,7 +250,6 @@ function panelsOf(figures, { columns, width, height }) {
 /** @param {string} name @param {import('vega-lite').TopLevelSpec} spec */
 async function write(name, spec) {
   const svg = await drawSvg(spec);
-  if (svg === null) throw new Error('pictures: install the optional packages vega and vega-lite');
   // What no reader of the page needs would double the size.
   const small = svg
     .replaceAll(/ (?:aria-hidden|role|aria-roledescription|class|pointer-events|font-family)="[^"]*"/g, '')

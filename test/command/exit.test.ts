@@ -1,7 +1,9 @@
 // How commands end: the exit status of each, Ctrl-C, and closed pipes. Needs a build.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { resolve } from 'node:path';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { USAGE } from '../../src/cli/program.ts';
 import { command } from '../mix/command.ts';
@@ -106,4 +108,16 @@ test('Ctrl-C ends a command silently, with the status that shells expect', async
   child.kill('SIGINT');
   expect(await once(child, 'exit')).toEqual([null, 'SIGINT']);
   expect(err.replace(DEVICES_LINE, '')).toBe('');
+});
+
+test('a command that fails leaves no empty picture behind', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-exit-'));
+  try {
+    const picture = join(folder, 'picture.svg');
+    for (const line of ['compare --policy nosuch --svg', 'drum solve /no/such.yaml --svg'])
+      expect((await command(...line.split(' '), picture)).code).not.toBe(0);
+    expect(readdirSync(folder)).toEqual([]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

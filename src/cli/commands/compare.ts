@@ -18,7 +18,7 @@ import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from '
 import { compareMarkdown, compareText } from '../output/compare-table.ts';
 import { evadeMarkdown, evadeText } from '../output/evade-table.ts';
 import { progressLine } from '../output/progress.ts';
-import { requireWritable, writeSvg } from '../output/svg.ts';
+import { requirePicture, writeSvg } from '../output/svg.ts';
 import { worseOffText } from '../output/worse-off-table.ts';
 import { parseJobs, parseSeeds } from '../seeds.ts';
 
@@ -136,7 +136,7 @@ async function run(options: Options): Promise<void> {
     await compareTricks(options);
     return;
   }
-  if (svg !== undefined) requireWritable('svg', svg);
+  if (svg !== undefined) await requirePicture('svg', svg);
   if (random === undefined) await compareOne(options);
   else await compareRandom(parseWhole('random', random), options);
 }

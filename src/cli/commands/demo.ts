@@ -11,7 +11,7 @@ import { createFabric } from '../../providers/sim/index.ts';
 import { compose } from '../../shim/compose.ts';
 import { RandomStream } from '../../sim/kernel/random.ts';
 import { demoSvg, type Measured, type Scenario } from '../output/demo-svg.ts';
-import { requireWritable, writeInto, writeSvg } from '../output/svg.ts';
+import { requirePicture, writeInto, writeSvg } from '../output/svg.ts';
 
 /** The example programs as modules: the exports that the demo uses. */
 interface KeyValueStore {
@@ -135,7 +135,7 @@ export interface DemoOptions {
 export async function runDemo(options: DemoOptions): Promise<void> {
   const startMs = performance.now();
   const quiet = options.json === '-';
-  if (options.svg !== undefined) requireWritable('svg', options.svg);
+  if (options.svg !== undefined) await requirePicture('svg', options.svg);
   if (!quiet) {
     console.log(
       'Tenant A, a key-value store, and tenant B, a file transfer, send through one simulated NIC.',
@@ -149,9 +149,8 @@ export async function runDemo(options: DemoOptions): Promise<void> {
   else console.log(table(rows));
   if (options.json !== undefined && !quiet) writeInto(options.json, `${json}\n`);
   if (options.svg !== undefined) {
-    const svg = await demoSvg(rows);
-    writeSvg(options.svg, svg);
-    if (svg !== null && !quiet) console.log(`\nPicture: ${options.svg}`);
+    writeSvg(options.svg, await demoSvg(rows));
+    if (!quiet) console.log(`\nPicture: ${options.svg}`);
   }
   if (!quiet) console.log(`Took ${((performance.now() - startMs) / 1000).toFixed(1)} s.`);
 }

@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { readRegularFile } from '../../daemon/identity/regular-file.ts';
 import { escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
-import { requireWritable, writeInto, writeSvg } from '../output/svg.ts';
+import { requirePicture, requireWritable, writeInto, writeSvg } from '../output/svg.ts';
 
 /** Adds `drum`, with `drum solve`. */
 export function addDrum(command: Command): void {
@@ -61,8 +61,8 @@ function threadsOf(text: string): number {
 }
 
 async function run(file: string, { json, svg, threads }: SolveFlags): Promise<void> {
+  if (svg !== undefined) await requirePicture('--svg', svg);
   if (typeof json === 'string') requireWritable('--json', json);
-  if (svg !== undefined) requireWritable('--svg', svg);
   const [{ parseProblem }, { allocate, asText }, { solutionSvg }] = await Promise.all([
     import('../drum/problem-file.ts'),
     import('../drum/solution.ts'),

@@ -17,7 +17,7 @@ import { NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
 import { describe } from '../manual.ts';
 import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.ts';
 import { mixSvg } from '../output/mix-svg.ts';
-import { requireWritable, writeSvg } from '../output/svg.ts';
+import { requirePicture, requireWritable, writeSvg } from '../output/svg.ts';
 
 /** The options as commander parses them: still strings. */
 interface Options extends MixWords {
@@ -143,14 +143,16 @@ async function live(options: Options): Promise<void> {
 
 async function simulated(options: Options): Promise<void> {
   const spec = specOf(options);
-  if (options.plot !== undefined) requireWritable('plot', options.plot);
+  if (options.plot !== undefined) await requirePicture('plot', options.plot);
   const files = departureFiles(options);
   for (const { file } of files) requireWritable('departures', file);
   const startMs = performance.now();
   const { departures = [], ...result } = await runMix(spec);
   const wallMs = Math.round(performance.now() - startMs);
   for (const [i, { packets }] of departures.entries()) writeDepartures(files[i].file, packets);
-  if (options.plot !== undefined) await plot(result, options.plot);
+  const { timeline } = result;
+  if (options.plot !== undefined && timeline !== undefined)
+    writeSvg(options.plot, await mixSvg(result, timeline));
   process.stdout.write(options.json === true ? json(result, wallMs) : text(result, wallMs));
   if (result.invariants.length === 0) return;
   throw new Error(`the simulation broke its invariants: ${result.invariants.join('; ')}`);
@@ -244,10 +246,6 @@ function writeDepartures(file: string, packets: readonly Departure[]): void {
   const columns = ['leftNs', 'host', 'psn', 'payloadBytes', 'wireBytes'] as const;
   const csv = () => [columns, ...packets.map((one) => columns.map((column) => one[column]))].join('\n');
   writeFileSync(file, `${file.endsWith('.csv') ? csv() : JSON.stringify(packets)}\n`);
-}
-
-async function plot(result: MixResult, path: string): Promise<void> {
-  writeSvg(path, result.timeline === undefined ? null : await mixSvg(result, result.timeline));
 }
 
 function json(result: MixResult | LiveResult, wallMs: number): string {

@@ -19,6 +19,7 @@ import { createPolicy } from '../../policies/index.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { version } from '../../version.ts';
 import { progressLine } from '../output/progress.ts';
+import { canDraw, INSTALL_VEGA } from '../output/svg.ts';
 import { jsonOf, type Report } from '../report/report.ts';
 import { reportText } from '../report/text.ts';
 import { requireFolder, writeReport } from '../report/write.ts';
@@ -163,6 +164,8 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
 export async function reproduce(options: ReproduceOptions): Promise<void> {
   const plan = planOf(options);
   if (options.out !== undefined) requireFolder(options.out);
+  if (options.out !== undefined && plan.figures.length > 0 && !(await canDraw()))
+    process.stderr.write(`isoverbs: the report will have tables, but no pictures: ${INSTALL_VEGA}\n`);
   const report = await reportOf(plan, options);
   const { rows, broken, runs } = report;
   const text = options.json ? `${JSON.stringify(jsonOf(report), null, 2)}\n` : reportText(report);

@@ -61,8 +61,8 @@ function residuals({ trace }: Allocation): object {
   };
 }
 
-/** Returns SVG text; null when vega is not installed. */
-export function solutionSvg(allocation: Allocation): Promise<string | null> {
+/** Returns SVG text. @throws UnsupportedError when vega is not installed */
+export function solutionSvg(allocation: Allocation): Promise<string> {
   return drawSvg({
     background: 'white',
     hconcat: [rates(allocation), residuals(allocation)],

@@ -147,7 +147,7 @@ function spec(result: Comparison): TopLevelSpec {
   } as unknown as TopLevelSpec;
 }
 
-/** SVG text; null when vega is not installed. */
-export function compareSvg(result: Comparison): Promise<string | null> {
+/** SVG text. @throws UnsupportedError when vega is not installed */
+export function compareSvg(result: Comparison): Promise<string> {
   return drawSvg(spec(result));
 }

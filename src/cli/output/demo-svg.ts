@@ -72,7 +72,7 @@ function spec(rows: readonly Measured[]): TopLevelSpec {
   };
 }
 
-/** Returns SVG text; null when vega is not installed. */
-export function demoSvg(rows: readonly Measured[]): Promise<string | null> {
+/** Returns SVG text. @throws UnsupportedError when vega is not installed */
+export function demoSvg(rows: readonly Measured[]): Promise<string> {
   return drawSvg(spec(rows));
 }

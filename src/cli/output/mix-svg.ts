@@ -48,7 +48,7 @@ function spec(result: MixResult, timeline: Timeline): TopLevelSpec {
   };
 }
 
-/** Returns SVG text; null when vega is not installed. */
-export function mixSvg(result: MixResult, timeline: Timeline): Promise<string | null> {
+/** Returns SVG text. @throws UnsupportedError when vega is not installed */
+export function mixSvg(result: MixResult, timeline: Timeline): Promise<string> {
   return drawSvg(spec(result, timeline));
 }

@@ -1,18 +1,36 @@
 /** Draws pictures with vega-lite, an optional dependency. */
-import { closeSync, openSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { TopLevelSpec } from 'vega-lite';
 import { makeFolders } from '../../interceptors/folders.ts';
-import { ConfigError } from '../../verbs/errors.ts';
+import { ConfigError, UnsupportedError } from '../../verbs/errors.ts';
 
-/** Returns SVG text; null when vega is not installed. */
-export async function drawSvg(spec: TopLevelSpec): Promise<string | null> {
-  const modules = await Promise.all([import('vega'), import('vega-lite')]).catch(() => null);
-  if (modules === null) return null;
-  const [vega, vegaLite] = modules;
+/** What is missing when no picture can be drawn, and the way out. */
+export const INSTALL_VEGA =
+  'the optional packages vega and vega-lite are not installed; install them with: npm install vega vega-lite';
+
+const loadVega = () => Promise.all([import('vega'), import('vega-lite')]);
+
+/** Whether vega and vega-lite are installed. */
+export async function canDraw(): Promise<boolean> {
+  return await loadVega().then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Returns SVG text. @throws UnsupportedError when vega is not installed */
+export async function drawSvg(spec: TopLevelSpec): Promise<string> {
+  const [vega, vegaLite] = await loadVega().catch((cause) => {
+    throw notInstalled('no picture can be drawn', cause);
+  });
   textMetricsOf(vega).width = textWidth;
   const view = new vega.View(vega.parse(vegaLite.compile(spec).spec), { renderer: 'none' });
   return view.toSVG();
+}
+
+function notInstalled(what: string, cause: unknown): UnsupportedError {
+  return new UnsupportedError(`${what}: ${INSTALL_VEGA}`, { cause });
 }
 
 /** The object with which vega measures text; it is missing from vega's types. */
@@ -45,12 +63,15 @@ export function writeInto(path: string, text: string): void {
 }
 
 /**
- * Checks before a long run that its result can be written, into a folder that exists. An existing file keeps its contents.
+ * Checks before a long run that its result can be written, into a folder that exists. An existing file keeps its contents,
+ * and a new one is removed again: a run that fails leaves no empty file.
  * @throws ConfigError
  */
 export function requireWritable(option: string, path: string): void {
   try {
+    const isNew = !existsSync(path);
     closeSync(openSync(path, 'a'));
+    if (isNew) rmSync(path);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const hint = code === 'ENOENT' ? `; create the folder ${dirname(path)}, or choose another` : '';
@@ -58,8 +79,18 @@ export function requireWritable(option: string, path: string): void {
   }
 }
 
-/** Writes a picture, or reports why there is none. */
-export function writeSvg(path: string, svg: string | null): void {
-  if (svg !== null) writeFileSync(path, svg);
-  else console.error('No picture was drawn: install the optional packages vega and vega-lite.');
+/**
+ * Checks before a long run that a picture of its result can be drawn and written, into a folder that exists.
+ * @throws UnsupportedError when vega is not installed; ConfigError for a file that cannot be written
+ */
+export async function requirePicture(option: string, path: string): Promise<void> {
+  await loadVega().catch((cause) => {
+    throw notInstalled(option, cause);
+  });
+  requireWritable(option, path);
+}
+
+/** Writes a picture into a folder that exists. */
+export function writeSvg(path: string, svg: string): void {
+  writeFileSync(path, svg);
 }

@@ -106,7 +106,7 @@ function spec(result: WorseOff): TopLevelSpec {
   } as unknown as TopLevelSpec;
 }
 
-/** SVG text; null when vega is not installed. */
-export function worseOffSvg(result: WorseOff): Promise<string | null> {
+/** SVG text. @throws UnsupportedError when vega is not installed */
+export function worseOffSvg(result: WorseOff): Promise<string> {
   return drawSvg(spec(result));
 }

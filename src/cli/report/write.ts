@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { makeFolders } from '../../interceptors/folders.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import { ConfigError } from '../../verbs/errors.ts';
-import { drawSvg, writeInto } from '../output/svg.ts';
+import { canDraw, drawSvg, writeInto } from '../output/svg.ts';
 import { chartOf, FONT, type Layout } from './chart.ts';
 import { type Charts, htmlOf } from './html.ts';
 import { markdownOf } from './markdown.ts';
@@ -28,18 +28,17 @@ export function slim(svg: string): string {
     .replace('<svg ', `<svg font-family="${FONT}" font-size="11px" `);
 }
 
-async function drawn(figure: FigureResult, layout: Layout): Promise<string | null> {
-  const svg = await drawSvg(chartOf(figure, layout));
-  return svg === null ? null : slim(svg);
+async function drawn(figure: FigureResult, layout: Layout): Promise<string> {
+  return slim(await drawSvg(chartOf(figure, layout)));
 }
 
 /** Draws each figure for wide and for narrow pages. Null if vega is not installed. */
 async function draw(figures: readonly FigureResult[]): Promise<Charts | null> {
+  if (!(await canDraw())) return null;
   const charts = new Map<string, { wide: string; narrow: string }>();
   for (const figure of figures) {
     const wide = await drawn(figure, 'wide');
     const narrow = await drawn(figure, 'narrow');
-    if (wide === null || narrow === null) return null;
     charts.set(figure.name, { wide, narrow });
   }
   return charts;
