@@ -12,6 +12,7 @@ import { optionsWithoutEffect } from './policies/daemon-settings.ts';
 import { policies } from './policies/index.ts';
 import { muteRenamedOptions } from './policies/parse-options.ts';
 import { passThrough } from './policies/pass-through.ts';
+import { policiesText } from './policies/policy-text.ts';
 import { shares } from './policies/token-bucket/shares.ts';
 import { countersOfProcess, processInterceptors } from './process-interceptors.ts';
 import { factsOfProcess } from './providers/facts.ts';
@@ -123,14 +124,13 @@ function described({ name, files }: Interceptor & { files?: readonly string[] })
 }
 
 function exitLine(config: Config, others: readonly Interceptor[]): string {
-  const names = (list: PolicyConfig[]) => list.map((entry) => entry.name).join(', ');
   const { cpu } = workerOptionsOf(config.driver);
   const on = cpu === undefined ? '' : ` on CPU ${cpu}`;
   const where = config.driver === 'inline' ? '' : `, in a worker thread${on}`;
   const policy =
     config.policies.length === 0
       ? 'no policy'
-      : `policy ${names(config.policies)} (from ${config.source})${where}`;
+      : `policy ${policiesText(config.policies)} (from ${config.source})${where}`;
   const watched = others.length === 0 ? '' : `; interceptors ${others.map(described).join(', ')}`;
   const who = isMainThread ? 'isoverbs' : `isoverbs in thread ${threadId}`;
   const { opened } = processInterceptors();

@@ -103,6 +103,7 @@ export interface QueuePairDepartures extends QueuePairName {
 
 export interface MixResult {
   readonly profile: string;
+  /** As `--policy` takes it, with all options that were given; a space precedes each policy of single hosts. */
   readonly policy: string;
   readonly seed: number;
   readonly durationNs: number;

@@ -28,7 +28,7 @@ import { scriptOf } from './script/script.ts';
 import { ShimCpu } from './shim-cpu.ts';
 import { meanBytes } from './sizes.ts';
 import type { MixSpec } from './spec.ts';
-import { policyNames, Stacks } from './stacks.ts';
+import { policyWords, Stacks } from './stacks.ts';
 import { TimelineRecorder } from './timeline.ts';
 import { WireCounter } from './wire-counter.ts';
 
@@ -78,7 +78,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   const coordinator = coordinators.result();
   return {
     profile: spec.profile,
-    policy: policyNames(spec),
+    policy: policyWords(spec),
     seed,
     durationNs,
     warmupNs,

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { withCoordinators } from '../coordinator/registry.ts';
 import { policyInterceptors } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
+import { policiesText } from '../policies/policy-text.ts';
 import { compose, type Interceptor } from '../shim/compose.ts';
 import { sumCounters } from '../shim/counters.ts';
 import type { LayerCounters, PolicyGauge, PolicyState, Provider } from '../verbs/provider.ts';
@@ -203,12 +204,18 @@ function onHost(devices: Provider, host: number): Provider {
   });
 }
 
-/** The policies of a mix as `--policy` takes them, without their options. */
-export function policyNames({ policy, inner = [], onHosts = [] }: MixSpec): string {
-  const names = (stack: readonly PolicyUse[]) => stack.map((use) => use.policy).join(';') || 'none';
-  const usual = [policy, ...inner.map((use) => use.policy)].join(';');
+/** The policies of a mix with the options that were given, each as `--policy` takes it, separated by spaces. */
+export function policyWords({
+  policy,
+  policyOptions,
+  inner = [],
+  onHosts = [],
+}: Pick<MixSpec, 'policy' | 'policyOptions' | 'inner' | 'onHosts'>): string {
+  const textOf = (stack: readonly Pick<MixSpec, 'policy' | 'policyOptions'>[]) =>
+    policiesText(stack.map((use) => ({ name: use.policy, options: use.policyOptions })));
   const where = (hosts: HostRange) => (typeof hosts === 'number' ? hosts : hosts.join('-'));
-  return [usual, ...onHosts.map(({ hosts, stack }) => `@${where(hosts)}=${names(stack)}`)].join(' ');
+  const usual = textOf([{ policy, policyOptions }, ...inner]);
+  return [usual, ...onHosts.map(({ hosts, stack }) => `@${where(hosts)}=${textOf(stack)}`)].join(' ');
 }
 
 type HostRange = NonNullable<MixSpec['onHosts']>[number]['hosts'];

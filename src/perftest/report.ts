@@ -47,6 +47,7 @@ function parameters(endpoint: Endpoint): [name: string, value: string | number][
     fetches ? ['Outstand reads', endpoint.outReads] : ['Max inline data', `${endpoint.inlineBytes}[B]`],
     ['rdma_cm QPs', settings.rdma_cm ? 'ON' : 'OFF'],
     ['Data ex. method', settings.rdma_cm || settings.com_rdma_cm ? 'rdma_cm' : 'Ethernet'],
+    ...(settings.policy === undefined ? [] : ([['Policy', settings.policy]] as [string, string][])),
   ];
 }
 

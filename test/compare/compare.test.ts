@@ -140,6 +140,15 @@ test('--json has the measurements and the commands that repeat them; --md prints
   expect(md.out).toMatch(/\| perf \| .*\(0\.\d\dx\).*\*\*/);
 });
 
+test('table and JSON name a policy with its options', async () => {
+  const policy = 'perf:paper,subMsgSizeBytes=8KiB';
+  const few = [...SHORT, '--policy', policy, '--scheduler', 'none', '--app', 'D'];
+  expect((await command(...few)).out).toContain(policy);
+  const { rows } = JSON.parse((await command(...few, '--json')).out);
+  expect(rows.at(-1).name).toBe(policy);
+  expect(rows.at(-1).commands[0]).toContain(` --policy ${policy} `);
+});
+
 test.each<[string[], RegExp]>([
   [['--policy', 'magic'], /unknown policy 'magic'; available: perf, .*none, or the path of a module/],
   [['--policy', 'perf:velocity=1'], /there is no option 'velocity'; there are: subMsgSizeBytes, /],

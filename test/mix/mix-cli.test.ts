@@ -132,7 +132,7 @@ test('--policy accepts the path of a policy module', async () => {
   const { code, out, err } = await mix(...time, ...app('B:size=64KiB'), '--policy', policy, '--json');
   expect({ code, err }).toEqual({ code: 0, err: '' });
   const result = JSON.parse(out);
-  expect(result.policy).toBe(PACER);
+  expect(result.policy).toBe(policy);
   expect(result.apps[0].throughputGbps).toBeGreaterThan(7.5);
   expect(result.apps[0].throughputGbps).toBeLessThan(8.5);
 });
@@ -164,6 +164,19 @@ test('the JSON has the documented fields', async () => {
   for (const value of [throughputGbps, messageRateMmps, completed]) expect(value).toBeGreaterThan(0);
   expect(Object.keys(latencyUs)).toEqual(['avg', 'p50', 'p99', 'p999', 'max']);
   expect(result.links[0]).toMatchObject({ from: 'host0', to: 'host1', drops: 0 });
+});
+
+test.each([
+  ['perf:paper,subMsgSizeBytes=8KiB'],
+  ['token-bucket:ratesGbps=B:30/D:1;chunk:chunkBytes=32KiB'],
+  [`${PACER}:rateBytesPerS=1e9`],
+  ['none'],
+])('text and JSON name the policy with its options: %s', async (policy) => {
+  const onHost = '@1=chunk:chunkBytes=64KiB';
+  const args = [...SHORT, ...app('B'), ...app('D'), '--policy', policy, '--policy', onHost];
+  const words = `${policy} ${onHost}`;
+  expect((await mix(...args)).out).toContain(`cx6-100g, policy ${words}, seed 1: `);
+  expect(JSON.parse((await mix(...args, '--json')).out).policy).toBe(words);
 });
 
 test('the text output is a table', async () => {

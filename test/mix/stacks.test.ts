@@ -58,7 +58,7 @@ test('nested policies are both applied', async () => {
   const [b] = result.apps;
   expect(b.throughputGbps).toBeGreaterThan(8);
   expect(b.throughputGbps).toBeLessThan(11);
-  expect(result.policy).toBe('token-bucket;perf');
+  expect(result.policy).toBe('token-bucket:ratesGbps=B:10;perf');
   expect(result.policyStates).toHaveLength(2);
 });
 

@@ -71,6 +71,21 @@ test('--json prints only JSON', () => {
   expect(JSON.parse(out).results).toMatchObject({ MsgSize: 65536, n_iterations: 100 });
 });
 
+test('the report names the policy with its options, from --policy or ISOVERBS_POLICY', async () => {
+  vi.stubEnv('ISOVERBS_NO_ADDON', '1');
+  vi.stubEnv('ISOVERBS_POLICY', 'chunk:chunkBytes=32KiB');
+  const run = (...more: string[]) => command('bench', 'write_bw', '-n', '100', ...more);
+  const infoOf = async (...more: string[]) => JSON.parse((await run(...more, '--json')).out).test_info;
+  expect((await run()).out).toContain('\n Policy          : chunk:chunkBytes=32KiB\n');
+  expect(await infoOf('--policy', 'perf:paper=true,subMsgSizeBytes=8KiB;chunk')).toMatchObject({
+    Policy: 'perf:paper,subMsgSizeBytes=8KiB;chunk',
+  });
+  expect(await infoOf('--policy', 'none')).toMatchObject({ Policy: 'none' });
+  vi.stubEnv('ISOVERBS_POLICY', '');
+  expect(await infoOf()).not.toHaveProperty('Policy');
+  vi.unstubAllEnvs();
+});
+
 test('--run_infinitely ends on SIGINT after a complete line', async () => {
   const args = [MAIN, 'bench', 'write_bw', '--run_infinitely', '-D', '1'];
   const child = spawn(process.execPath, args, { env: ENV, stdio: ['ignore', 'pipe', 'ignore'] });

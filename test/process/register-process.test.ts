@@ -113,6 +113,8 @@ test('ISOVERBS_LOG=info prints policies, devices and counts at exit', () => {
     'isoverbs: policy perf (from ISOVERBS_POLICY); attached to 1 context(s) of sim0; 0 sends (0 split, 0 held, 0 emulated) and 0 receives posted, 0 completions',
   );
   expect(node([...REGISTER, '0'], env).err).toContain('attached to nothing: no device was opened');
+  const options = { ...env, ISOVERBS_POLICY: 'perf:paper,subMsgSizeBytes=8KiB;chunk' };
+  expect(node([...REGISTER, '0'], options).err).toContain(`policy ${options.ISOVERBS_POLICY} (from `);
   const worker = { ...env, ISOVERBS_DRIVER: 'worker' };
   expect(node([...REGISTER, `${OPEN} c.close();`], worker).err).toMatch(
     /^isoverbs: policy perf \(from ISOVERBS_POLICY\), in a worker thread; attached to 1 /,

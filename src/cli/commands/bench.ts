@@ -16,6 +16,7 @@ import { LINE } from '../../perftest/report.ts';
 import { type Output, runBothEnds, runTest } from '../../perftest/run.ts';
 import { type Settings, settingsOf, TESTS } from '../../perftest/settings.ts';
 import { wireBytes, wireFactsOf } from '../../policies/kit/wire.ts';
+import { policiesText } from '../../policies/policy-text.ts';
 import { createFabric, PROFILES } from '../../providers/sim/index.ts';
 import * as V from '../../verbs/index.ts';
 import { ConfigError, type Provider } from '../../verbs/index.ts';
@@ -141,7 +142,7 @@ async function run(name: string, server: string | undefined, words: Record<strin
   if (kind === undefined) {
     throw new ConfigError(`unknown test '${name}'; use one of ${TESTS.map((test) => test.name).join(', ')}`);
   }
-  const settings = settingsOf(kind, server ?? null, words);
+  const settings = withPolicy(settingsOf(kind, server ?? null, words));
   if (settings.cpu !== undefined) pin(settings.cpu);
   if (settings.out_json) requireWritable(settings.out_json_file);
   const output = terminal();
@@ -217,15 +218,19 @@ const hasRealDevice = () => getDeviceList().some(({ provider }) => provider === 
 const TENANT = 'bench';
 const BITS_OF_MIB = 8 * 2 ** 20;
 
+/** The settings with the policies of --policy or else of ISOVERBS_POLICY, in a uniform spelling. @throws ConfigError */
+function withPolicy(settings: Settings): Settings {
+  const inherited = process.env.ISOVERBS_POLICY;
+  const [policy, from] =
+    settings.policy === undefined ? [inherited, 'ISOVERBS_POLICY'] : [settings.policy, '--policy'];
+  return policy ? { ...settings, policy: policiesText(parsePolicies(policy, from)) } : settings;
+}
+
 /** The named policies, and tassel for --rate_limit. */
 function shaped(settings: Settings, provider: Provider): OpenDeviceOptions {
-  const { driver, rate_limit } = settings;
-  const [policy, from] =
-    settings.policy === undefined
-      ? [process.env.ISOVERBS_POLICY || undefined, 'ISOVERBS_POLICY']
-      : [settings.policy, '--policy'];
+  const { driver, rate_limit, policy } = settings;
   if (policy === undefined && rate_limit === undefined) return { driver };
-  const policies: PolicyChoice[] = policy === undefined ? [] : parsePolicies(policy, from);
+  const policies: PolicyChoice[] = policy === undefined ? [] : parsePolicies(policy, '--policy');
   if (rate_limit !== undefined)
     policies.push(limiter(settings, rate_limit, messageBytesOf(settings, provider)));
   return { driver, tenant: TENANT, policy: policies };

@@ -6,7 +6,7 @@ import { ConfigError, NoDeviceError } from '../../verbs/errors.ts';
 import { mtuBytes } from '../../verbs/index.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { type App, appsOf, type DeviceLimits } from '../resolve.ts';
-import { policyOptionsOf } from '../stacks.ts';
+import { policyOptionsOf, policyWords } from '../stacks.ts';
 import type { LiveOutcome } from './app.ts';
 import { GATE_BYTES, type Job, type WorkerMessage } from './protocol.ts';
 import { type LiveResult, type LiveSpec, messageBuffersOf, requireLiveKeys } from './spec.ts';
@@ -34,7 +34,7 @@ export async function runLive(spec: LiveSpec): Promise<LiveResult> {
   const states = outcomes.flatMap((outcome) => outcome.states);
   return {
     profile: devices.join(', '),
-    policy,
+    policy: policyWords(spec),
     seed,
     durationNs,
     warmupNs,

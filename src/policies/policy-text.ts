@@ -1,0 +1,27 @@
+/** Policies as text, in the form of ISOVERBS_POLICY and of `--policy`. */
+
+/**
+ * A policy with all options that were given: `perf:paper,subMsgSizeBytes=8KiB`. Parsing the text gives the same policy.
+ * @param options values as they were given; an object becomes pairs such as `a:3/b:1`
+ */
+export function policyText(name: string, options: Readonly<Record<string, unknown>> = {}): string {
+  const words = Object.entries(options).map(([key, value]) =>
+    value === true || value === 'true' ? key : `${key}=${valueText(value)}`,
+  );
+  return words.length === 0 ? name : `${name}:${words.join(',')}`;
+}
+
+/** Several policies, the outermost first, joined by semicolons; `none` if there is none. */
+export function policiesText(
+  policies: readonly { readonly name: string; readonly options?: Readonly<Record<string, unknown>> }[],
+): string {
+  return policies.map(({ name, options }) => policyText(name, options)).join(';') || 'none';
+}
+
+function valueText(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return String(value);
+  if (Array.isArray(value)) return value.map(valueText).join('/');
+  return Object.entries(value)
+    .map(([key, one]) => `${key}:${valueText(one)}`)
+    .join('/');
+}
