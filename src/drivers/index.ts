@@ -1,5 +1,6 @@
 /** Drivers: where policies run, either in the application's own calls or in a worker thread. */
 import { resolve } from 'node:path';
+import { policyText } from '../policies/policy-text.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import { ConfigError, shown } from '../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity } from '../verbs/units.ts';
@@ -99,8 +100,20 @@ export function policyInterceptors(
   policies: readonly { name: string; options: Record<string, unknown> }[],
 ): Interceptor[] {
   const specs = policies.map(specOf);
-  if (driver === 'inline' || specs.length === 0) return specs.map(loadPolicy);
+  if (driver === 'inline' || specs.length === 0) {
+    return specs.map((one) => withSpec(loadPolicy(one), policyText(one.name, one.options)));
+  }
   return [workerDriver(specs, workerOptionsOf(driver))];
+}
+
+/** The interceptor, which a module may have made of a class, with its spec. */
+function withSpec(interceptor: Interceptor, spec: string): Interceptor {
+  return {
+    name: interceptor.name,
+    spec,
+    wrap: (next) => interceptor.wrap(next),
+    ...(interceptor.gate !== undefined && { gate: (wait) => interceptor.gate!(wait) }),
+  };
 }
 
 /**

@@ -32,6 +32,8 @@ type Property = (typeof PROPERTIES)[number];
 export interface Interceptor {
   /** Used in errors, logs and `provider.interceptors`. */
   readonly name: string;
+  /** The name with options, in the form of ISOVERBS_POLICY, for traces and recordings. Default: the name. */
+  readonly spec?: string;
   /** Returns the verbs that the interceptor overrides; all others stay the same functions. */
   wrap(next: Provider): Partial<Verbs> & PeerVerbs & Partial<Pick<Provider, Property>>;
   /** For drivers that run it in another thread: which requests may bypass it. Without a gate, none may. */
@@ -53,7 +55,7 @@ export function compose(provider: Provider, interceptors: readonly Interceptor[]
 }
 
 function wrap(next: Provider, interceptor: Interceptor): Provider {
-  const { name } = interceptor;
+  const { name, spec = name } = interceptor;
   const overrides = interceptor.wrap(next);
   for (const [verb, value] of Object.entries(overrides)) {
     if (!OVERRIDABLE.has(verb)) {
@@ -65,5 +67,7 @@ function wrap(next: Provider, interceptor: Interceptor): Provider {
   }
   // Alarms below keep the time of the clock and the sleeps that are replaced here.
   const alarms = 'nowNs' in overrides || 'sleep' in overrides ? { createAlarm: undefined } : {};
-  return Object.freeze({ ...next, ...alarms, ...overrides, interceptors: [name, ...next.interceptors] });
+  const interceptors = [name, ...next.interceptors];
+  const specs = [spec, ...(next.specs ?? next.interceptors)];
+  return Object.freeze({ ...next, ...alarms, ...overrides, interceptors, specs });
 }

@@ -188,6 +188,8 @@ export interface Provider extends Verbs, PeerVerbs {
   readonly standby?: WaitStandby | undefined;
   /** Names of the interceptors around the provider, outermost first. */
   readonly interceptors: readonly string[];
+  /** The same with their options where these are known, in the form of ISOVERBS_POLICY. If absent, the names. */
+  readonly specs?: readonly string[];
   /** The device's time: virtual on simulated devices, a monotonic clock on real ones. */
   nowNs(context: number): number;
   /** Resolves after `delayNs` of the device's time; `keeps` says what the sleep keeps running. */

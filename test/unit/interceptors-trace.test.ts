@@ -2,7 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readTrace, type TraceOptions, trace } from '../../src/interceptors/index.ts';
+import { parsePolicies } from '../../src/config.ts';
+import { type Driver, policyInterceptors } from '../../src/drivers/index.ts';
+import { count, readTrace, record, type TraceOptions, trace } from '../../src/interceptors/index.ts';
 import * as V from '../../src/verbs/index.ts';
 import { type Pair, pairOn, scratch, simUnder } from './interceptors-rig.ts';
 
@@ -152,6 +154,28 @@ test('readTrace() rejects other files, other versions and truncated traces with 
   expect(() => readTrace(join(folder, 'absent.trace'))).toThrow(error(/cannot be read/));
   expect(() => simUnder(trace({ file: join(file, 'in-a-file.trace') }))).toThrow(error(/cannot be written/));
 });
+
+test.each<Driver>(['inline', 'worker'])(
+  'a trace and a recording name the policies below with their options: %s',
+  (driver) => {
+    const policies = parsePolicies(
+      'token-bucket:burstBytes=8KiB;./examples/policies/token-pacer.mjs:rateBytesPerS=1e9',
+      'test',
+    );
+    const specs = [
+      'token-bucket:burstBytes=8KiB',
+      './examples/policies/token-pacer.mjs:rateBytesPerS=1000000000',
+    ];
+    const tracer = trace({ file: join(folder, `${driver}-policies.trace`) });
+    const recorder = record({ file: join(folder, `${driver}-policies.rec`) });
+    simUnder(tracer, recorder, ...policyInterceptors(driver, policies), count());
+    const below = [...(driver === 'inline' ? specs : [specs.join(';')]), 'count'];
+    tracer.close();
+    recorder.close();
+    expect(readTrace(tracer.files[0]).header.below).toEqual(['record', ...below]);
+    expect(readFileSync(recorder.files[0], 'latin1')).toContain(`"below":${JSON.stringify(below)}`);
+  },
+);
 
 test('two traces never share a file, and {pid} in a name is replaced', () => {
   const [first, second] = [1, 2].map(() => {

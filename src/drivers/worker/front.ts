@@ -4,6 +4,7 @@
  * there through shared memory; everything else goes straight to the device. See docs/architecture.md.
  */
 import { availableParallelism } from 'node:os';
+import { policiesText } from '../../policies/policy-text.ts';
 import { requirePinThread } from '../../providers/rdma-core/addon.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import { type Gate, gateOfAll } from '../../shim/gate.ts';
@@ -117,6 +118,7 @@ export function workerDriver(
   const loaded = policies.map(loadPolicy);
   return {
     name: loaded.map(({ name }) => name).join('+'),
+    spec: policiesText(policies),
     wrap: (next) =>
       new Front(next, [...policies], loaded, { spinNs, ...(cpu !== undefined && { cpu }) }).verbs(),
   };

@@ -57,6 +57,7 @@ export interface RecordHeader {
   provider: string;
   threads: 'any' | 'one';
   wait: WaitSupport;
+  /** Interceptors between the recorder and the device, outermost first; policies with their options. */
   below: string[];
   /** The devices of the recorded provider. */
   devices: DeviceInfo[];

@@ -66,7 +66,7 @@ function headerOf(next: Provider): F.RecordHeader {
     provider: next.name,
     threads: next.threads,
     wait: next.wait,
-    below: [...next.interceptors],
+    below: [...(next.specs ?? next.interceptors)],
     devices: next.getDeviceList(),
     cm: next.cm !== null,
     cmError: next.cmError,

@@ -44,7 +44,7 @@ export const END = 10;
 /** Header fields in addition to pid and thread. */
 export interface TraceHeader {
   provider: string;
-  /** Interceptors between the tracer and the device, outermost first. */
+  /** Interceptors between the tracer and the device, outermost first; policies with their options. */
   below: string[];
   /** The time in ISO 8601. */
   startedAt: string;

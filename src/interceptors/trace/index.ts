@@ -70,7 +70,7 @@ export function trace(options: TraceOptions = {}): TraceInterceptor {
     wrap(next) {
       const details: F.TraceHeader = {
         provider: next.name,
-        below: [...next.interceptors],
+        below: [...(next.specs ?? next.interceptors)],
         startedAt: new Date().toISOString(),
       };
       const header = encodeHeader(F.TRACE_MAGIC, F.TRACE_VERSION, details);
