@@ -7,6 +7,7 @@ import { type Destination, decodeDestination, encodeDestination } from '../../sr
 import { runBothEnds, runTest, type TestEnvironment } from '../../src/perftest/run.ts';
 import { type Settings, settingsOf, TESTS } from '../../src/perftest/settings.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
+import { unusedPort } from '../support/unused-port.ts';
 
 const kindOf = (name: string) => TESTS.find((test) => test.name === name) ?? TESTS[0];
 const settings = (name: string, flags: Record<string, unknown> = {}, server: string | null = null) =>
@@ -363,7 +364,9 @@ describe('a server that does not speak the protocol', () => {
   });
 
   test('a missing server ends the client with a message', async () => {
-    await expect(talkTo(1)).rejects.toThrow(/Couldn't connect to 127.0.0.1:1/);
+    const unused = await unusedPort();
+    opened.push(unused);
+    await expect(talkTo(unused.port)).rejects.toThrow(`Couldn't connect to 127.0.0.1:${unused.port}`);
   });
 
   test('bytes that arrive one by one are reassembled', async () => {

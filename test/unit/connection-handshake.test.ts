@@ -17,6 +17,7 @@ import {
   InvalidStateError,
   type Wire,
 } from '../../src/verbs/index.ts';
+import { unusedPort } from '../support/unused-port.ts';
 import { createFake } from './objects-fake.ts';
 
 function end(fake = createFake()) {
@@ -208,9 +209,11 @@ test('a silent caller times out, and so does a silent listener', async () => {
 
 test('connect() throws a ConnectionError without a listener, and when the peer leaves or rejects', async () => {
   const a = end();
-  await expect(connect(a.context, { port: 1, ...a.options })).rejects.toThrow(
-    'cannot connect to localhost:1',
+  const { port, close } = await unusedPort();
+  await expect(connect(a.context, { port, host: '127.0.0.1', ...a.options })).rejects.toThrow(
+    `cannot connect to 127.0.0.1:${port}`,
   );
+  close();
   const server = await a.fake.provider.rendezvous.listen(a.context.handle, { port: 0 }, (wire) =>
     wire.close(),
   );
