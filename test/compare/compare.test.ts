@@ -10,6 +10,7 @@ import { policies } from '../../src/policies/index.ts';
 import { WORDS } from '../../src/sim/profile/params.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
 import { command as isoverbs } from '../mix/command.ts';
+import { crowdedTexts, textsOf } from '../support/svg-texts.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -110,8 +111,10 @@ test('table and picture name every scheme; the table fits into 80 columns', {
       expect(lines.some((line) => line.startsWith(`│${name} `))).toBe(true);
       expect(picture).toContain(`>${name}</text>`);
     }
-    for (const title of ['B: bandwidth, Gbit/s', 'M: messages, M/s', 'D: latency, us'])
-      expect(picture).toContain(title);
+    expect(textsOf(picture).map(({ text }) => text)).toEqual(
+      expect.arrayContaining(['B: bandwidth', 'Gbit/s', 'M: messages', 'million/s', 'D: latency', 'us']),
+    );
+    expect(crowdedTexts(picture)).toEqual([]);
     expect(picture).toMatch(/<rect width="\d+" height="\d+" fill="white"/);
   } finally {
     rmSync(folder, { recursive: true });

@@ -15,6 +15,7 @@ import type { MixResult } from '../../src/mix/result.ts';
 import { TOPOLOGIES } from '../../src/sim/network/topology.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
 import { command as isoverbs } from '../mix/command.ts';
+import { crowdedTexts } from '../support/svg-texts.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -239,6 +240,7 @@ test("the same seed prints and draws the same bytes, and a case's command repeat
     expect(await once('c.svg', '--keep', join(folder, 'runs'))).toEqual(first);
     const picture = readFileSync(join(folder, 'a.svg'), 'utf8');
     expect(picture).toContain('>perf</text>');
+    expect(crowdedTexts(picture)).toEqual([]);
     expect(picture).toContain('>3 random mixtures of seed 5, relative to bare</text>');
     for (const name of ['b.svg', 'c.svg']) expect(readFileSync(join(folder, name), 'utf8')).toBe(picture);
 

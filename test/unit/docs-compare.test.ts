@@ -7,6 +7,7 @@ import { tricksOf } from '../../src/compare/tricks.ts';
 import { mixApp } from '../../src/mix/mixture.ts';
 import { DEFAULTS } from '../../src/mix/spec.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
+import { crowdedTexts, textsOf } from '../support/svg-texts.ts';
 
 const read = (path: string) => readFileSync(resolve(import.meta.dirname, '../..', path), 'utf8');
 
@@ -18,6 +19,14 @@ test('docs/compare.svg and docs/compare.md name every scheme (npm run docs:compa
     expect(page).toContain(`\n| ${name} |`);
     expect(page).toContain(`\n- ${name}: ${says}\n`);
   }
+});
+
+test('no text of docs/compare.svg runs into another one in a wide font', () => {
+  const picture = read('docs/compare.svg');
+  expect(textsOf(picture).map(({ text }) => text)).toEqual(
+    expect.arrayContaining(['B: bandwidth', 'M: messages', 'D: latency', "the NIC's scheduler"]),
+  );
+  expect(crowdedTexts(picture)).toEqual([]);
 });
 
 test('the README shows the picture', () => {

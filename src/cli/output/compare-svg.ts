@@ -6,11 +6,11 @@ import type { Kind } from '../../mix/spec.ts';
 import { brief } from './compare-table.ts';
 import { drawSvg } from './svg.ts';
 
-/** The metric that matters most for each kind. */
-const WANTED: Readonly<Record<Kind, { metric: Metric; title: string; better: string }>> = {
-  B: { metric: 'throughputGbps', title: 'bandwidth, Gbit/s', better: 'more is better' },
-  M: { metric: 'messageRateMmps', title: 'messages, M/s', better: 'more is better' },
-  D: { metric: 'avgUs', title: 'latency, us', better: 'less is better; whisker: p99' },
+/** The metric that matters most for each kind. Each text is shorter than a panel in any font. */
+const WANTED: Readonly<Record<Kind, { metric: Metric; title: string; unit: string; better: string }>> = {
+  B: { metric: 'throughputGbps', title: 'bandwidth', unit: 'Gbit/s', better: 'more is better' },
+  M: { metric: 'messageRateMmps', title: 'messages', unit: 'million/s', better: 'more is better' },
+  D: { metric: 'avgUs', title: 'latency', unit: 'us', better: 'less is better' },
 };
 const COLORS: Readonly<Record<SchemeGroup, string>> = {
   alone: '#9aa0a6',
@@ -59,7 +59,7 @@ function finite(value: number): number {
 }
 
 function panel(result: Comparison, app: ComparedApp, at: number): object {
-  const { title, better } = WANTED[app.kind];
+  const { title, unit, better } = WANTED[app.kind];
   const values = barsOf(result, app, at);
   const [alone] = values;
   const most = Math.max(...values.map(({ end }) => end)) / (1 - FOR_NUMBERS);
@@ -86,7 +86,13 @@ function panel(result: Comparison, app: ComparedApp, at: number): object {
     { mark: { type: 'tick', thickness: 2, size: 12, color: 'black' }, encoding: { y, x: over('p99') } },
   ];
   return {
-    title: { text: `${app.name}: ${title}`, subtitle: better, anchor: 'start', frame: 'group', offset: 8 },
+    title: {
+      text: `${app.name}: ${title}`,
+      subtitle: [unit, better],
+      anchor: 'start',
+      frame: 'group',
+      offset: 8,
+    },
     width: PANEL_WIDTH,
     height: { step: STEP },
     data: { values },
@@ -116,13 +122,14 @@ function spec(result: Comparison): TopLevelSpec {
   const { apps, rows, mix } = result;
   const names = apps.map(({ name }) => name);
   const who = names.length === 1 ? names[0] : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+  const whisker = apps.some(({ kind }) => kind === 'D') ? ' Whisker: 99th percentile.' : '';
   return {
     background: 'white',
     padding: 14,
     description: `What ${who} get on one ${mix.profile}: ${rows.map(({ name }) => name).join(', ')}`,
     title: {
       text: `${who} on one simulated NIC (${mix.profile})`,
-      subtitle: `${apps.map(described).join('; ')}. Dashed: alone.`,
+      subtitle: [`${apps.map(described).join('; ')}.`, `Dashed: alone.${whisker}`],
       fontSize: FONT + 3,
       anchor: 'start',
       offset: 16,
@@ -149,5 +156,5 @@ function spec(result: Comparison): TopLevelSpec {
 
 /** SVG text. @throws UnsupportedError when vega is not installed */
 export function compareSvg(result: Comparison): Promise<string> {
-  return drawSvg(spec(result));
+  return drawSvg(spec(result), 'any');
 }

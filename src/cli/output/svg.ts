@@ -19,12 +19,19 @@ export async function canDraw(): Promise<boolean> {
   );
 }
 
-/** Returns SVG text. @throws UnsupportedError when vega is not installed */
-export async function drawSvg(spec: TopLevelSpec): Promise<string> {
+/** Fonts by width: Helvetica and Arial, or all that replace them, of which DejaVu Sans and Verdana are the widest. */
+export type Fonts = 'usual' | 'any';
+
+/**
+ * Returns SVG text.
+ * @param fonts for which texts have room
+ * @throws UnsupportedError when vega is not installed
+ */
+export async function drawSvg(spec: TopLevelSpec, fonts: Fonts = 'usual'): Promise<string> {
   const [vega, vegaLite] = await loadVega().catch((cause) => {
     throw notInstalled('no picture can be drawn', cause);
   });
-  textMetricsOf(vega).width = textWidth;
+  textMetricsOf(vega).width = (item, line) => textWidth(fonts, item, line);
   const view = new vega.View(vega.parse(vegaLite.compile(spec).spec), { renderer: 'none' });
   return view.toSVG();
 }
@@ -34,26 +41,47 @@ function notInstalled(what: string, cause: unknown): UnsupportedError {
 }
 
 /** The object with which vega measures text; it is missing from vega's types. */
-function textMetricsOf(vega: object): { width: typeof textWidth } {
-  return (vega as { textMetrics: { width: typeof textWidth } }).textMetrics;
+function textMetricsOf(vega: object): { width: (item: TextItem, line?: unknown) => number } {
+  return (vega as { textMetrics: { width: (item: TextItem, line?: unknown) => number } }).textMetrics;
 }
 
-/** Letter widths in Helvetica and Arial, in em; all other letters are 0.56. */
-const WIDTHS: readonly (readonly [letters: RegExp, em: number])[] = [
-  [/[ijltf.,:;'|!()[\] ]/, 0.28],
-  [/[mwMW@%]/, 0.87],
-  [/[A-Z]/, 0.69],
-];
+interface TextItem {
+  fontSize?: number;
+  fontWeight?: string | number;
+  text?: unknown;
+}
+
+/** Letter widths in em, of all other letters, and of bold letters relative to these. */
+const WIDTHS: Readonly<
+  Record<Fonts, { letters: readonly (readonly [RegExp, number])[]; em: number; bold: number }>
+> = {
+  usual: {
+    letters: [
+      [/[ijltf.,:;'|!()[\] ]/, 0.28],
+      [/[mwMW@%]/, 0.87],
+      [/[A-Z]/, 0.69],
+    ],
+    em: 0.56,
+    bold: 1.1,
+  },
+  any: {
+    letters: [
+      [/[ijltfr.,:;'|!()[\] ]/, 0.41],
+      [/[mwMW@%]/, 1],
+      [/[A-Z=+<>]/, 0.84],
+    ],
+    em: 0.64,
+    bold: 1.15,
+  },
+};
 
 /** Estimates a text's width. Without a canvas vega assumes 0.8 em per letter, which leaves wide margins. */
-function textWidth(
-  item: { fontSize?: number; fontWeight?: string | number; text?: unknown },
-  line?: unknown,
-): number {
-  const em = [...String(line ?? item.text ?? '')]
-    .map((letter) => WIDTHS.find(([letters]) => letters.test(letter))?.[1] ?? 0.56)
+function textWidth(fonts: Fonts, item: TextItem, line: unknown = item.text ?? ''): number {
+  const { letters, em, bold } = WIDTHS[fonts];
+  const sumEm = [...String(line)]
+    .map((letter) => letters.find(([some]) => some.test(letter))?.[1] ?? em)
     .reduce((sum, width) => sum + width, 0);
-  return em * (item.fontSize ?? 11) * (item.fontWeight === 'bold' ? 1.1 : 1);
+  return sumEm * (item.fontSize ?? 11) * (item.fontWeight === 'bold' ? bold : 1);
 }
 
 /** Writes a file, and creates its folder: a fresh clone has no out/. */

@@ -108,5 +108,5 @@ function spec(result: WorseOff): TopLevelSpec {
 
 /** SVG text. @throws UnsupportedError when vega is not installed */
 export function worseOffSvg(result: WorseOff): Promise<string> {
-  return drawSvg(spec(result));
+  return drawSvg(spec(result), 'any');
 }
