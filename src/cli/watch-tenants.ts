@@ -1,5 +1,11 @@
 /** Requests the daemon's tenants periodically, over one connection while it lasts. */
-import { type Answer, type Attempt, type Connection, connect } from '../daemon/client/connection.ts';
+import {
+  type Answer,
+  type Attempt,
+  type Connection,
+  connect,
+  UNANSWERED,
+} from '../daemon/client/connection.ts';
 import type { TenantRow } from '../daemon/protocol.ts';
 import { HandshakeError } from '../verbs/errors.ts';
 
@@ -50,7 +56,7 @@ export class TenantWatch {
     } else if (this.requestedMs === null) this.request(this.connection);
     else if (performance.now() - this.requestedMs > ANSWER_MS) {
       this.connection.close();
-      this.lost(new HandshakeError('the daemon does not answer'));
+      this.lost(new HandshakeError(UNANSWERED));
     }
   }
 

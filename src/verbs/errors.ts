@@ -58,6 +58,10 @@ export const ERRORS = {
     meaning: 'A connection could not be made, or its peer has gone.',
     advice: 'Check the address. If the peer vanished, the queue pair was moved to ERR and flushed.',
   },
+  ISO_ERR_NO_DAEMON: {
+    meaning: 'A tool such as `isoverbs top` gets no answer at the socket of the daemon.',
+    advice: 'Start `isoverbs daemon`, or name its socket with --socket or ISOVERBS_DAEMON.',
+  },
   ISO_ERR_COMPLETION: {
     meaning: 'A work request completed with an error status.',
     advice: '`status` is the ibv_wc_status. The queue pair is in ERR and needs a new connection.',
@@ -175,6 +179,8 @@ export class MemoryError extends errorClass('ISO_ERR_MEMORY') {}
 export class HandshakeError extends errorClass('ISO_ERR_HANDSHAKE') {}
 /** ISO_ERR_CONNECTION: A connection could not be made, or its peer has gone. */
 export class ConnectionError extends errorClass('ISO_ERR_CONNECTION') {}
+/** ISO_ERR_NO_DAEMON: A tool such as `isoverbs top` gets no answer at the socket of the daemon. */
+export class NoDaemonError extends errorClass('ISO_ERR_NO_DAEMON') {}
 /** ISO_ERR_COMPLETION: A work request completed with an error status. */
 export class CompletionError extends errorClass('ISO_ERR_COMPLETION') {}
 /** ISO_ERR_CONFIG: A configuration file, environment variable or option is wrong. */
@@ -205,6 +211,7 @@ const CLASSES: Record<ErrorCode, new (message: string, details?: ErrorDetails) =
   ISO_ERR_MEMORY: MemoryError,
   ISO_ERR_HANDSHAKE: HandshakeError,
   ISO_ERR_CONNECTION: ConnectionError,
+  ISO_ERR_NO_DAEMON: NoDaemonError,
   ISO_ERR_COMPLETION: CompletionError,
   ISO_ERR_CONFIG: ConfigError,
   ISO_ERR_FILE: FileError,

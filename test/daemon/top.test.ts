@@ -124,7 +124,8 @@ test.skipIf(reason !== '')(
 
     const none = await isoverbs(['top', '--socket', `${socket}.none`, '--once']).ended;
     expect(none).toMatchObject({ status: 1, stdout: '' });
-    expect(none.stderr).toMatch(/^isoverbs: .*\.none: .*; is `isoverbs daemon` running\? \(.*\)\n$/);
+    expect(none.stderr).toMatch(/^isoverbs: start `isoverbs daemon`, .*\.none: .* \(ISO_ERR_NO_DAEMON\)\n$/);
+    expect(none.stderr.match(/\.none/g)).toHaveLength(1);
   },
 );
 

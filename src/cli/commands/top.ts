@@ -1,7 +1,7 @@
 /** `isoverbs top`: shows the tenants of this host, continuously. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { socketOf } from '../../daemon/client/tool-request.ts';
-import { ConfigError, HandshakeError } from '../../verbs/errors.ts';
+import { socketOf, unreachable } from '../../daemon/client/tool-request.ts';
+import { ConfigError } from '../../verbs/errors.ts';
 import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { Screen } from '../output/screen.ts';
@@ -88,7 +88,7 @@ function live(sort: Order, socket: string, quit: () => void): Output {
   };
 }
 
-/** @throws HandshakeError if there is no daemon at the start or, with a limited number of tables, at any time */
+/** @throws NoDaemonError, HandshakeError if there is no daemon at the start or, with a limited number of tables, at any time */
 function top({ socket = socketOf(), interval, count, once, sort, json = false }: TopFlags): Promise<void> {
   if (once && count !== undefined) throw new ConfigError('--once means --count 1; use only one of them');
   const tables = once ? 1 : (count ?? Number.POSITIVE_INFINITY);
@@ -117,12 +117,11 @@ function top({ socket = socketOf(), interval, count, once, sort, json = false }:
         previous = sample;
         if (remaining === 0) end();
       },
-      disconnected({ message }) {
+      disconnected(reason) {
         previous = null;
-        const reason = `${socket}: ${message}`;
         if (output === null || tables !== Number.POSITIVE_INFINITY) {
-          end(new HandshakeError(`${reason}; is \`isoverbs daemon\` running?`));
-        } else output.disconnected(reason);
+          end(unreachable(socket, reason));
+        } else output.disconnected(`${socket}: ${reason.message}`);
       },
     });
   });

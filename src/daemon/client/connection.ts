@@ -2,7 +2,7 @@
  * A connection to the daemon. Nothing here blocks. Normally the event loop receives messages; a program whose
  * loop is blocked can poll instead.
  */
-import { ConnectionError, HandshakeError } from '../../verbs/errors.ts';
+import { ConnectionError, HandshakeError, type IsoverbsError } from '../../verbs/errors.ts';
 import { closeFd, connectUnix, openMemory, type SharedMemory, type UnixSocket, Wake } from '../ipc/index.ts';
 import { type PageShape, type Pages, pageShapeOf, type Row, rowAt } from '../pages.ts';
 import {
@@ -18,6 +18,9 @@ import { RefusedError } from '../rules.ts';
 
 type Welcome = ToClient & { type: 'welcome' };
 export type Answer = Exclude<ToClient, Welcome>;
+
+/** The message of the error while a daemon is stopped or overloaded. */
+export const UNANSWERED = 'the daemon does not answer';
 
 const ANSWER_MS = 2000;
 /** Number of descriptors: counters, grants, and the wake-up. */
@@ -217,6 +220,17 @@ function requireWelcome(message: ToClient): Welcome {
   );
 }
 
+/** Connects to a socket. @throws ConnectionError whose message leaves out the path, which the caller names */
+function connected(path: string): UnixSocket | null {
+  try {
+    return connectUnix(path);
+  } catch (cause) {
+    const { message, errno } = cause as IsoverbsError;
+    const [, reason = message] = message.split(`cannot connect to ${path}: `);
+    throw new ConnectionError(reason, { errno, cause });
+  }
+}
+
 /** A daemon of another user could stall this program by its grants. @throws HandshakeError */
 function requireTrusted(raw: UnixSocket): void {
   const { uid, pid } = raw.peer();
@@ -272,7 +286,7 @@ class Connecting implements Attempt {
 
   private start(path: string, hello: Hello, keepAlive: boolean): void {
     try {
-      this.raw = connectUnix(path);
+      this.raw = connected(path);
       if (this.raw === null) {
         // The daemon's backlog is full, so try again in a moment.
         this.retry = () => this.start(path, hello, keepAlive);
@@ -307,8 +321,7 @@ class Connecting implements Attempt {
       if (this.failure !== null) throw this.failure;
       this.receive();
       // After a long busy period the answer may already be waiting, so check for it before giving up.
-      if (!this.isOver && performance.now() > this.endMs)
-        throw new HandshakeError('the daemon does not answer');
+      if (!this.isOver && performance.now() > this.endMs) throw new HandshakeError(UNANSWERED);
     } catch (error) {
       this.cancel();
       this.on.ended(error as Error);

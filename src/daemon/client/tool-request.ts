@@ -1,16 +1,38 @@
 /** A single request of a tool to the daemon, and where the daemon listens. */
-import { userInfo } from 'node:os';
-import { HandshakeError } from '../../verbs/errors.ts';
+import { constants, userInfo } from 'node:os';
+import { HandshakeError, NoDaemonError } from '../../verbs/errors.ts';
 import type { TenantRow, ToDaemon } from '../protocol.ts';
-import { type Answer, type Connection, connect } from './connection.ts';
+import { type Answer, type Connection, connect, UNANSWERED } from './connection.ts';
 
 /** Limits the wait for a daemon that is stopped. */
 const ANSWER_MS = 5000;
 
+const ACCESS = constants.errno.EACCES;
+
+/**
+ * The error of a tool without a connection to the daemon. Its message begins with the way out.
+ * @param reason why the connection ended or was not made, without the path of the socket
+ */
+export function unreachable(socket: string, reason: Error): NoDaemonError | HandshakeError {
+  const { message, errno } = reason as Error & { errno?: number };
+  const details = { errno, cause: reason };
+  if (message === UNANSWERED) {
+    const way = 'check whether the daemon is stopped or overloaded';
+    return new NoDaemonError(`${way}: the daemon at ${socket} does not answer`, details);
+  }
+  // Something answered: the message says what is wrong with it.
+  if (reason instanceof HandshakeError) return new HandshakeError(`${socket}: ${message}`, details);
+  const way = errno === ACCESS ? 'use an account that may open the socket' : 'start `isoverbs daemon`';
+  return new NoDaemonError(
+    `${way}, or name another socket with --socket or ISOVERBS_DAEMON: no daemon answers at ${socket}: ${message}`,
+    details,
+  );
+}
+
 /**
  * Sends a request, waits for the answer and disconnects.
  * @returns the answers; a list that arrives in pieces has several
- * @throws HandshakeError if no daemon answers
+ * @throws NoDaemonError if no daemon answers; HandshakeError if it refuses the tool, or speaks another protocol
  */
 export function request(socket: string, message: ToDaemon): Promise<readonly Answer[]> {
   return new Promise((resolve, reject) => {
@@ -18,7 +40,7 @@ export function request(socket: string, message: ToDaemon): Promise<readonly Ans
     const answers: Answer[] = [];
     const timer = setTimeout(() => {
       connection?.close();
-      reject(new HandshakeError(`${socket}: the daemon does not answer`));
+      reject(unreachable(socket, new HandshakeError(UNANSWERED)));
     }, ANSWER_MS);
     const on = {
       connected(established: Connection) {
@@ -35,14 +57,14 @@ export function request(socket: string, message: ToDaemon): Promise<readonly Ans
       signalled() {},
       ended(error: Error) {
         clearTimeout(timer);
-        reject(new HandshakeError(`${socket}: ${error.message}; is \`isoverbs daemon\` running?`));
+        reject(unreachable(socket, error));
       },
     };
     connect(socket, { role: 'tool' }, on, true);
   });
 }
 
-/** The tenants of each device. @throws HandshakeError */
+/** The tenants of each device. @throws NoDaemonError, HandshakeError */
 export async function requestTenants(socket: string): Promise<TenantRow[]> {
   return (await request(socket, { type: 'tenants' })).flatMap((answer) => {
     if (answer.type !== 'tenants') throw new HandshakeError(`the daemon answered '${answer.type}'`);
