@@ -281,6 +281,11 @@ export class Host {
     for (const { page } of tenant.seats) declare(page, left);
   }
 
+  /** Whether a tenant has a context on any device. */
+  isPresent(tenant: string): boolean {
+    return [...this.devices.values()].some(({ tenants }) => tenants.has(tenant));
+  }
+
   /**
    * Sets what a tenant gets, which also applies to a tenant that comes later.
    * @returns whether the tenant is present; or why the setting is refused
@@ -288,9 +293,7 @@ export class Host {
   set(tenant: string, setting: Setting): boolean | string {
     const present = [...this.devices.values()].filter(({ tenants }) => tenants.has(tenant));
     const links = present.map(({ coordinator }) => coordinator.members.linkGbps);
-    const refusal = this.settings.change(tenant, setting, links, (name) =>
-      [...this.devices.values()].some(({ tenants }) => tenants.has(name)),
-    );
+    const refusal = this.settings.change(tenant, setting, links, (name) => this.isPresent(name));
     if (refusal !== null) return refusal;
     for (const device of present) {
       device.isDirty = true;

@@ -84,6 +84,8 @@ export const toDaemon = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('set'),
     tenant: name.min(1),
+    /** Whether the setting is also kept for a tenant that is not present. Default true. */
+    future: z.boolean().optional(),
     weight: weight.optional(),
     /** Labels of all contexts. Null: the programs' own, whatever the rules contain. */
     qpWeight: weight.nullable().optional(),

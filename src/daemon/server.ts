@@ -364,12 +364,16 @@ export class Server {
     });
   }
 
-  private set(peer: Peer, { type: _, tenant, ...setting }: ToDaemon & { type: 'set' }): void {
+  private set(peer: Peer, { type: _, tenant, future = true, ...setting }: ToDaemon & { type: 'set' }): void {
     const { host, maySet, log } = this.options;
     const { credentials } = peer;
     if (!maySet(credentials)) {
       const reason = `only root, the daemon's user and members of its group may change settings`;
       this.answerAfterPass(peer, () => this.send(peer, { type: 'refused', reason }));
+      return;
+    }
+    if (!future && !host.isPresent(tenant)) {
+      this.answerAfterPass(peer, () => this.send(peer, { type: 'done', isKnown: false }));
       return;
     }
     const isKnown = host.set(tenant, setting);

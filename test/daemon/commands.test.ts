@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { command } from '../mix/command.ts';
 import { eachShort, variants } from '../support/variants.ts';
-import { daemon, folder, isoverbs, MAIN, started } from './command-rig.ts';
+import { daemon, folder, isoverbs, MAIN, started, tenant } from './command-rig.ts';
 import { hasPython, reason, until } from './rig.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -163,7 +163,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     expect((await isoverbs(['tenants', '--socket', socket]).ended).status).toBe(0);
     expect((await isoverbs(['tenants'], { ISOVERBS_DAEMON: socket }).ended).status).toBe(0);
 
-    const setting = isoverbs(['set', 'a', 'weight=2', '--socket', socket]);
+    const setting = isoverbs(['set', 'a', 'weight=2', '--future', '--socket', socket]);
     expect(await setting.ended).toMatchObject({
       status: 0,
       stderr: "isoverbs: no tenant 'a' is present now; the setting applies once one connects\n",
@@ -179,6 +179,37 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
       pid: running.child.pid,
       client: { pid: setting.child.pid },
     });
+  });
+
+  test('set refuses a tenant that is not present, and suggests one that is, unless --future is given', async () => {
+    const socket = join(folder(), 's');
+    const running = await daemon(socket);
+    await tenant(socket, 'storage');
+    const set = (name: string, ...more: string[]) =>
+      isoverbs(['set', name, 'weight=3', '--socket', socket, ...more]).ended;
+    const way = 'to keep the setting for when it comes, add --future';
+    for (const [name, question] of [
+      ['storag', "did you mean 'storage'? "],
+      ['kv', ''],
+    ])
+      expect(await set(name)).toMatchObject({
+        status: 1,
+        stdout: '',
+        stderr: `isoverbs: no tenant '${name}' is present; ${question}${way}\n`,
+      });
+    expect(running.err()).not.toContain(' set ');
+    expect(await set('storage')).toMatchObject({ status: 0, stderr: '' });
+    await until(() => / set storage"/.test(running.err()));
+    expect(await set('kv', '--future')).toMatchObject({
+      status: 0,
+      stderr: "isoverbs: no tenant 'kv' is present now; the setting applies once one connects\n",
+    });
+    await tenant(socket, 'kv');
+    const rows = JSON.parse((await isoverbs(['tenants', '--json', '--socket', socket]).ended).stdout);
+    expect(rows.map((one: { tenant: string; weight: number }) => [one.tenant, one.weight]).sort()).toEqual([
+      ['kv', 3],
+      ['storage', 3],
+    ]);
   });
 
   test('a log that cannot be written, for example on a full disk, ends no process', async () => {

@@ -80,7 +80,7 @@ describe.skipIf(reason !== '')('rates of targets', { concurrent: true, timeout: 
 
   test('a rate without a queue pair is kept for those that come, and the command says so', LONG, async () => {
     await using world = await worldOf();
-    const absent = await set(world, 'a/group=kv', 'gbps=10');
+    const absent = await set(world, 'a/group=kv', 'gbps=10', '--future');
     expect(absent.code).toBe(0);
     expect(absent.err).toContain("no tenant 'a' is present now; the setting applies once one connects");
     using one = new Sender(world, 'a', [{ group: 'kv' }, { group: 'late' }]);

@@ -33,7 +33,7 @@ describe.skipIf(reason !== '')('words of clients', TIMEOUT, () => {
     const hello = { type: 'hello', version: VERSION, role: 'tool' } as const;
     one.send(frame({ ...hello, [WORDS]: 1 } as never));
     await until(() => running.err().includes('invalid message'));
-    const set = isoverbs(['set', WORDS, 'weight=2', '--socket', socket]);
+    const set = isoverbs(['set', WORDS, 'weight=2', '--future', '--socket', socket]);
     expect(await set.ended).toMatchObject({
       status: 0,
       stderr: `isoverbs: no tenant '${SHOWN}' is present now; the setting applies once one connects\n`,

@@ -75,7 +75,7 @@ async function listTenants({
   process.stdout.write(`${json ? escapedLines(JSON.stringify(rows, null, 2)) : tableOf(rows)}\n`);
 }
 
-type Setting = Omit<ToDaemon & { type: 'set' }, 'type' | 'tenant'>;
+type Setting = Omit<ToDaemon & { type: 'set' }, 'type' | 'tenant' | 'future'>;
 
 /** Reads the value of a setting; undefined if it is invalid. */
 type ValueReader = (text: string) => number | string | undefined;
@@ -159,12 +159,13 @@ function rateOf(target: string, words: readonly string[]): Setting {
 async function set(
   name: string,
   words: string[],
-  { socket = socketOf() }: { socket?: string },
+  { socket = socketOf(), future = false }: { socket?: string; future?: boolean },
 ): Promise<void> {
   const { tenant, target } = targetOf(name);
   const setting = target === null ? settings(words) : rateOf(target, words);
-  const [answer] = await request(socket, { type: 'set', tenant, ...setting });
+  const [answer] = await request(socket, { type: 'set', tenant, future, ...setting });
   if (answer.type === 'refused') throw new Error(answer.reason);
+  if (answer.type === 'done' && !answer.isKnown && !future) throw await absent(socket, tenant);
   if (answer.type === 'done' && !answer.isKnown)
     process.stderr.write(
       `isoverbs: no tenant '${escaped(tenant)}' is present now; the setting applies once one connects\n`,
@@ -174,6 +175,18 @@ async function set(
       `isoverbs: no queue pair of tenant '${escaped(tenant)}' has this rate now; it will apply to queue pairs that ` +
         `match ${escaped(target)}, if their program uses the policy tassel\n`,
     );
+}
+
+/** The error for a tenant that is not present, whose name may be misspelt. */
+async function absent(socket: string, tenant: string): Promise<Error> {
+  const present = new Set((await requestTenants(socket)).map((row) => row.tenant));
+  const { didYouMean } = await import('../../policies/suggestions.ts');
+  const question = didYouMean(tenant, [...present]);
+  return new Error(
+    escaped(
+      `no tenant '${tenant}' is present; ${question}to keep the setting for when it comes, add --future`,
+    ),
+  );
 }
 
 /** Whether the rate of a target is that of any queue pair, which programs report within a few milliseconds. */
@@ -225,6 +238,7 @@ export function addSet(command: Command): void {
         "groups.NAME=NUMBER, or =own for the programs' own; gbps=NUMBER, or gbps=share or gbps=none for a share by weight; for a group or queue pairs, gbps=NUMBER or gbps=none only; " +
         'maxQps=NUMBER or maxRequestsPerS=NUMBER, or =none',
     )
+    .option('--future', 'also accept a tenant that is not present: the setting applies once it comes')
     .option('--socket <path>', 'the socket of the daemon')
     .action(set);
   describe(sub, {
@@ -242,9 +256,10 @@ export function addSet(command: Command): void {
       ],
       ['isoverbs set storage/group=kv gbps=3', 'at most 3 Gbit/s for all queue pairs of a group together'],
       ["isoverbs set 'storage/qp=10.0.0.*' gbps=1", 'at most 1 Gbit/s for each queue pair to these peers'],
+      ['isoverbs set batch weight=2 --future', 'for a tenant that may come later'],
       ['isoverbs set storage maxRequestsPerS=1000 maxQps=none', 'set one limit, remove the other'],
     ],
-    failed: 'no daemon answers, or it refuses the change',
+    failed: 'no daemon answers, it refuses the change, or the tenant is not present',
     environment: ['ISOVERBS_DAEMON'],
     seeAlso: ['docs/operations.md', 'isoverbs daemon', 'isoverbs tenants'],
   });
