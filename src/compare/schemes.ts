@@ -141,7 +141,9 @@ function saysOf(
 
 function underScheduler(mix: Mix, params: Readonly<NicParams>, name: string): Scheme {
   if (!Object.hasOwn(HARDWARE, name)) {
-    throw new ConfigError(`unknown scheduler '${name}'; available: ${WORDS.scheduler.join(', ')}, ${NONE}`);
+    throw new ConfigError(
+      `unknown scheduler '${name}'; ${didYouMean(name, WORDS.scheduler)}available: ${WORDS.scheduler.join(', ')}, ${NONE}`,
+    );
   }
   const { says, set, classes, expectsTraffic, row } = HARDWARE[name as SchedulerName];
   const kept = params.puHoldBytes > 0 && 'puHoldBytes' in set ? {} : set;

@@ -1,4 +1,5 @@
 /** Parses the command-line forms of a mix: `B:size=1MiB,qps=2`, `linkGbps=40`, `perf:subMsgSizeBytes=8192`. */
+import { didYouMean } from '../policies/suggestions.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { type Labels, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import {
@@ -24,6 +25,12 @@ const CLASSES: ReadonlyMap<string, number> = new Map([
   ['low', 1],
 ]);
 
+/** Asks for the word that was probably meant; empty if there is none. */
+function meant(text: string, words: readonly string[]): string {
+  const question = didYouMean(text, words).trim();
+  return question === '' ? '' : `; ${question}`;
+}
+
 const word: Reader = (what, text) => {
   if (text !== '') return text;
   throw new ConfigError(`${what}: a name is missing`);
@@ -32,7 +39,7 @@ const oneOf =
   (...words: string[]): Reader =>
   (what, text) => {
     if (words.includes(text)) return text;
-    throw new ConfigError(`${what}: '${text}' is not one of ${words.join(', ')}`);
+    throw new ConfigError(`${what}: '${text}' is not one of ${words.join(', ')}${meant(text, words)}`);
   };
 const quantity =
   (of: Quantity): Reader =>
@@ -154,7 +161,7 @@ export function parseApp(text: string): AppSpec {
     const entry = Object.hasOwn(KEYS, key) ? KEYS[key] : undefined;
     if (entry === undefined) {
       throw new ConfigError(
-        `app '${text}': unknown key '${key}'; use one of ${Object.keys(KEYS).join(', ')}`,
+        `app '${text}': unknown key '${key}'; ${didYouMean(key, APP_KEYS)}use one of ${APP_KEYS.join(', ')}`,
       );
     }
     const [field, read] = entry;

@@ -93,7 +93,7 @@ const OPERATIONS: Readonly<Record<Transport, readonly Operation[]>> = {
 export function paramsOf(spec: Pick<MixSpec, 'profile' | 'set'>): NicParams {
   if (!Object.hasOwn(PROFILES, spec.profile)) {
     throw new ConfigError(
-      `unknown profile '${spec.profile}'; use one of ${Object.keys(PROFILES).join(', ')}`,
+      `unknown profile '${spec.profile}'; ${didYouMean(spec.profile, Object.keys(PROFILES))}use one of ${Object.keys(PROFILES).join(', ')}`,
     );
   }
   const isNic = ([name]: [string, unknown]) => !Object.hasOwn(COORDINATOR_COSTS, name);

@@ -2,7 +2,7 @@
 import { type ZodType, z } from 'zod';
 import { ConfigError, shown } from '../verbs/errors.ts';
 import { parseQuantity, quantityOf } from '../verbs/units.ts';
-import { isMisspelt, questionFor } from './suggestions.ts';
+import { didYouMean, isMisspelt, questionFor } from './suggestions.ts';
 
 /** Former names of options, by schema: old name to new name. An old name keeps working for one release. */
 export const renamedOptions = z.registry<Readonly<Record<string, string>>>();
@@ -123,13 +123,44 @@ function describeIssue(name: string, options: ZodType, issue: z.core.$ZodIssue, 
     return `${name}: there is no option '${issue.keys.join("', '")}'; ${hint}`;
   }
   const where = [name, ...issue.path].join('.');
+  const wrong = wrongValue(issue, valueAt(given, issue.path));
+  if (wrong !== null) return `${where}: ${wrong}`;
   const expected = expectedNumber(issue);
   if (expected !== null) return `${where}: must be ${expected}, got ${shown(valueAt(given, issue.path))}`;
   return `${where}: ${issue.message}`;
 }
 
-/** Whether an option was probably meant by a wrong name. A time in another unit is no typing error. */
+/** A value that is none of those that an option takes, and what was probably meant; null for an issue of another kind. */
+function wrongValue(issue: z.core.$ZodIssue, got: unknown): string | null {
+  const words = wordsOf(issue);
+  if (words === null) return null;
+  const list = words === BOOLEANS ? words.join(' or ') : `one of ${words.join(', ')}`;
+  const question = typeof got === 'string' ? didYouMean(got, words).trim() : '';
+  return `must be ${list}, got ${shown(got)}${question === '' ? '' : `; ${question}`}`;
+}
+
+const BOOLEANS = ['true', 'false'];
+
+/** The words that an issue asks for. */
+function wordsOf(issue: z.core.$ZodIssue): readonly string[] | null {
+  if (issue.code === 'invalid_value' && issue.values.length > 1) return issue.values.map(String);
+  if (issue.code !== 'invalid_union') return null;
+  const isBoolean = issue.errors
+    .flat()
+    .some((one) => one.code === 'invalid_type' && one.expected === 'boolean');
+  return isBoolean ? BOOLEANS : null;
+}
+
+/** The unit at the end of an option's name. */
+const UNIT = /(?:Bytes|Ns|Us|Ms|PerS|Gbps)$/;
+
+/**
+ * Whether an option was probably meant by a wrong name, which may lack the unit. A time in another unit is no typing
+ * error.
+ */
 function isMeant(name: string, option: string): boolean {
+  const withoutUnit = option.replace(UNIT, '');
+  if (!UNIT.test(name) && withoutUnit !== '' && isMisspelt(name, withoutUnit)) return true;
   const [own, other] = [name, option].map((one) => /[NUM]s$/.exec(one)?.[0]);
   const isOtherUnit = own !== undefined && other !== undefined && own !== other;
   return !isOtherUnit && isMisspelt(name, option);

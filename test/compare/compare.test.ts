@@ -157,6 +157,7 @@ test.each<[string[], RegExp]>([
   [['--policy', 'perf:velocity=1'], /there is no option 'velocity'; there are: subMsgSizeBytes, /],
   [['--policy', 'perf', '--policy', 'perf'], /'perf' is compared twice/],
   [['--policy', './magic.mjs'], /magic\.mjs cannot be loaded/],
+  [['--scheduler', 'pallos'], /unknown scheduler 'pallos'; did you mean 'palos'\? available: rr/],
   [['--scheduler', 'best'], /unknown scheduler 'best'; available: rr, sp, ets, greedy, palos, none/],
   [['--app', 'X'], /unknown kind 'X'; use one of B, M, D/],
   [['--app', 'D:colour=red'], /unknown key 'colour'/],

@@ -26,6 +26,13 @@ test.each<[Record<string, unknown>, string]>([
   [{ subMsgSizeBytes: '' }, 'perf.subMsgSizeBytes: a value is missing'],
   [{ seed: ' ' }, 'perf.seed: a value is missing'],
   [{ seed: null }, 'perf.seed: a value is missing'],
+  [
+    { isolation: 'alwys' },
+    "perf.isolation: must be one of auto, always, never, got 'alwys'; did you mean 'always'?",
+  ],
+  [{ isolation: 'sometimes' }, "perf.isolation: must be one of auto, always, never, got 'sometimes'"],
+  [{ isolation: 7 }, 'perf.isolation: must be one of auto, always, never, got 7'],
+  [{ paper: 'ture' }, "perf.paper: must be true or false, got 'ture'; did you mean 'true'?"],
   [{ paper: true, waits: 'adaptive' }, 'perf.waits: adaptive and paper exclude each other'],
   [{ paper: 'true', rotation: 'on' }, 'perf.rotation: on and paper exclude each other'],
 ])('perf with %j is refused', (options, sentence) => {
@@ -43,6 +50,8 @@ test.each<[Record<string, unknown>, string]>([
   [{ targetus: '3' }, "fair: there is no option 'targetus'; did you mean 'targetUs'?"],
   [{ targtUs: '3' }, "fair: there is no option 'targtUs'; did you mean 'targetUs'?"],
   [{ ratesGpbs: 'a:1' }, "fair: there is no option 'ratesGpbs'; did you mean 'ratesGbps'?"],
+  [{ window: '3' }, "fair: there is no option 'window'; did you mean 'windowBytes'?"],
+  [{ windw: '3' }, "fair: there is no option 'windw'; did you mean 'windowBytes'?"],
   [{ targetMs: '3' }, "fair: there is no option 'targetMs'; there are: pieceBytes, "],
   [{ ratesGbps: '10' }, 'fair.ratesGbps: should be TENANT:NUMBER/TENANT:NUMBER, or an object'],
 ])('fair with %j is refused', (options, sentence) => {

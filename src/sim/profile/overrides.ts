@@ -1,4 +1,5 @@
 /** Validates changes to a profile as written by people. */
+import { didYouMean } from '../../policies/suggestions.ts';
 import { ConfigError, shown } from '../../verbs/errors.ts';
 import { COORDINATOR_COSTS, type CoordinatorCosts, type NicParams, WORDS } from './params.ts';
 
@@ -69,7 +70,10 @@ export function override(base: Readonly<NicParams>, changes: Readonly<Record<str
   const params: Record<string, unknown> = { ...base };
   for (const [name, value] of Object.entries(changes)) {
     if (!Object.hasOwn(params, name)) {
-      throw new ConfigError(`a profile has no '${name}'; its parameters are ${Object.keys(base).join(', ')}`);
+      const names = Object.keys(base);
+      throw new ConfigError(
+        `a profile has no '${name}'; ${didYouMean(name, names)}its parameters are ${names.join(', ')}`,
+      );
     }
     requireValue(name, value);
     params[name] = value;
