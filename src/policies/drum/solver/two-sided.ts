@@ -24,6 +24,18 @@ import {
 } from './penalty.ts';
 import { type DrumProblem, requireProblem } from './problem.ts';
 import { inversePower } from './roots.ts';
+import {
+  askOf,
+  dualAt,
+  givesWay,
+  loadCompletions,
+  loadRequests,
+  type RowColumns,
+  stepDuals,
+  takeCompletions,
+  takePenalties,
+  type VariableColumns,
+} from './row-steps.ts';
 import { type Rows, rowsOf } from './rows.ts';
 import { Steps } from './steps.ts';
 import { type Units, unitsOf } from './units.ts';
@@ -46,6 +58,9 @@ export class TwoSided implements Iteration {
   private readonly asked: Float64Array;
   private readonly askedRho: Float64Array;
   private readonly rows: Rows;
+  /** The same as columns. */
+  private readonly rowColumns: RowColumns;
+  private readonly variables: VariableColumns;
   private readonly units: Units;
   private readonly requestPrice: Float64Array;
   private readonly completionPrice: Float64Array;
@@ -73,6 +88,10 @@ export class TwoSided implements Iteration {
     [this.x] = columns(1, app.length);
     [this.z, this.sum, this.u, this.rho] = columns(4, count);
     [this.sent, this.asked, this.askedRho] = columns(3, this.rows.per.length);
+    const { x, z, sum, u, rho, asked, askedRho } = this;
+    const { entryStart, per, sharers } = this.rows;
+    this.rowColumns = { z, sum, u, rho, sharers };
+    this.variables = { x, weights: problem.weights, entryStart, per, asked, askedRho };
     [this.requestPrice, this.completionPrice, this.residuals, this.changes] = columns(4, hosts);
     this.hostOfRow = new Int32Array(count);
     for (let i = 0; i < hosts; i++) this.hostOfRow.fill(i, this.rows.start[i], this.rows.start[i + 1]);
@@ -108,9 +127,8 @@ export class TwoSided implements Iteration {
     const { beta } = this.units;
     const atZero = this.options.startAtZero === true;
     for (let r = 0; r < this.z.length; r++) {
-      // The dual of the z-step at z; U counts it for all sharers, with the opposite sign of a one-sided u.
       if (atZero) this.z[r] = 0;
-      else this.u[r] = (this.rows.sharers[r] / this.rho[r]) * -2 * beta * this.z[r] ** -3;
+      else this.u[r] = dualAt(this.rowColumns, r, beta);
     }
   }
 
@@ -172,13 +190,7 @@ export class TwoSided implements Iteration {
         curves.requestsBind = true;
         computePenalties(curves, rule, capacity);
       }
-      for (let r = from; r < to; r++) {
-        const was = this.rho[r];
-        const found = curves.rho[r - from];
-        const now = was === 0 ? found : Math.max(was / most, Math.min(found, was * most));
-        if (was > 0) this.u[r] *= was / now;
-        this.rho[r] = now;
-      }
+      takePenalties(curves, this.rowColumns, from, to, most);
     }
   }
 
@@ -205,7 +217,7 @@ export class TwoSided implements Iteration {
         const r = row[e];
         const square = per[e] * per[e];
         requests[r] += square / own;
-        held[r] += square / Math.max(own, all - completions[r] * square);
+        held[r] += givesWay(square, own, all - own - completions[r] * square);
         gains[r] += gain / sharers[r];
       }
     }
@@ -234,7 +246,7 @@ export class TwoSided implements Iteration {
     this.collect(first, end);
     for (let host = first; host < end; host++) {
       this.changes[host] = this.zStep(host);
-      this.residuals[host] = this.uStep(host);
+      this.residuals[host] = stepDuals(this.rowColumns, this.rows.start[host], this.rows.start[host + 1]);
     }
   }
 
@@ -249,43 +261,19 @@ export class TwoSided implements Iteration {
     this.dual = Math.sqrt(dual) * this.units.rate;
   }
 
-  /** Returns the squared residual. */
-  private uStep(host: number): number {
-    const { sum, z, u } = this;
-    const { start } = this.rows;
-    let residual = 0;
-    for (let r = start[host]; r < start[host + 1]; r++) {
-      const off = sum[r] - z[r];
-      u[r] += off;
-      residual += off * off;
-    }
-    return residual;
-  }
-
+  /** Rows ask their senders, and these follow. */
   private xStep(host: number, lost?: Lost): void {
-    const { start, alpha, capacity, weights } = this.problem;
-    const { steps, x, z, u, sum, rho, sent, asked, askedRho } = this;
-    const { entryStart, row, per, sharers } = this.rows;
+    const { start, alpha, capacity } = this.problem;
+    const { steps, x, rho, sent, asked, askedRho } = this;
+    const { entryStart, row } = this.rows;
     const [from, to] = [start[host], start[host + 1]];
-    for (let v = from; v < to; v++) {
-      let [square, force] = [0, 0];
-      for (let e = entryStart[v]; e < entryStart[v + 1]; e++) {
-        const r = row[e];
-        if (lost === undefined || !this.loses(lost, 2 * this.iteration + 1, this.hostOfRow[r], host)) {
-          asked[e] = sent[e] - (sum[r] - z[r] + u[r]) / sharers[r];
-          askedRho[e] = rho[r];
-        }
-        const pull = askedRho[e] * per[e];
-        square += pull * per[e];
-        force += pull * asked[e];
-      }
-      const j = v - from;
-      steps.w[j] = weights[v] * this.units.weight;
-      steps.a[j] = square;
-      steps.b[j] = -force;
-      steps.x[j] = x[v];
+    for (let e = entryStart[from]; e < entryStart[to]; e++) {
+      const r = row[e];
+      if (lost !== undefined && this.loses(lost, 2 * this.iteration + 1, this.hostOfRow[r], host)) continue;
+      asked[e] = askOf(this.rowColumns, r, sent[e]);
+      askedRho[e] = rho[r];
     }
-    steps.length = to - from;
+    loadRequests(steps, this.variables, from, to, this.units.weight);
     const [bound, price] = [this.units.requests[host], this.requestPrice[host]];
     this.requestPrice[host] =
       this.cone === null
@@ -296,32 +284,13 @@ export class TwoSided implements Iteration {
 
   /** Returns the squared change of z. */
   private zStep(host: number): number {
-    const { steps, z, sum, u, rho } = this;
-    const { start, sharers } = this.rows;
-    const [from, to] = [start[host], start[host + 1]];
-    for (let r = from; r < to; r++) {
-      const j = r - from;
-      const bend = rho[r] / sharers[r];
-      steps.w[j] = 2 * this.units.beta;
-      steps.a[j] = bend;
-      steps.b[j] = -bend * (sum[r] + u[r]);
-      steps.x[j] = z[r];
-    }
-    steps.length = to - from;
+    const { steps, rowColumns } = this;
+    const [from, to] = [this.rows.start[host], this.rows.start[host + 1]];
+    loadCompletions(steps, rowColumns, from, to, this.units.beta);
     const pass = PASSES[this.problem.capacity];
-    this.completionPrice[host] = fill(
-      steps,
-      pass,
-      3,
-      this.units.completions[host],
-      this.completionPrice[host],
-    );
-    let change = 0;
-    for (let r = from; r < to; r++) {
-      change += (steps.x[r - from] - z[r]) ** 2;
-      z[r] = steps.x[r - from];
-    }
-    return change;
+    const [bound, price] = [this.units.completions[host], this.completionPrice[host]];
+    this.completionPrice[host] = fill(steps, pass, 3, bound, price);
+    return takeCompletions(steps, rowColumns, from, to);
   }
 
   rates(into: Float64Array): Float64Array {
