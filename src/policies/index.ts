@@ -7,6 +7,8 @@ import type { PolicyNeeds } from '../shim/policy.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { chunk } from './chunk/index.ts';
 import { chunkOptions } from './chunk/options.ts';
+import { drumAgents } from './drum/agent/drum-agent.ts';
+import { drumTerms } from './drum/agent/terms.ts';
 import { drum } from './drum/index.ts';
 import { drumOptions } from './drum/options.ts';
 import { fair } from './fair/index.ts';
@@ -176,8 +178,8 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     summary:
       'DRUM: applications share the device by the request rates that are best for all of them together, at most k at a time',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
-    rulers: [fairWindows],
-    agents: [],
+    rulers: [fairWindows, drumTerms],
+    agents: [drumAgents],
     options: drumOptions,
     create: (options) => drum(drumOptions.parse(options)),
   },

@@ -13,9 +13,11 @@ export const ENABLES = 7;
 export const POSTS = 8;
 export const HIDDEN = 9;
 export const BUFFERED = 10;
+/** Of the HELD requests, those that take a receive at the peer. */
+export const HELD_TWO_SIDED = 11;
 /** The only column that is a maximum, not a sum: most requests in the device's queue at once. */
-export const HIGH_WATER = 11;
-export const COLUMNS = 12;
+export const HIGH_WATER = 12;
+export const COLUMNS = 13;
 
 /** Adds the counts of one queue pair to a total. */
 export function addCounts(total: Float64Array, counts: Float64Array): void {

@@ -19,10 +19,10 @@ import { LABEL_BITS, type Labels, maskedLabels } from '../verbs/labels.ts';
 import * as L from '../verbs/layout.ts';
 import type { QpInfo, QpInitAttr } from '../verbs/types.ts';
 import { InheritingLabels, type ShimContext } from './context.ts';
-import { BYTES, COLUMNS, HELD, HIGH_WATER, SEEN } from './counters.ts';
+import { BYTES, COLUMNS, HELD, HELD_TWO_SIDED, HIGH_WATER, SEEN } from './counters.ts';
 import type { CqLedger } from './cq-ledger.ts';
 import type { Inbox } from './peer/inbox.ts';
-import type { Outbox } from './peer/outbox.ts';
+import { type Outbox, takesReceive } from './peer/outbox.ts';
 import { PLAIN, PLAIN_MASK, plainBytes } from './plain-requests.ts';
 import type { QpView } from './policy.ts';
 import type { ResourceView } from './resources.ts';
@@ -292,6 +292,7 @@ export class QpLedger implements QpView {
     this.consumed[row] = 0;
     this.bytes[row] = messageBytes(held, to, to + L.SLOT_WORDS);
     this.counts[HELD]++;
+    if (takesReceive(op & 0xff)) this.counts[HELD_TWO_SIDED]++;
     this.counts[BYTES] += this.bytes[row];
     this.appPosted = (this.appPosted + 1) | 0;
   }

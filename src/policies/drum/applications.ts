@@ -10,10 +10,14 @@ import { solve } from './solver/solve.ts';
 
 /** How closely rates are computed, relative to a share, and when to be content with what there is. */
 const SOLVE = { tolerance: 1e-6, mostIterations: 200, trace: false };
-/** Words of an application, as a power of two: its weight, its rate in requests per second, what its rate is as a weight. */
+/**
+ * Words of an application, as a power of two: its weight, its rate in requests per second, what its rate is as a weight,
+ * and the rate that an agent has given it.
+ */
 const BITS = 2;
 const RATE = 1;
 const SHARE = 2;
+const GIVEN = 3;
 /**
  * Bits of an application: it exists; it is in use; it has posted in this epoch; it is served; its rate has been solved; it
  * receives completions.
@@ -65,8 +69,8 @@ export class Applications {
    * once, and need not be solved again when applications pause or take turns.
    */
   private get dependsOnOthers(): boolean {
-    const { capacity, beta } = this.options;
-    return capacity !== 'linear' || beta > 0;
+    const { capacity, beta, agents } = this.options;
+    return capacity !== 'linear' || beta > 0 || agents;
   }
 
   /** Which applications are in use and served has changed. */
@@ -89,7 +93,7 @@ export class Applications {
   /** An application comes with its first queue pair. It is in use once it posts. */
   begin(app: number, weight: number): void {
     this.states = fitColumn(this.states, app);
-    this.words = fitColumn(this.words, (app << BITS) + SHARE);
+    this.words = fitColumn(this.words, (app << BITS) + GIVEN);
     this.arrivals = fitColumn(this.arrivals, app);
     this.waited = fitColumn(this.waited, app);
     this.limit = Math.max(this.limit, app + 1);
@@ -150,6 +154,19 @@ export class Applications {
     const before = this.states[app];
     this.states[app] = receives ? before | RECEIVES : before & ~RECEIVES;
     return this.states[app] !== before;
+  }
+
+  /** An agent has given an application a rate in requests per second. Rates are then not solved for here. */
+  setGiven(app: number, perS: number): void {
+    const at = (app << BITS) + GIVEN;
+    if (this.words[at] === perS) return;
+    this.words[at] = perS;
+    this.isStale = true;
+  }
+
+  /** Whether an application sends. */
+  isActive(app: number): boolean {
+    return (this.states[app] & ACTIVE) !== 0;
   }
 
   /** Whether `notice` must be called for an application that posts. */
@@ -257,8 +274,8 @@ export class Applications {
     if (apps.length === 0) return false;
     const { words, device } = this;
     const weights = Float64Array.from(apps, (app) => words[app << BITS]);
-    const rates = this.solve(weights);
     const perS = device.requestsPerS / apps.length;
+    const rates = this.givenRates(apps, perS) ?? this.solve(weights);
     const sumOf = (values: Float64Array) => values.reduce((sum, value) => sum + value, 0);
     // Weights that are solved for at different times stay comparable.
     const scale = sumOf(weights) / sumOf(rates);
@@ -268,6 +285,12 @@ export class Applications {
       words[(app << BITS) + SHARE] = rates[i] * scale;
     }
     return true;
+  }
+
+  /** The rates that an agent has given, if it has for all applications, in units of an equal share. */
+  private givenRates(apps: readonly number[], perS: number): Float64Array | null {
+    const given = Float64Array.from(apps, (app) => this.words[(app << BITS) + GIVEN] / perS);
+    return given.every((rate) => rate > 0) ? given : null;
   }
 
   /** Rates relative to an equal share; in proportion to the weights if the solver cannot tell them apart in numbers. */

@@ -36,8 +36,8 @@ export class Drum extends DevicePolicy<DrumScheduler> implements Policy {
     return new DrumScheduler(number, context, this.options, this.registry);
   }
 
-  protected reconfigure(scheduler: DrumScheduler, _context: ContextView, out: Actions): void {
-    scheduler.reconfigure(this.options, out);
+  protected reconfigure(scheduler: DrumScheduler, context: ContextView, out: Actions): void {
+    scheduler.reconfigure(this.options, context, out);
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {

@@ -103,6 +103,13 @@ export const drumOptions = z
       .describe(
         'the most connections of one protection domain to one peer that share a queue pair, once the device has more queue pairs than its cache has room for; default: none do',
       ),
+    agents: z
+      .stringbool()
+      .or(z.boolean())
+      .default(false)
+      .describe(
+        'whether agents solve for the rates of all hosts together, so that requests also fit the completion rates of the hosts to which they send',
+      ),
     pieceBytes,
     windowBytes,
     passBytes,
@@ -110,10 +117,14 @@ export const drumOptions = z
   .superRefine((options, context) => {
     const reason = refusal(options);
     if (reason !== null) context.addIssue({ code: 'custom', message: reason, path: ['capacity'] });
+    if (options.agents && options.capacity !== 'linear') {
+      const message = `agents require capacity 'linear', got '${options.capacity}'`;
+      context.addIssue({ code: 'custom', message, path: ['agents'] });
+    }
   });
 
 /** The options of drum after parsing, with defaults filled in. */
 export type DrumOptions = z.infer<typeof drumOptions>;
 
 /** Options that cannot change while the policy runs. */
-export const FIXED = ['topK', 'connectionsPerQp', 'completionsPerS'] as const;
+export const FIXED = ['topK', 'connectionsPerQp', 'completionsPerS', 'agents'] as const;

@@ -8,6 +8,7 @@ import { fairOptions } from '../fair/options.ts';
 import { KINDS as FAIR_KINDS, Scheduler } from '../fair/scheduler.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 import { egressBytes } from '../kit/wire.ts';
+import { AgentLines } from './agent-lines.ts';
 import { AlwaysOn } from './always-on.ts';
 import { Applications, type DeviceRates } from './applications.ts';
 import { CompletionRates } from './completions.ts';
@@ -28,6 +29,8 @@ export class DrumScheduler extends Scheduler {
   private readonly epochTimer: DeviceTimer;
   /** Null: applications receive completions at any rate. */
   private readonly completions: CompletionRates | null;
+  /** Null: rates are solved for in this process. */
+  private readonly lines: AgentLines | null;
   /** Queue pairs of applications that are not served in this epoch, by application; and these applications. */
   private readonly parked = new RunQueue();
   private readonly waiting = new RunQueue();
@@ -42,6 +45,7 @@ export class DrumScheduler extends Scheduler {
     this.epochTimer = new DeviceTimer(this.tokenOf(EPOCH), options.topK === undefined);
     const { completionsPerS } = options;
     this.completions = completionsPerS === undefined ? null : new CompletionRates(completionsPerS);
+    this.lines = options.agents ? new AgentLines(registry) : null;
   }
 
   /** What the device carries of the shortest requests: as its processing units and the link allow. */
@@ -57,12 +61,33 @@ export class DrumScheduler extends Scheduler {
   }
 
   /** Options have changed. */
-  reconfigure(given: DrumOptions, out: Actions): void {
+  reconfigure(given: DrumOptions, context: ContextView, out: Actions): void {
     if (given === this.given) return;
     this.given = given;
+    this.lines?.configure(given, out.nowNs(context));
     this.apps.configure(given, this.deviceRates);
     this.update();
     super.configure(fairPartOf(given), out);
+  }
+
+  override open(context: ContextView, out: Actions): void {
+    super.open(context, out);
+    this.lines?.open(context, this.given, out.nowNs(context));
+  }
+
+  /** The agent may have given rates. */
+  override regrant(context: ContextView, out: Actions): void {
+    this.takeRates();
+    super.regrant(context, out);
+  }
+
+  private takeRates(): void {
+    if (!this.lines) return;
+    for (const qp of this.views) {
+      const perS = qp && this.lines.ratesOf(qp.context)?.requestsPerS;
+      if (perS) this.apps.setGiven(this.tenants.of(qp), perS);
+    }
+    this.update();
   }
 
   /** The rates of tenants, in requests of the shortest length per second; for people. */
@@ -76,6 +101,7 @@ export class DrumScheduler extends Scheduler {
   override add(qp: QpView, out: Actions): void {
     this.views[qp.index] = qp;
     this.epochTimer.add(qp, out);
+    this.lines?.add(qp);
     super.add(qp, out);
   }
 
@@ -125,6 +151,7 @@ export class DrumScheduler extends Scheduler {
     const app = this.tenants.of(qp);
     this.unpark(qp.index, app);
     this.views[qp.index] = undefined;
+    this.lines?.drop(qp);
     super.forget(qp);
     if (this.tenants.count(app) > 0) return;
     this.apps.end(app);
@@ -134,7 +161,9 @@ export class DrumScheduler extends Scheduler {
   override onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number {
     const app = this.tenants.of(qp);
     if (this.apps.needsNotice(app)) this.notice(app, qp, out);
-    return this.apps.isSeated(app) ? super.onload(qp, words, start, count, out) : 0;
+    const passed = this.apps.isSeated(app) ? super.onload(qp, words, start, count, out) : 0;
+    this.lines?.pass(qp, words, start, passed);
+    return passed;
   }
 
   override feed(qp: QpView, out: Actions): void {
@@ -151,8 +180,12 @@ export class DrumScheduler extends Scheduler {
   }
 
   private beginEpochs(context: ContextView, out: Actions): void {
-    if (this.apps.count > 1 && this.epochTimer.dueNs === Number.POSITIVE_INFINITY)
+    if (this.hasEpochs && this.epochTimer.dueNs === Number.POSITIVE_INFINITY)
       this.epochTimer.set(out.nowNs(context) + 1e3 * this.given.epochUs, out);
+  }
+
+  private get hasEpochs(): boolean {
+    return this.apps.count > 1 || this.lines !== null;
   }
 
   protected override mayGo(qp: QpView, out: Actions): boolean {
@@ -226,9 +259,11 @@ export class DrumScheduler extends Scheduler {
     const isUsed = this.countReceivers() || isSending;
     this.update();
     this.fitCompletions(context, out);
+    const isActive = (qp: QpView) => apps.isActive(this.tenants.of(qp));
+    const owesReport = this.lines?.report(isActive, this.deviceRates.requestsPerS) === false;
     const nowNs = this.clock.nowNs(context, out);
     epochTimer.set(
-      isUsed && apps.count > 1 ? nowNs + 1e3 * this.given.epochUs : Number.POSITIVE_INFINITY,
+      (isUsed && this.hasEpochs) || owesReport ? nowNs + 1e3 * this.given.epochUs : Number.POSITIVE_INFINITY,
       out,
     );
     this.release(out);

@@ -1,0 +1,51 @@
+/**
+ * The agents of drum on simulated hosts, below the policy. Tolerances: 1 % of a rate that agents give. They were written
+ * down before the first run.
+ */
+import { expect, test } from 'vitest';
+import { parseApp, parsePolicy } from '../../src/mix/parse.ts';
+import { runMix } from '../../src/mix/run.ts';
+import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
+
+const MS = 1e6;
+const POINTS = 6;
+
+async function run(policy: string, apps: readonly string[], more: Partial<MixSpec> = {}) {
+  const result = await runMix({
+    ...DEFAULTS,
+    ...parsePolicy(policy),
+    ...{ hosts: 4, topology: 'star', gauges: true, timelinePoints: POINTS, payload: false },
+    ...{ durationNs: 3 * MS, warmupNs: MS },
+    ...more,
+    apps: apps.map(parseApp),
+  });
+  expect(result.invariants).toEqual([]);
+  return result;
+}
+
+/** The last rate that a host's policy has for a tenant, in millions per second. */
+function lastRate({ timeline }: Awaited<ReturnType<typeof run>>, host: number, tenant: string): number {
+  const line = timeline!.gauges!.find(
+    (one) => one.device === `sim${host}` && one.tenant === tenant && one.name === 'rate',
+  );
+  return line!.values.at(-1)! / 1e6;
+}
+
+const NAMES = ['a', 'b', 'c'];
+/** Each on a host of its own; all send to the fourth one. */
+const senders = (more: string) =>
+  NAMES.map((name, i) => `M:name=${name},size=16,depth=2,batch=1,weight=${2 ** i},host=${i},to=3,${more}`);
+const SCARCE = 'drum:agents=true,requestsPerS=50e6,completionsPerS=40e6';
+
+test('three tenants weighted 1:2:4 share the completion rate of their receiver', async () => {
+  const result = await run(SCARCE, senders('op=send'));
+  for (const [i, name] of NAMES.entries()) {
+    const expected = (40 * 2 ** i) / 7;
+    expect(Math.abs(lastRate(result, i, name) / expected - 1)).toBeLessThan(0.01);
+  }
+});
+
+test('requests that cause no completions at the receiver are limited by their own host', async () => {
+  const result = await run(SCARCE, senders('op=write'));
+  for (const [i, name] of NAMES.entries()) expect(lastRate(result, i, name)).toBeCloseTo(40, 1);
+});
