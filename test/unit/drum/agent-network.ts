@@ -150,6 +150,8 @@ export class AgentNetwork {
   readonly treatment: Treatment = { delayNs: 2000, jitterNs: 0, lossPart: 0 };
   /** Whether two hosts can reach each other. */
   reaches: (from: number, to: number) => boolean = () => true;
+  /** What a host sends instead of a message. */
+  rewrite: (from: number, to: number, words: Float64Array) => Float64Array = (_from, _to, words) => words;
   private events: Event[] = [];
   private readonly greeting = new Set<string>();
   private greetNs = 1e9;
@@ -167,7 +169,7 @@ export class AgentNetwork {
     if (loss < lossPart || !this.reaches(from, to)) return;
     this.events.push({
       atNs: this.nowNs + delayNs + jitter * jitterNs,
-      run: () => this.hosts[to].receive(from, words),
+      run: () => this.hosts[to].receive(from, words.length === 0 ? words : this.rewrite(from, to, words)),
     });
   }
 

@@ -36,6 +36,9 @@ const TOLERANCE = 1e-5;
 const CALM_ROUNDS = 2;
 /** Rounds after a change, beyond which a host is content. */
 const MOST_ROUNDS = 2000;
+/** Penalties that no longer fit the rates are renewed after this many rounds, or before a host is content; so often. */
+const REFIT_ROUNDS = 48;
+const MOST_REFITS = 10;
 /** After this many rounds without a rest, a round takes a window, whatever peers say. */
 const QUICK_ROUNDS = 1000;
 /** Rounds without peers that run at a time, and the pause after them. */
@@ -77,6 +80,7 @@ export class DrumAgent implements Agent {
   private beganNs = 0;
   private roundsInRow = 0;
   private calmRounds = 0;
+  private refits = 0;
   private retryNs = RETRY_NS;
   private isRetrying = false;
   /** Peers that have sent something in this round. */
@@ -163,12 +167,14 @@ export class DrumAgent implements Agent {
   /** Applications, traffic or peers have changed. */
   private change(out: AgentActions): void {
     this.isStale = true;
+    this.roundsInRow = 0;
     this.wake(out);
   }
 
   private wake(out: AgentActions): void {
     if (this.phase !== 'rest') return;
-    this.roundsInRow = 0;
+    [this.roundsInRow, this.calmRounds, this.refits] = [0, 0, 0];
+    this.solver?.restart();
     this.begin(out);
     this.proceed(out);
   }
@@ -235,7 +241,7 @@ export class DrumAgent implements Agent {
       this.pulls(),
       this.solver,
     );
-    this.calmRounds = 0;
+    [this.calmRounds, this.refits] = [0, 0];
     for (const [number, peer] of this.peers.entries()) this.keepWatch(number, peer, out);
   }
 
@@ -357,6 +363,11 @@ export class DrumAgent implements Agent {
     // Without an answer, there may be something to change that is unknown yet.
     if (solver.residual > TOLERANCE) this.calmRounds = 0;
     else if (!this.awaitsAnswers) this.calmRounds++;
+    const isRefit = this.calmRounds === CALM_ROUNDS || solver.iteration % REFIT_ROUNDS === 0;
+    if (isRefit && this.refits < MOST_REFITS && solver.refit()) {
+      this.calmRounds = 0;
+      this.refits++;
+    }
     for (const [number, peer] of this.peers.entries()) {
       if (!peer?.isLive) continue;
       if (!this.heardFrom.has(peer)) peer.missed();

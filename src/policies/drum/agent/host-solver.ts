@@ -28,6 +28,8 @@ import { Steps } from '../solver/steps.ts';
 import type { Ask, Demand, Pull, Terms } from './model.ts';
 import { mostSent } from './most-sent.ts';
 
+/** Penalties that differ by this factor are renewed before rates count as converged. */
+const FAR_OFF = 2;
 /** Stands for this host among peers. */
 const OWN = -1;
 const NO_ASK: Ask = { asked: 0, rho: 0, bend: 0 };
@@ -219,6 +221,21 @@ export class HostSolver {
     this.dual = Math.sqrt(takeCompletions(steps, rows, 0, length));
     this.primal = Math.sqrt(stepDuals(rows, 0, length));
     this.iteration++;
+  }
+
+  /** The rates will change again: penalties are renewed as at the beginning. */
+  restart(): void {
+    this.iteration = 0;
+  }
+
+  /**
+   * Computes the penalties again. With penalties that are far too large, rates change so slowly that they seem to have
+   * converged. Returns whether they were.
+   */
+  refit(): boolean {
+    const before = this.rows.rho.slice();
+    this.renewPenalties(MOST_CHANGE);
+    return this.rows.rho.some((rho, r) => Math.max(rho / before[r], before[r] / rho) > FAR_OFF);
   }
 
   /** The residuals relative to the completions here. */
