@@ -49,3 +49,8 @@ test('requests that cause no completions at the receiver are limited by their ow
   const result = await run(SCARCE, senders('op=write'));
   for (const [i, name] of NAMES.entries()) expect(lastRate(result, i, name)).toBeCloseTo(40, 1);
 });
+
+test('without a completion rate, hosts limit each other in nothing', async () => {
+  const result = await run('drum:agents=true,requestsPerS=50e6', senders('op=send'));
+  for (const [i, name] of NAMES.entries()) expect(lastRate(result, i, name)).toBeCloseTo(50, 1);
+});

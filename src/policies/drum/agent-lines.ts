@@ -64,8 +64,11 @@ export class AgentLines {
     this.registry = registry;
   }
 
-  /** A context was opened, which is a member of its device already. */
-  open(context: ContextView, options: DrumOptions, nowNs: number): void {
+  /**
+   * A context was opened, which is a member of its device already.
+   * @param requestsPerS what the device can issue
+   */
+  open(context: ContextView, options: DrumOptions, requestsPerS: number, nowNs: number): void {
     const { registry } = this;
     registry.govern(context, drumTerms, options, termRulesOf);
     registry.decide(context, drumTerms, nowNs);
@@ -77,6 +80,8 @@ export class AgentLines {
       onUp: (line) => {
         member.line = line;
         member.told = [];
+        // Until the end of an epoch, and if it only receives.
+        tell(member, false, requestsPerS);
       },
       onTold: (words) => {
         member.rates = readRates(words) ?? member.rates;
@@ -175,7 +180,7 @@ function sample(member: Member): void {
 /** Tells the agent what a context does, if that has changed. Returns false if it must be told later. */
 function tell(member: Member, isActive: boolean, requestsPerS: number): boolean {
   const { line, traffic, requests } = member;
-  if (line === null || (!isActive && member.told.length === 0)) return true;
+  if (line === null) return true;
   const peers = [...traffic.values()].map(({ gid, fromGid, requests: some }) => ({
     ...{ gid, fromGid, per: Math.min(1, Math.round(some / requests / SHARE_STEP) * SHARE_STEP) },
   }));

@@ -72,7 +72,7 @@ export class DrumScheduler extends Scheduler {
 
   override open(context: ContextView, out: Actions): void {
     super.open(context, out);
-    this.lines?.open(context, this.given, out.nowNs(context));
+    this.lines?.open(context, this.given, this.deviceRates.requestsPerS, out.nowNs(context));
   }
 
   /** The agent may have given rates. */

@@ -53,6 +53,8 @@ const RETRY_NS = 1e6;
 const MOST_RETRY_NS = 1e8;
 /** Rates inside are in millions per second. */
 const MILLION = 1e6;
+/** Completions that a host without a limit can poll. */
+const NO_LIMIT_PER_S = 1e12;
 /** Assumed until a context or an option says what the device can issue. */
 const SOME_REQUESTS_PER_S = 1e6;
 
@@ -231,7 +233,7 @@ export class DrumAgent implements Agent {
     if (isUnknown) this.retrySoon(out);
     else this.retryNs = RETRY_NS;
     const requests = terms.requestsPerS || this.uses.requestsPerS || SOME_REQUESTS_PER_S;
-    const completions = terms.completionsPerS || requests;
+    const completions = terms.completionsPerS || NO_LIMIT_PER_S;
     this.solver = new HostSolver(
       {
         ...{ alpha: terms.alpha, beta: terms.beta },

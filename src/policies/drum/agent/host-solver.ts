@@ -126,7 +126,7 @@ export class HostSolver {
   /** Rows that are new begin with the completions that their senders cause, and the dual of these. */
   private beginRows(before: HostSolver | null): void {
     const { rows, rowKeys, terms } = this;
-    const leastZ = (1e-3 * terms.completions) / Math.max(1, rowKeys.length);
+    const leastZ = (1e-3 * Math.min(terms.requests, terms.completions)) / Math.max(1, rowKeys.length);
     for (const [r, key] of rowKeys.entries()) {
       const was = before?.rowOf.get(key);
       if (was === undefined) continue;

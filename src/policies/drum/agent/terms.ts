@@ -7,7 +7,7 @@ const GRANTS: readonly Column[] = [
   { name: 'alpha', unit: 'none; 0: not decided yet', min: 0, max: 16, default: 0 },
   { name: 'beta', unit: '10^18 completions^2/s^2', min: 0, max: 1e9, default: 0 },
   { name: 'requestsPerS', unit: 'requests/s; 0: as the contexts report', min: 0, max: 1e12, default: 0 },
-  { name: 'completionsPerS', unit: 'completions/s; 0: as many as requests', min: 0, max: 1e12, default: 0 },
+  { name: 'completionsPerS', unit: 'completions/s; 0: no limit', min: 0, max: 1e12, default: 0 },
 ];
 
 /** What the agent must know of the options. */
