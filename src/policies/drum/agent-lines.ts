@@ -127,9 +127,24 @@ export class AgentLines {
       if (takesReceive(words[at + L.WR_OP] & 0xff)) counted.twoSided++;
   }
 
-  /** The rates that the agent gives to the application of a context; null: none yet. */
-  ratesOf({ index }: ContextView): Rates | null {
-    return this.members.get(index)?.rates ?? null;
+  /**
+   * The rates that the agent gives to applications: each context has a part of them.
+   * @param appOf the application of a queue pair
+   */
+  rates(appOf: (qp: QpView) => number): Map<number, Rates> {
+    const all = new Map<number, Rates>();
+    for (const { qps, rates } of this.members.values()) {
+      const [any] = qps;
+      if (any === undefined || rates === null) continue;
+      const app = appOf(any.qp);
+      const sum = all.get(app);
+      all.set(app, {
+        requestsPerS: rates.requestsPerS + (sum?.requestsPerS ?? 0),
+        completionsPerS: rates.completionsPerS + (sum?.completionsPerS ?? 0),
+        isHeldBack: rates.isHeldBack,
+      });
+    }
+    return all;
   }
 
   /**

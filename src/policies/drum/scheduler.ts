@@ -1,5 +1,6 @@
 /** drum at one device: the rates that its applications share it by, and which of them are served at a time. */
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
+import { HELD } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import { IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import { DeviceTimer } from '../fair/device-timer.ts';
@@ -11,12 +12,14 @@ import { egressBytes } from '../kit/wire.ts';
 import { AgentLines } from './agent-lines.ts';
 import { AlwaysOn } from './always-on.ts';
 import { Applications, type DeviceRates } from './applications.ts';
+import { RequestBounds } from './bounds.ts';
 import { CompletionRates } from './completions.ts';
 import type { DrumOptions } from './options.ts';
 
-/** A further kind of timer: for epochs. */
+/** Further kinds of timers: for epochs, and for bounds. */
 const EPOCH = FAIR_KINDS;
-export const KINDS = FAIR_KINDS + 1;
+const BOUND = FAIR_KINDS + 1;
+export const KINDS = FAIR_KINDS + 2;
 
 /** Options of fair that drum has, too. */
 const fairPartOf = ({ pieceBytes, windowBytes, passBytes }: DrumOptions) =>
@@ -31,6 +34,8 @@ export class DrumScheduler extends Scheduler {
   private readonly completions: CompletionRates | null;
   /** Null: rates are solved for in this process. */
   private readonly lines: AgentLines | null;
+  private readonly bounds = new RequestBounds();
+  private readonly boundTimer = new DeviceTimer(this.tokenOf(BOUND), false);
   /** Queue pairs of applications that are not served in this epoch, by application; and these applications. */
   private readonly parked = new RunQueue();
   private readonly waiting = new RunQueue();
@@ -77,17 +82,34 @@ export class DrumScheduler extends Scheduler {
 
   /** The agent may have given rates. */
   override regrant(context: ContextView, out: Actions): void {
-    this.takeRates();
+    if (this.lines !== null) this.takeRates(context, out);
     super.regrant(context, out);
   }
 
-  private takeRates(): void {
-    if (!this.lines) return;
-    for (const qp of this.views) {
-      const perS = qp && this.lines.ratesOf(qp.context)?.requestsPerS;
-      if (perS) this.apps.setGiven(this.tenants.of(qp), perS);
+  private takeRates(context: ContextView, out: Actions): void {
+    this.clock.begin();
+    this.settleAll(out);
+    const { apps, bounds } = this;
+    const nowNs = this.clock.nowNs(context, out);
+    for (const [app, { requestsPerS, isHeldBack }] of this.lines!.rates((qp) => this.tenants.of(qp))) {
+      if (!apps.has(app) || requestsPerS === 0) continue;
+      apps.setGiven(app, requestsPerS);
+      if (isHeldBack) bounds.set(app, requestsPerS, nowNs);
+      else bounds.clear(app);
     }
     this.update();
+    this.releaseBound(context, out);
+  }
+
+  /** Serves the queue pairs that have waited for tokens of their applications. */
+  private releaseBound(context: ContextView, out: Actions): void {
+    const { bounds } = this;
+    const nowNs = this.clock.nowNs(context, out);
+    for (let qp = bounds.release(nowNs); qp !== NONE; qp = bounds.release(nowNs)) {
+      this.strays.push(this.views[qp]!);
+      this.settle(out);
+    }
+    this.boundTimer.set(bounds.readyNs, out);
   }
 
   /** The rates of tenants, in requests of the shortest length per second; for people. */
@@ -101,6 +123,8 @@ export class DrumScheduler extends Scheduler {
   override add(qp: QpView, out: Actions): void {
     this.views[qp.index] = qp;
     this.epochTimer.add(qp, out);
+    this.boundTimer.add(qp, out);
+    this.bounds.reset(qp.index);
     this.lines?.add(qp);
     super.add(qp, out);
   }
@@ -142,7 +166,10 @@ export class DrumScheduler extends Scheduler {
   }
 
   override changed(qp: QpView, change: QpChange, out: Actions): void {
-    if (change === 'destroyed') this.epochTimer.drop(qp, out);
+    if (change === 'destroyed') {
+      this.epochTimer.drop(qp, out);
+      this.boundTimer.drop(qp, out);
+    }
     super.changed(qp, change, out);
     if (this.waiting.first() !== NONE && this.apps.hasRoom) this.admitNext(out);
   }
@@ -152,17 +179,27 @@ export class DrumScheduler extends Scheduler {
     this.unpark(qp.index, app);
     this.views[qp.index] = undefined;
     this.lines?.drop(qp);
+    this.bounds.reset(qp.index);
     super.forget(qp);
     if (this.tenants.count(app) > 0) return;
     this.apps.end(app);
+    this.bounds.clear(app);
     this.completions?.end(app);
   }
 
   override onload(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number {
     const app = this.tenants.of(qp);
     if (this.apps.needsNotice(app)) this.notice(app, qp, out);
-    const passed = this.apps.isSeated(app) ? super.onload(qp, words, start, count, out) : 0;
-    this.lines?.pass(qp, words, start, passed);
+    if (!this.apps.isSeated(app)) return 0;
+    if (this.lines === null) return super.onload(qp, words, start, count, out);
+    let most = count;
+    if (this.bounds.limits(app)) {
+      this.clock.begin();
+      most = Math.min(count, this.bounds.available(app, this.clock.nowNs(qp.context, out)));
+    }
+    const passed = most > 0 ? super.onload(qp, words, start, most, out) : 0;
+    this.bounds.take(app, passed);
+    this.lines.pass(qp, words, start, passed);
     return passed;
   }
 
@@ -189,13 +226,30 @@ export class DrumScheduler extends Scheduler {
   }
 
   protected override mayGo(qp: QpView, out: Actions): boolean {
-    return this.apps.isSeated(this.tenants.of(qp)) && super.mayGo(qp, out);
+    const app = this.tenants.of(qp);
+    return this.apps.isSeated(app) && this.isInBounds(app, qp, out) && super.mayGo(qp, out);
+  }
+
+  /** Whether the application of a queue pair has no bound, or a token. */
+  private isInBounds(app: number, qp: QpView, out: Actions): boolean {
+    if (!this.bounds.limits(app)) return true;
+    const issued = qp.counts[HELD] - out.backlog(qp);
+    return this.bounds.mayGo(app, qp.index, issued, this.clock.nowNs(qp.context, out));
+  }
+
+  /** What passes without being seen would exceed a bound. */
+  protected override mayAdvance(qp: QpView): boolean {
+    return !this.bounds.limits(this.tenants.of(qp)) && super.mayAdvance(qp);
   }
 
   protected override pass(qp: QpView, out: Actions): void {
     const app = this.tenants.of(qp);
     if (this.apps.isSeated(app)) {
-      super.pass(qp, out);
+      if (this.isInBounds(app, qp, out)) super.pass(qp, out);
+      else {
+        const readyNs = this.bounds.park(app, qp.index);
+        if (readyNs < this.boundTimer.dueNs) this.boundTimer.set(readyNs, out, qp.context);
+      }
       return;
     }
     this.parked.push(qp.index, app);
@@ -247,7 +301,10 @@ export class DrumScheduler extends Scheduler {
 
   override onTimer(kind: number, context: ContextView, out: Actions): void {
     if (kind === EPOCH) this.beginEpoch(context, out);
-    else super.onTimer(kind, context, out);
+    else if (kind === BOUND) {
+      this.clock.begin();
+      this.releaseBound(context, out);
+    } else super.onTimer(kind, context, out);
   }
 
   private beginEpoch(context: ContextView, out: Actions): void {

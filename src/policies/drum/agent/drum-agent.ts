@@ -394,23 +394,27 @@ export class DrumAgent implements Agent {
     out.timer(isQuick ? out.nowNs + PAUSE_NS : this.beganNs + this.windowNs, ROUND);
   }
 
-  /** Tells contexts the rates of their applications, if they have changed. */
+  /** Tells contexts their parts of the rates of their applications, if they have changed. */
   private tellRates(out: AgentActions): void {
     const solver = this.solver!;
-    for (const member of this.uses.all) {
-      const key = this.uses.keyOf(member);
+    const { isHeldBack } = solver;
+    for (const [key, { sending, all }] of this.uses.contexts()) {
       const completions = solver.completionsOf(key);
       if (completions === undefined) continue;
-      const rates = {
-        requestsPerS: MILLION * (solver.rateOf(key) ?? 0),
-        completionsPerS: MILLION * completions,
-        isHeldBack: solver.isHeldBack,
-      };
-      const before = this.told.get(member);
-      if (before !== undefined && isClose(before, rates)) continue;
-      this.told.set(member, rates);
-      out.tell(member, writeRates(rates));
+      const requestsPerS = (MILLION * (solver.rateOf(key) ?? 0)) / Math.max(1, sending.size);
+      const completionsPerS = (MILLION * completions) / all.length;
+      for (const member of all) {
+        const part = sending.has(member) ? requestsPerS : 0;
+        this.tell(member, { requestsPerS: part, completionsPerS, isHeldBack }, out);
+      }
     }
+  }
+
+  private tell(member: number, rates: Rates, out: AgentActions): void {
+    const before = this.told.get(member);
+    if (before !== undefined && isClose(before, rates)) return;
+    this.told.set(member, rates);
+    out.tell(member, writeRates(rates));
   }
 }
 

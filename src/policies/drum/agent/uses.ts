@@ -45,9 +45,17 @@ export class Uses {
     return this.byMember.delete(member);
   }
 
-  /** The contexts that have reported. */
-  get all(): IterableIterator<number> {
-    return this.byMember.keys();
+  /** The contexts of each application: all, and those that send. */
+  contexts(): Map<number, { all: number[]; sending: Set<number> }> {
+    const byKey = new Map<number, { all: number[]; sending: Set<number> }>();
+    for (const [member, { isActive }] of this.byMember) {
+      const key = this.keyOf(member);
+      const known = byKey.get(key) ?? { all: [], sending: new Set() };
+      byKey.set(key, known);
+      known.all.push(member);
+      if (isActive) known.sending.add(member);
+    }
+    return byKey;
   }
 
   /** What the device can issue, as the contexts report it; 0: unknown. */
