@@ -15,6 +15,10 @@ import { Host } from '../../src/daemon/host.ts';
 import { encodeWords, frame, VERSION } from '../../src/daemon/protocol.ts';
 import { identify } from '../../src/daemon/rules.ts';
 import { Server } from '../../src/daemon/server.ts';
+import { drumAgents } from '../../src/policies/drum/agent/drum-agent.ts';
+import { readRates, writeUse } from '../../src/policies/drum/agent/messages.ts';
+import { drumTerms, termRulesOf } from '../../src/policies/drum/agent/terms.ts';
+import { drumOptions } from '../../src/policies/drum/options.ts';
 import { LATENCY_WEIGHT } from '../../src/policies/justitia/columns.ts';
 import { justitiaOptions } from '../../src/policies/justitia/options.ts';
 import { rateRulesOf, rates } from '../../src/policies/justitia/rates.ts';
@@ -284,6 +288,28 @@ test('under justitia, the tenants of the daemon name the receiver with the longe
       why: expect.stringContaining(`to ${peer}; reference flows take`),
     });
     expect(row!.referenceShare).toBeGreaterThan(0);
+  }, soon);
+});
+
+test('under drum, agents give the contexts of one tenant on two devices the rates that its receiver can poll', async () => {
+  const options = drumOptions.parse({ requestsPerS: 100e6, completionsPerS: 30e6 });
+  const { socket, fabric } = daemon(undefined, {
+    kinds: [drumAgents],
+    rulings: [{ ruler: drumTerms, rules: termRulesOf(options), isNamed: true }],
+  });
+  const [one, other] = ['sim0', 'sim1'].map((device) => context(socket, 'drum', device));
+  await until(() => expect([...one.ups, ...other.ups]).toHaveLength(2));
+  const peers = [{ gid: '::ffff:10.0.0.2', fromGid: '::ffff:10.0.0.1', per: 1 }];
+  const use = { isActive: true, requestsPerS: 0, requests: 1 };
+  one.ups[0].tell(writeUse({ ...use, peers }));
+  other.ups[0].tell(writeUse({ ...use, peers: [] }));
+  const soon = { timeout: 10_000, interval: 2 };
+  await vi.waitFor(async () => {
+    await fabric.advance(1e5);
+    const last = [one, other].map(({ told }) => readRates(Float64Array.from(told.at(-1) ?? [])));
+    const mops = last.map((rates) => (rates?.requestsPerS ?? 0) / 1e6);
+    expect(mops).toEqual([expect.closeTo(15, 1), expect.closeTo(15, 1)]);
+    expect(last[0]).toMatchObject({ isHeldBack: true });
   }, soon);
 });
 
