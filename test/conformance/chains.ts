@@ -198,6 +198,15 @@ export const chains: Record<string, Chain> = {
     chain: () => [createPolicy('drum', { completionsPerS: 100, pieceBytes: 700, epochUs: 10 })],
     share: 0.15,
   },
+  'drum, agents': {
+    chain: () => [
+      createPolicy('drum', {
+        ...{ agents: true, requestsPerS: 1e6, completionsPerS: 1e5 },
+        ...{ pieceBytes: 700, epochUs: 10 },
+      }),
+    ],
+    share: 0.15,
+  },
   'drum, shared queue pairs': {
     chain: () => [
       negotiate(),
