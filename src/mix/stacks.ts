@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { withCoordinators } from '../coordinator/registry.ts';
 import { policyInterceptors } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
+import { convertQuantities } from '../policies/parse-options.ts';
 import { policiesText } from '../policies/policy-text.ts';
 import { compose, type Interceptor } from '../shim/compose.ts';
 import { sumCounters } from '../shim/counters.ts';
@@ -32,6 +33,15 @@ function interceptorsOfStack(
     'inline',
     stack.map((use) => ({ name: use.policy, options: policyOptionsOf(use, apps, changing) })),
   );
+}
+
+/** The time in ns that a thread takes to lock a shared queue pair under these policies; null without locks. */
+function lockNsOf(stack: readonly PolicyUse[]): number | null {
+  for (const { policy, policyOptions = {} } of stack) {
+    const locksNs = policies[policy]?.locksNs;
+    if (locksNs !== undefined) return locksNs(convertQuantities(policy, policyOptions));
+  }
+  return null;
 }
 
 /** The tenants whose weight the script changes. */
@@ -77,6 +87,8 @@ interface Entry {
   readonly hosts: readonly number[];
   /** Each interceptor creates a policy and a shim for every host whose devices it wraps. */
   readonly interceptors: readonly Interceptor[];
+  /** See ShimCpu.interceptors. */
+  readonly lockNs: number | null;
 }
 
 /** The stacks of all hosts. Each host has its own policies, shims and coordinators, as separate machines do. */
@@ -92,10 +104,13 @@ export class Stacks {
     const named = (spec.onHosts ?? []).map(({ hosts, stack }) => ({
       hosts: hostsOf('policy', hosts, spec.hosts),
       interceptors: interceptorsOfStack(stack, apps, spec),
+      lockNs: lockNsOf(stack),
     }));
     const taken = new Set(named.flatMap(({ hosts }) => hosts));
     const others = Array.from({ length: spec.hosts }, (_, host) => host).filter((host) => !taken.has(host));
-    this.entries = [{ hosts: others, interceptors: interceptorsOf(spec, apps) }, ...named];
+    const { policy, policyOptions = {}, inner = [] } = spec;
+    const lockNs = lockNsOf([{ policy, policyOptions }, ...inner]);
+    this.entries = [{ hosts: others, interceptors: interceptorsOf(spec, apps), lockNs }, ...named];
     this.order = contextOrder(apps);
   }
 
@@ -106,10 +121,11 @@ export class Stacks {
 
   /** Wraps the devices of each host. */
   compose(devices: Provider, cpu: ShimCpu, coordinators: Coordinators): void {
-    this.all = this.entries.map(({ hosts, interceptors }, entry) =>
+    this.all = this.entries.map(({ hosts, interceptors, lockNs }, entry) =>
       // If all hosts are named, the usual policies wrap host 0 only to report. Its named policies then replace them.
       (hosts.length === 0 ? [0] : hosts).map((host) => {
-        const wrap = () => compose(onHost(devices, host), [...interceptors, cpu.interceptor()]);
+        const { above, below } = cpu.interceptors(lockNs);
+        const wrap = () => compose(onHost(devices, host), [...above, ...interceptors, below]);
         const isBare = interceptors.length === 0;
         const provider = isBare ? devices : withCoordinators(coordinators.scopeOf(host, entry), wrap);
         this.byHost.set(host, { provider, interceptors: interceptors.length });

@@ -27,6 +27,8 @@ import { master } from './perf/master.ts';
 import { perfOptions } from './perf/options.ts';
 import { readAgents } from './perf/read-agent.ts';
 import { slots } from './perf/slot-rotation.ts';
+import { share } from './share/index.ts';
+import { shareOptions } from './share/options.ts';
 import { didYouMean } from './suggestions.ts';
 import { tassel } from './tassel/index.ts';
 import { tasselOptions } from './tassel/options.ts';
@@ -119,6 +121,11 @@ export interface PolicyEntry extends NamedEntry {
    * `groupRatesGbps`. Comparisons of random mixtures then give rates to some applications.
    */
   readonly limitsRates?: boolean;
+  /**
+   * If threads post to shared queue pairs themselves, under a lock: the time in ns that one takes to acquire it once it is
+   * free, for simulated hosts.
+   */
+  readonly locksNs?: (options: unknown) => number;
   /** What the policy brings to the coordinators of devices, in the order in which they decide. */
   readonly rulers: readonly Ruler[];
   readonly agents: readonly AgentKind[];
@@ -200,6 +207,16 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     agents: [],
     options: chunkOptions,
     create: (options) => chunk(chunkOptions.parse(options)),
+  },
+  share: {
+    summary:
+      'SHARE: connections to one peer share queue pairs, under a lock that only simulated hosts charge; a baseline without any order',
+    needs: { wait: 'none', coordinator: 'none', shimmedPeer: 'none' },
+    locksNs: (options) => shareOptions.parse(options).lockNs,
+    rulers: [],
+    agents: [],
+    options: shareOptions,
+    create: (options) => share(shareOptions.parse(options)),
   },
 };
 

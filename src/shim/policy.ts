@@ -40,6 +40,8 @@ export interface Policy {
    * once the device has more queue pairs than its cache has room for (sharing/sharing.ts). Absent: they never do.
    */
   readonly mostShared?: number;
+  /** Whether they share even if the device's cache has room, and always as many as `mostShared`. */
+  readonly sharesAlways?: boolean;
   /**
    * Whether counters also count the bytes of requests that bypass the shim, which costs a few nanoseconds each. 'itself':
    * `onload` adds the bytes of the requests that it passes to `QpView.counts`.

@@ -19,6 +19,8 @@ import { palosOptions } from '../../src/policies/palos/options.ts';
 import { Palos } from '../../src/policies/palos/palos.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
 import { Perf } from '../../src/policies/perf/perf.ts';
+import { shareOptions } from '../../src/policies/share/options.ts';
+import { Share } from '../../src/policies/share/share.ts';
 import { tasselOptions } from '../../src/policies/tassel/options.ts';
 import { Tassel } from '../../src/policies/tassel/tassel.ts';
 import { tokenBucketOptions } from '../../src/policies/token-bucket/options.ts';
@@ -101,12 +103,17 @@ test('policies lists exactly the requirements that each policy declares', () => 
     drum: new Drum(drumOptions.parse({}), new CoordinatorRegistry()),
     'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new CoordinatorRegistry()),
     chunk: new Chunk(chunkOptions.parse({})),
+    share: new Share(shareOptions.parse({})),
   };
   expect(Object.keys(policies)).toEqual(Object.keys(built));
   for (const [name, policy] of Object.entries(built)) {
     const { wait, shimmedPeer } = policies[name].needs;
     expect(wait, name).toBe(policy.needs.wait);
-    expect(shimmedPeer, name).toBe(policy.splitsAboveBytes === undefined ? 'none' : 'for SENDs');
+    expect(shimmedPeer, name).toBe(
+      ('splitsAboveBytes' in policy ? policy.splitsAboveBytes : undefined) === undefined
+        ? 'none'
+        : 'for SENDs',
+    );
   }
 });
 

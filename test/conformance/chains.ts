@@ -215,6 +215,7 @@ export const chains: Record<string, Chain> = {
     ],
     share: 0.3,
   },
+  share: { chain: () => [negotiate(), createPolicy('share', { connectionsPerQp: 3 })], share: 0.15 },
   'perf, in turns': { chain: () => [perf(512, 128, { qpIsolation: 'always', ...SHORT_TURNS })] },
   'perf, as it finds': {
     chain: () => [

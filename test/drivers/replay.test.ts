@@ -201,7 +201,7 @@ type Below = (fabric: Fabric) => Interceptor[];
 /** In virtual time, requests that a policy issues are sent after a core has spent the time that this takes. */
 const onCore =
   (costs: ShimCosts): Below =>
-  (fabric) => [new ShimCpu(fabric.simulation.world, 'worker', costs).interceptor()];
+  (fabric) => [new ShimCpu(fabric.simulation.world, 'worker', costs).interceptors(null).below];
 
 const FREE: ShimCosts = { shimPostNs: 0, shimWrNs: 0, handoverNs: 0 };
 

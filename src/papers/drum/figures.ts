@@ -1,7 +1,7 @@
 /** DRUM's figures. */
 
 import { gbps, mmps } from '../../mix/metrics.ts';
-import type { Mix } from '../../mix/mixture.ts';
+import type { Mix, MixChange } from '../../mix/mixture.ts';
 import type { Figure } from '../engine/figure.ts';
 import { type MixOptions, mix } from '../engine/mix.ts';
 import { average, bandwidth, p99, rate, stated } from '../engine/panels.ts';
@@ -110,6 +110,15 @@ const figure9: Figure<number> = {
   panels: [{ title: 'Time for 1 GB', unit: 's', measure: (run) => 8.589934592 / gbps(run, 'fg') }],
 };
 
+/** Connections share queue pairs, five each, whichever application they belong to. */
+const SHARE = 'share:connectionsPerQp=5';
+const shares =
+  (foreground: string) =>
+  (connections: number): MixChange => ({
+    policy: SHARE,
+    apps: [`${foreground},tenant=all,inline=no`, `${others(connections)},tenant=all`],
+  });
+
 const figure10: Figure<number> = {
   number: '10',
   title: '32 B messages by the number of connections',
@@ -117,6 +126,7 @@ const figure10: Figure<number> = {
   note: 'The paper gives 80th percentiles, with background traffic that it does not describe: here, batches of 20 messages of 1 KB.',
   x: { title: 'connections', values: [20, 50, 100] },
   mix: (connections) => cached([foreground('32'), others(connections)]),
+  series: { SHARE: shares(foreground('32')) },
   panels: [
     average('fg', {
       paper: [
@@ -146,6 +156,7 @@ const figure11: Figure<number> = {
   note: 'Computed from the message rate. The paper gives 80th percentiles; at 100 connections, DRUM is 3.75 times as fast as RAW and 1.4 times as fast as SHARE. Here, a message takes as long as in fig. 10 and messages do not overlap, so the time is three times that of the paper, which has 1.6 us per message.',
   x: { title: 'connections', values: [20, 50, 100] },
   mix: (connections) => cached(['D:name=fg,size=32', others(connections)]),
+  series: { SHARE: shares('D:name=fg,size=32') },
   panels: [
     {
       title: 'Time for 1 MB',
@@ -167,6 +178,7 @@ const figure12: Figure<number> = {
   note: 'More than 10 Kops of 500 KB do not fit into 40 Gbps, so the model cannot show those values.',
   x: { title: 'message size', values: [100, 1000, 5000, 50e3, 500e3, 1e6], log: true, bytes: true },
   mix: (bytes) => cached([`B:size=${bytes},depth=1,qps=20`]),
+  series: { SHARE: () => ({ policy: SHARE }) },
   panels: [
     average('B', { log: true }),
     {
@@ -203,6 +215,7 @@ const figure13: Figure<number> = {
       hosts: HOSTS + 1,
       ...(clients < 100 ? { duration: '20ms', warmup: '4ms' } : { duration: '100ms', warmup: '10ms' }),
     }),
+  series: { SHARE: () => ({ policy: SHARE }) },
   panels: [bandwidth('kv', { title: 'Total bandwidth' }), average('kv'), p99('kv')],
 };
 

@@ -2,6 +2,7 @@
 import { idsOf, type Paper } from '../engine/paper.ts';
 import * as claimsBare from './claims-bare.ts';
 import * as claimsConnections from './claims-connections.ts';
+import * as claimsShare from './claims-share.ts';
 import * as claimsSolver from './claims-solver.ts';
 import * as figures from './figures.ts';
 import * as figuresSolver from './figures-solver.ts';
@@ -65,13 +66,7 @@ export const DRUM: Paper = {
       reason:
         'these are properties of the C implementation; npm run bench:drum measures the CPU costs of isoverbs',
     },
-    {
-      ids: ['drum-V-tc1-share-tail', 'drum-V-tc2-fig12a-medium'],
-      title: 'SHARE: shared queue pairs with a lock',
-      why: 'waiting',
-      reason: 'the baseline with its lock is not implemented yet',
-    },
   ],
-  claims: [...claimsBare.CLAIMS, ...claimsSolver.CLAIMS, ...claimsConnections.CLAIMS],
+  claims: [...claimsBare.CLAIMS, ...claimsSolver.CLAIMS, ...claimsConnections.CLAIMS, ...claimsShare.CLAIMS],
   figures: [...figures.FIGURES, ...figuresSolver.FIGURES],
 };

@@ -53,7 +53,7 @@ interface Run {
 }
 
 /** Policies that isolate nothing by themselves, or only what their options name. */
-const BASELINES = ['token-bucket', 'chunk'];
+const BASELINES = ['token-bucket', 'chunk', 'share'];
 
 /** `none` and every built-in policy except baselines; perf also as its paper describes it. */
 export function defaultPolicies(): string[] {

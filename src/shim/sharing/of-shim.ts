@@ -29,6 +29,7 @@ export function sharingOf(shim: ShimParts): Sharing | null {
   return new Sharing({
     policyName: policy.name,
     most: policy.mostShared,
+    always: policy.sharesAlways === true,
     next,
     tables,
     below: {

@@ -57,6 +57,8 @@ export interface SharingHost extends Omit<CarriageHost, 'failed'> {
   readonly policyName: string;
   /** The most connections that share a carrier. */
   readonly most: number;
+  /** Whether so many share one even if the cache of the device has room. */
+  readonly always: boolean;
   /** The layers below, or the parts of this shim that describe something else. */
   readonly below: PeerVerbs;
   /** A completion channel of the context that the shim listens to. */
@@ -237,18 +239,25 @@ export class Sharing {
     const share = qp.share!;
     const { group, load } = share;
     if (share.state !== OWN || group === null || group.members < 2) return;
-    const cached = qp.context.nic?.cachedQps ?? CACHED_QPS;
-    if (load.qps <= cached || qp.usesWaits || qp.broken || qp.backlog > 0) return;
+    const most = this.mostAt(qp, load);
+    if (most < 2 || qp.usesWaits || qp.broken || qp.backlog > 0) return;
     const isIdle = qp.realPosted === qp.realFreed;
     // If nothing of it will report, it is not known when it is idle.
     if (!isIdle && qp.lastSignaled !== ((qp.realPosted - 1) | 0)) return;
-    const most = Math.min(this.host.most, Math.max(LEAST_SHARED, Math.ceil(load.qps / cached)));
     const carrier = carrierOf(group, most);
     if (carrier === undefined) return;
     share.carrier = carrier;
     carrier.users++;
     share.state = isIdle ? CARRIED : JOINING;
     share.leavesAt = null;
+  }
+
+  /** How many connections should share a carrier at present; 1: none, because the cache of the device has room. */
+  private mostAt({ context }: QpLedger, load: DeviceLoad): number {
+    const { most, always } = this.host;
+    if (always) return most;
+    const cached = context.nic?.cachedQps ?? CACHED_QPS;
+    return load.qps <= cached ? 1 : Math.min(most, Math.max(LEAST_SHARED, Math.ceil(load.qps / cached)));
   }
 
   /** The request that was held last has this opcode (IBV_WR_*). */
