@@ -209,7 +209,8 @@ export class DominantOrder implements TurnOrder {
   }
 
   /**
-   * The same while the device sends a message that cannot be cut: half of the time since then is for others.
+   * The same while the device sends a message that cannot be cut, in which nothing that waits is served: half of the time
+   * since then is for others.
    * @param elapsedNs the time since then
    */
   passableBeside(tenant: number, wireBytes: number, count: number, elapsedNs: number): number {

@@ -443,10 +443,7 @@ export class Scheduler extends RatedScheduler {
     return passed;
   }
 
-  /**
-   * How many equal messages the tenant may send without waiting. While a long message that cannot be cut is in flight,
-   * nothing that waits is served, so tenants that send less than their share would wait for all of it.
-   */
+  /** How many equal messages the tenant may send without waiting, also for a long message that cannot be cut. */
   private passable(
     direction: Direction<PacedOrder>,
     tenant: number,
@@ -458,8 +455,8 @@ export class Scheduler extends RatedScheduler {
     const { order } = direction;
     const n = order.passable(tenant, load, run);
     if (n === run || !direction.isOverrun || order.hasWaiting(tenant)) return n;
-    const elapsedNs = this.clock.nowNs(qp.context, out) - direction.whole.sinceNs;
-    return Math.max(n, order.passableBeside(tenant, load, run, elapsedNs));
+    const nowNs = this.clock.nowNs(qp.context, out);
+    return Math.max(n, order.passableBeside(tenant, load, run, nowNs - direction.whole.sinceNs));
   }
 
   /**
