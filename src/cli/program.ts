@@ -18,7 +18,7 @@ const LEVELS = ['silent', 'error', 'warn', 'info', 'debug'];
 export async function run(argv: readonly string[]): Promise<number> {
   try {
     const command = await program(commandsIn(argv));
-    await command.parseAsync([...argv], { from: 'user' });
+    await command.parseAsync(withoutHelpWord(command, argv), { from: 'user' });
     // `isoverbs run` exits with the status of its program.
     return Number(process.exitCode ?? OK);
   } catch (error) {
@@ -60,15 +60,42 @@ const ALL: readonly string[] = Object.keys(COMMANDS);
 
 /** The commands to load for these words: all of them for the list of commands, and for unknown commands. */
 function commandsIn(argv: readonly string[]): readonly string[] {
-  let at = 0;
-  while (argv[at] === '--log' || argv[at]?.startsWith('--log=')) at += argv[at] === '--log' ? 2 : 1;
-  const [name = '', ...words] = argv.slice(at);
+  const [name = '', ...words] = argv.slice(afterLog(argv));
   if (name === '--version' || name === '-V') return [];
   if (name === 'help' && words.length > 0) return commandsIn(words);
   if (name !== COMPLETE_COMMAND) return Object.hasOwn(COMMANDS, name) ? [name] : ALL;
   // The last word is still being typed.
   const asked = commandsIn(words.slice(words[0] === '--' ? 1 : 0, -1));
   return asked.length === 0 ? ALL : [...asked, 'completion'];
+}
+
+/** The position of the first word after `--log LEVEL`. */
+function afterLog(argv: readonly string[]): number {
+  let at = 0;
+  while (argv[at] === '--log' || argv[at]?.startsWith('--log=')) at += argv[at] === '--log' ? 2 : 1;
+  return at;
+}
+
+/**
+ * `help drum solve` as `drum solve --help`, and `help NAME` as `NAME` if there is no such command, which reports that:
+ * commander would print the page of the parent.
+ */
+function withoutHelpWord(root: Command, argv: readonly string[]): string[] {
+  const at = afterLog(argv);
+  const path: string[] = [];
+  let command = root;
+  let asks = false;
+  for (const word of argv.slice(at)) {
+    if (command.commands.length === 0 || word.startsWith('-')) break;
+    const sub = command.commands.find((one) => one.name() === word);
+    if (word === 'help' && !asks) asks = true;
+    else if (sub === undefined) return asks ? [...argv.slice(0, at), ...path, word] : [...argv];
+    else {
+      path.push(word);
+      command = sub;
+    }
+  }
+  return asks ? [...argv.slice(0, at), ...path, '--help'] : [...argv];
 }
 
 /** The tree of commands, or only the named ones. */

@@ -67,6 +67,20 @@ test('a misspelt name gets a suggestion and a pointer to the help', () => {
   expect(isoverbs('benhc').err).toBe(
     "isoverbs: unknown command 'benhc'\n(Did you mean bench?)\nSee: isoverbs --help\n",
   );
+  for (const [words, err] of [
+    ['help nix', "isoverbs: unknown command 'nix'\n(Did you mean mix?)\nSee: isoverbs --help\n"],
+    ['--log error help nix', "isoverbs: unknown command 'nix'\n(Did you mean mix?)\nSee: isoverbs --help\n"],
+    [
+      'help drum slove',
+      "isoverbs: unknown command 'slove'\n(Did you mean solve?)\nSee: isoverbs drum --help\n",
+    ],
+    [
+      'drum help slove',
+      "isoverbs: unknown command 'slove'\n(Did you mean solve?)\nSee: isoverbs drum --help\n",
+    ],
+  ])
+    expect(isoverbs(words)).toEqual({ code: 2, out: '', err });
+  expect(isoverbs('help drum solve').out).toMatch(/^NAME\n {2}isoverbs drum solve - /);
   expect(isoverbs('mix --polcy perf').err).toContain('(Did you mean --policy?)\nSee: isoverbs mix --help\n');
 });
 
