@@ -187,3 +187,24 @@ test('whatever programs and peers send, agents do not fail, and rates fit the ho
     expect(rate > 0 && rate <= 100.1, `seed ${seed}: ${rate}`).toBe(true);
   }
 });
+
+test('in a daemon, a program that reports without pause makes the agents solve only now and then', () => {
+  const sentIn = (isRemote: boolean) => {
+    const rules = { alpha: 1, beta: 0, requestsPerS: 100 * MOPS, completionsPerS: 100 * MOPS };
+    const network = new AgentNetwork([rules, { ...rules, completionsPerS: 30 * MOPS }], SEED, isRemote);
+    const [a] = network.hosts;
+    const apps = Array.from({ length: 100 }, (_, i) => a.add(`app ${i}`, 1, { 1: 1 }));
+    network.advance(50 * MS);
+    expect(a.rateOf(apps[0])).toBeCloseTo(0.3, 3);
+    const before = network.sent;
+    for (let i = 0; i < 40; i++) {
+      a.tell(apps[0], i % 2 === 0);
+      network.advance(0.5 * MS);
+    }
+    const sent = network.sent - before;
+    network.advance(50 * MS);
+    expect(a.rateOf(apps[1])).toBeCloseTo(30 / 99, 3);
+    return sent;
+  };
+  expect(sentIn(true)).toBeLessThan(sentIn(false) / 4);
+});

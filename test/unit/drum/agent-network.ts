@@ -34,7 +34,7 @@ interface Event {
 /** One host. Peers have the numbers of their hosts. */
 export class AgentHost {
   agent = new DrumAgent();
-  readonly coordinator = new Coordinator();
+  readonly coordinator: Coordinator;
   readonly rates = new Map<number, Rates>();
   readonly timers = new Map<number, number>();
   readonly heardNs = new Map<number, number>();
@@ -45,7 +45,8 @@ export class AgentHost {
   readonly rules: TermRules;
   private readonly network: AgentNetwork;
 
-  constructor(network: AgentNetwork, number: number, rules: TermRules) {
+  constructor(network: AgentNetwork, number: number, rules: TermRules, isRemote: boolean) {
+    this.coordinator = new Coordinator(undefined, isRemote ? 'by owner' : 'by rules');
     [this.network, this.number, this.rules] = [network, number, rules];
     const requirePeer = (peer: number) => {
       if (peer < 0 || peer >= network.hosts.length) throw new Error(`unknown peer ${peer}`);
@@ -157,9 +158,10 @@ export class AgentNetwork {
   private greetNs = 1e9;
   private readonly random: RandomStream;
 
-  constructor(rules: readonly TermRules[], seed: number) {
+  /** @param isRemote whether the agents run in daemons */
+  constructor(rules: readonly TermRules[], seed: number, isRemote = false) {
     this.random = new RandomStream(seed, 'network');
-    for (const [number, one] of rules.entries()) this.hosts.push(new AgentHost(this, number, one));
+    for (const [number, one] of rules.entries()) this.hosts.push(new AgentHost(this, number, one, isRemote));
     for (const { agent, out } of this.hosts) agent.onStart(out);
   }
 

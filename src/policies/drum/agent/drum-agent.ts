@@ -41,6 +41,11 @@ const REFIT_ROUNDS = 48;
 const MOST_REFITS = 10;
 /** After this many rounds without a rest, a round takes a window, whatever peers say. */
 const QUICK_ROUNDS = 1000;
+/**
+ * In a daemon, a host rests for this long for each application after it has solved: about ten times as long as it takes.
+ * Otherwise, a program could keep the daemon busy.
+ */
+const REST_NS_PER_ROW = 50_000;
 /** Rounds without peers that run at a time, and the pause after them. */
 const ROUNDS_AT_ONCE = 64;
 const PAUSE_NS = 1000;
@@ -80,6 +85,7 @@ export class DrumAgent implements Agent {
   /** Microseconds of the device's clock, or more: numbers must not repeat after a restart. */
   private round = 0;
   private beganNs = 0;
+  private restedNs = Number.NEGATIVE_INFINITY;
   private roundsInRow = 0;
   private calmRounds = 0;
   private refits = 0;
@@ -169,16 +175,28 @@ export class DrumAgent implements Agent {
   /** Applications, traffic or peers have changed. */
   private change(out: AgentActions): void {
     this.isStale = true;
-    this.roundsInRow = 0;
-    this.wake(out);
+    if (!this.members.isRemote) this.roundsInRow = 0;
+    const rows = this.solver?.rowKeys.length ?? 0;
+    const atNs = this.restedNs + REST_NS_PER_ROW * rows;
+    if (this.phase !== 'rest' || !this.members.isRemote || out.nowNs >= atNs) this.wake(out);
+    else {
+      this.renew();
+      this.phase = 'pause';
+      out.timer(atNs, ROUND);
+    }
   }
 
   private wake(out: AgentActions): void {
     if (this.phase !== 'rest') return;
-    [this.roundsInRow, this.calmRounds, this.refits] = [0, 0, 0];
-    this.solver?.restart();
+    this.renew();
     this.begin(out);
     this.proceed(out);
+  }
+
+  /** Rates will change again. */
+  private renew(): void {
+    [this.roundsInRow, this.calmRounds, this.refits] = [0, 0, 0];
+    this.solver?.restart();
   }
 
   private heardReports(
@@ -379,6 +397,7 @@ export class DrumAgent implements Agent {
     if (isOver || solver.iteration % TELL_ROUNDS === 0) this.tellRates(out);
     if (isOver) {
       this.phase = 'rest';
+      this.restedNs = out.nowNs;
       out.timer(Number.POSITIVE_INFINITY, ROUND);
     } else this.beginSoon(out);
   }
