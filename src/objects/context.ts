@@ -20,7 +20,7 @@ import { CompletionChannel } from './completion-channel.ts';
 import { CompletionQueue, type CompletionQueueOptions } from './completion-queue.ts';
 import { EmittingResource, type EventSource, type EventsOptions } from './emitting-resource.ts';
 import { gidAt, preferredGid, usedGids } from './gids.ts';
-import { ProtectionDomain } from './protection-domain.ts';
+import { ProtectionDomain, type ProtectionDomainOptions } from './protection-domain.ts';
 import { packedLabels } from './qp-creation.ts';
 import type { ContextLabels } from './qp-options.ts';
 import { type LeakRecord, unwatchLeak, watchForLeak } from './resource.ts';
@@ -198,9 +198,9 @@ export class Context extends EmittingResource<ContextEvents> {
     }
   }
 
-  /** ibv_alloc_pd(3). */
-  allocPd(): ProtectionDomain {
-    return new ProtectionDomain(this);
+  /** ibv_alloc_pd(3). @throws InvalidArgumentError for an impossible slab */
+  allocPd(options: ProtectionDomainOptions = {}): ProtectionDomain {
+    return new ProtectionDomain(this, options);
   }
 
   /** ibv_open_xrcd(3). @throws UnsupportedError */

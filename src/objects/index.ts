@@ -28,6 +28,7 @@ export type { ConnectionOptions, ConnectOptions, ListenOptions } from './connect
 export { Context, type ContextOptions } from './context.ts';
 export type { EmittingResource, EventsOptions } from './emitting-resource.ts';
 export { MemoryRegion, type ReregisterOptions } from './memory-region.ts';
+export type { SlabOptions } from './memory-slab.ts';
 export {
   type BindOptions,
   MemoryWindow,
@@ -38,6 +39,7 @@ export {
   type AllocateOptions,
   type DmabufOptions,
   ProtectionDomain,
+  type ProtectionDomainOptions,
   type RegisterOptions,
 } from './protection-domain.ts';
 export type {

@@ -1,6 +1,7 @@
-import { MemoryError, type MrChange, type MrInfo } from '../verbs/index.ts';
+import { MemoryError, type MrChange, type MrInfo, UnsupportedError } from '../verbs/index.ts';
 import { type Access, accessBits } from './access.ts';
 import type { Context } from './context.ts';
+import type { MemorySlab } from './memory-slab.ts';
 import type { ProtectionDomain } from './protection-domain.ts';
 import { type RangeOptions, type Registrable, rangeOf } from './registrable.ts';
 import { Resource, requireOwned } from './resource.ts';
@@ -21,9 +22,11 @@ export class MemoryRegion extends Resource {
   private owner: ProtectionDomain;
   private info: MrInfo;
   private view: Uint8Array | null = null;
+  /** The slab of which it is a part. */
+  private readonly slab: MemorySlab | null;
 
   /** @internal Use pd.allocate() or pd.register(). */
-  constructor(pd: ProtectionDomain, info: MrInfo) {
+  constructor(pd: ProtectionDomain, info: MrInfo, slab: MemorySlab | null = null) {
     super({
       provider: pd.provider,
       handle: info.handle,
@@ -33,6 +36,7 @@ export class MemoryRegion extends Resource {
     this.context = pd.context;
     this.owner = pd;
     this.info = info;
+    this.slab = slab;
   }
 
   /** Its protection domain. */
@@ -63,11 +67,16 @@ export class MemoryRegion extends Resource {
   /**
    * ibv_rereg_mr(3): changes memory, access rights or protection domain. Keys and address may change. No request
    * that names the region may be outstanding.
-   * @throws UnsupportedError
+   * @throws UnsupportedError, also for a part of a slab
    * @throws MemoryError when the memory cannot be registered
    */
   rereg(options: ReregisterOptions): void {
     const { pd, access, memory } = options;
+    if (this.slab !== null) {
+      throw new UnsupportedError(
+        `rereg: ${this.label} is a part of a slab, which cannot change alone; allocate it in a protection domain without a slab`,
+      );
+    }
     const change: MrChange = {};
     if (pd !== undefined) change.pd = requireOwned(pd, 'ProtectionDomain', this.context, 'pd').handle;
     if (access !== undefined) change.access = accessBits(access);
@@ -105,7 +114,8 @@ export class MemoryRegion extends Resource {
   }
 
   protected override release(handle: number): void {
-    this.provider.deregMr(handle);
+    if (this.slab !== null) this.slab.give(this.info);
+    else this.provider.deregMr(handle);
     this.view = null;
   }
 }

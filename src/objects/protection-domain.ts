@@ -1,15 +1,25 @@
 import { InvalidArgumentError } from '../verbs/errors.ts';
-import type { AhAttr } from '../verbs/types.ts';
+import type { AhAttr, MrInfo } from '../verbs/types.ts';
 import { type Access, accessBits } from './access.ts';
 import { AddressHandle, replyAttr, type Sender } from './address-handle.ts';
 import type { Context } from './context.ts';
 import { MemoryRegion } from './memory-region.ts';
+import { MemorySlab, requireSlab, type SlabOptions } from './memory-slab.ts';
 import { MemoryWindow, type MemoryWindowOptions } from './memory-window.ts';
 import type { Endpoint, PathOptions, QueuePairOptions } from './qp-options.ts';
 import { QueuePair } from './queue-pair.ts';
 import { type RangeOptions, type Registrable, rangeOf } from './registrable.ts';
 import { Resource } from './resource.ts';
 import { SharedReceiveQueue, type SharedReceiveQueueOptions } from './shared-receive-queue.ts';
+
+/** Options of context.allocPd(). */
+export interface ProtectionDomainOptions {
+  /**
+   * Lets allocate() hand out parts of one region that have one key. Whoever has the key can then reach all parts, with the
+   * access rights of the slab. Default: each allocation is a region of its own.
+   */
+  slab?: SlabOptions;
+}
 
 /** Options of pd.allocate(). */
 export interface AllocateOptions {
@@ -34,9 +44,11 @@ export class ProtectionDomain extends Resource {
   /** @internal */
   readonly kind = 'ProtectionDomain';
   readonly context: Context;
+  private readonly slab: MemorySlab | null;
 
   /** @internal Use context.allocPd(). */
-  constructor(context: Context) {
+  constructor(context: Context, { slab }: ProtectionDomainOptions = {}) {
+    if (slab !== undefined) requireSlab(slab);
     super({
       provider: context.provider,
       handle: context.provider.allocPd(context.handle),
@@ -44,21 +56,46 @@ export class ProtectionDomain extends Resource {
       parents: [context],
     });
     this.context = context;
+    this.slab = slab === undefined ? null : new MemorySlab(context.provider, this.handle, slab);
   }
 
   /**
    * Allocates and registers page-aligned, zeroed memory. Prefer it to register(): this ArrayBuffer cannot move while
-   * the device uses it.
+   * the device uses it. With a slab of the same access rights that has room, the memory is a part of it, aligned to 64
+   * bytes.
    * @throws InvalidArgumentError, NoResourcesError
    */
   allocate(lengthBytes: number, options: AllocateOptions = {}): MemoryRegion {
     if (!Number.isSafeInteger(lengthBytes) || lengthBytes <= 0) {
       throw new InvalidArgumentError(`allocate: lengthBytes must be a positive integer, got ${lengthBytes}`);
     }
-    return new MemoryRegion(
-      this,
-      this.provider.allocMr(this.handle, lengthBytes, accessBits(options.access)),
-    );
+    const access = accessBits(options.access);
+    const part = this.takePart(lengthBytes, access);
+    if (part !== null) return new MemoryRegion(this, part, this.slab);
+    return new MemoryRegion(this, this.provider.allocMr(this.handle, lengthBytes, access));
+  }
+
+  private takePart(lengthBytes: number, access: number): MrInfo | null {
+    const { slab } = this;
+    if (slab === null) return null;
+    const part = slab.take(lengthBytes, access);
+    // Without queue pairs, no request is outstanding.
+    if (part !== null || !slab.hasClosed || this.hasQueuePairs()) return part;
+    slab.reclaim();
+    return slab.take(lengthBytes, access);
+  }
+
+  /**
+   * Makes the bytes of closed parts of the slab available for allocate(). Call it only when no request that names them,
+   * local or remote, is outstanding: later parts have the same key, so such a request would change their bytes. Returns the
+   * number of bytes.
+   */
+  reclaim(): number {
+    return this.slab?.reclaim() ?? 0;
+  }
+
+  private hasQueuePairs(): boolean {
+    return this.descendants().some(({ kind }) => kind === 'QueuePair' || kind === 'SharedReceiveQueue');
   }
 
   /**
@@ -128,6 +165,7 @@ export class ProtectionDomain extends Resource {
   }
 
   protected override release(handle: number): void {
+    this.slab?.close();
     this.provider.deallocPd(handle);
   }
 }
