@@ -19,5 +19,6 @@ test('docs/policies/drum.md has the defaults of options that have one', () => {
 });
 
 test('docs/policies/drum.md names the options that cannot change', () => {
-  expect(section).toContain(`${FIXED.map((name) => `\`${name}\``).join(' and ')} cannot change`);
+  const names = new Intl.ListFormat('en-GB').format(FIXED.map((name) => `\`${name}\``));
+  expect(section).toContain(`${names} cannot change`);
 });
