@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import { z } from 'zod';
+import { firstLine, issueText } from './daemon/config-issue.ts';
 import { type Driver, driverOf } from './drivers/index.ts';
 import { type LabelRule, labelRulesSchema } from './label-rules.ts';
 import { parseYaml } from './providers/yaml.ts';
@@ -278,8 +279,9 @@ function hasOurKey(manifest: string): boolean {
 }
 
 function fromFile(path: string): Config {
-  const parsed = fileSchema.safeParse(readValue(path));
-  if (!parsed.success) throw problem(path, parsed.error.issues[0], []);
+  const value = readValue(path);
+  const parsed = fileSchema.safeParse(value);
+  if (!parsed.success) throw problem(path, parsed.error.issues[0], [], value);
   const { policy, interceptors, driver = 'inline', log = 'warn', facts, ...rest } = parsed.data;
   return {
     ...rest,
@@ -306,7 +308,7 @@ function readValue(path: string): unknown {
     const value = /\.ya?ml$/.test(path) ? parseYaml(text) : JSON.parse(text);
     return path.endsWith('package.json') ? value.isoverbs : (value ?? {});
   } catch (cause) {
-    throw new ConfigError(`${path}: cannot be read: ${(cause as Error).message}`, { cause });
+    throw new ConfigError(`${path}: cannot be read: ${firstLine(cause)}`, { cause });
   }
 }
 
@@ -317,7 +319,7 @@ function fileEntries(value: unknown, path: string, key: string, kind: Kind) {
     const keys = Array.isArray(value) ? [key, index] : [key];
     const where = keys.join('.');
     const parsed = entryOf(kind).safeParse(item);
-    if (!parsed.success) throw problem(path, parsed.error.issues[0], keys);
+    if (!parsed.success) throw problem(path, parsed.error.issues[0], keys, item);
     if (typeof parsed.data === 'string')
       return parseLine(parsed.data, `${path}: ${where}`, kind).map((entry) => ({ entry, where }));
     const { name, ...options } = parsed.data;
@@ -325,12 +327,13 @@ function fileEntries(value: unknown, path: string, key: string, kind: Kind) {
   });
 }
 
-function problem(path: string, issue: z.core.$ZodIssue, prefix: PropertyKey[]): ConfigError {
+/** @param value what was checked, at the keys `prefix` of the file */
+function problem(path: string, issue: z.core.$ZodIssue, prefix: PropertyKey[], value: unknown): ConfigError {
   const keys = issue.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
   const where = [...prefix, ...issue.path, ...keys].join('.');
   const what =
     keys.length > 0 && issue.path.length === 0
       ? `unknown key; the keys are ${Object.keys(fileSchema.shape).join(', ')}`
-      : issue.message;
+      : issueText(issue, value);
   return new ConfigError(`${path}: ${where === '' ? '' : `${where}: `}${what}`);
 }

@@ -5,6 +5,7 @@ import { ConfigError } from '../verbs/errors.ts';
 import { isGroup, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { DEFAULT_LIMITS } from './admission.ts';
 import { MAX_CPUS } from './busy-cpu.ts';
+import { firstLine, issueText } from './config-issue.ts';
 import { fleetSchema } from './fleet/config.ts';
 import { readRegularFile } from './identity/regular-file.ts';
 import { type UserIds, userIdsOf } from './identity/user-ids.ts';
@@ -117,12 +118,12 @@ export function parseDaemonConfig(text: string, file: string): DaemonConfig {
   try {
     value = text === '' ? {} : (parseYaml(text) ?? {});
   } catch (error) {
-    throw new ConfigError(`${file}: ${(error as Error).message.split('\n', 1)[0]}`);
+    throw new ConfigError(`${file}: ${firstLine(error)}`);
   }
   const checked = daemonSchema.safeParse(value);
   if (checked.success) return checked.data;
-  const problems = checked.error.issues.map(({ path, message }) =>
-    [path.join('.'), message].filter(Boolean).join(': '),
+  const problems = checked.error.issues.map((issue) =>
+    [issue.path.join('.'), issueText(issue, value)].filter(Boolean).join(': '),
   );
   throw new ConfigError(`${file}: ${problems.join('; ')}`);
 }

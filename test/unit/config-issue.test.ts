@@ -1,0 +1,40 @@
+// Wrong configuration files are reported in one line of plain words.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config.ts';
+import { parseDaemonConfig } from '../../src/daemon/config.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'isoverbs-config-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const PATH = join(folder, 'isoverbs.config.yaml');
+
+const messageOf = (run: () => unknown) => {
+  try {
+    run();
+    return 'accepted';
+  } catch (error) {
+    return (error as Error).message;
+  }
+};
+
+test.each([
+  ['policy: [', /^cannot be read: Flow sequence .* at line \d+, column \d+$/],
+  ['device: 7', /^device: must be a text, got 7$/],
+  ['log: loud', /^log: must be one of silent, error, warn, info, debug, got 'loud'$/],
+  ['polcy: perf', /^polcy: unknown key; the keys are policy, /],
+])('of a program: %s', (text, message) => {
+  writeFileSync(PATH, text);
+  const said = messageOf(() => loadConfig({ env: { ISOVERBS_CONFIG: PATH }, cwd: folder }));
+  expect(said.replace(`${PATH}: `, '')).toMatch(message);
+});
+
+test.each([
+  ['policy: [', /^Flow sequence .* at line \d+, column \d+$/],
+  ['pollicy: perf', /^unknown key 'pollicy'$/],
+  ['policy: 7', /^policy: must be a text, got 7$/],
+  ['rules: 7', /^rules: must be a list, got 7$/],
+])('of the daemon: %s', (text, message) => {
+  expect(messageOf(() => parseDaemonConfig(text, 'f')).replace('f: ', '')).toMatch(message);
+});
