@@ -238,8 +238,15 @@ export class DrumScheduler extends Scheduler {
   }
 
   /** What passes without being seen would exceed a bound. */
-  protected override mayAdvance(qp: QpView): boolean {
-    return !this.bounds.limits(this.tenants.of(qp)) && super.mayAdvance(qp);
+  protected override advance(
+    tenant: number,
+    qp: QpView,
+    posted: number,
+    bytes: number,
+    opcode: number,
+    out: Actions,
+  ): void {
+    if (!this.bounds.limits(tenant)) super.advance(tenant, qp, posted, bytes, opcode, out);
   }
 
   protected override pass(qp: QpView, out: Actions): void {

@@ -356,7 +356,7 @@ export class Scheduler extends RatedScheduler {
   }
 
   /** All messages of a post have passed, and the last one had this length: more like it may pass. */
-  private advance(
+  protected advance(
     tenant: number,
     qp: QpView,
     posted: number,
@@ -366,7 +366,7 @@ export class Scheduler extends RatedScheduler {
   ): void {
     const { advances, wire, worth } = this;
     if (!advances.follows(tenant, qp.index) || !worth.isResting || isAtomic(opcode)) return;
-    if (!this.mayAdvance(qp)) return;
+    if (this.daemonRates.limits(qp.index)) return;
     const below = bytes < ADVANCE_BYTES ? ADVANCE_BYTES : 1 << (32 - Math.clz32(bytes));
     const { order } = opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
     const headerBytes = this.headers[opcode];
@@ -374,11 +374,6 @@ export class Scheduler extends RatedScheduler {
     const behind = order.behind(tenant, below + headerBytes, ADVANCE_SHARE * MOST_MESSAGES);
     advances.opcode = opcode;
     advances.give(tenant, qp, Math.floor(behind / ADVANCE_SHARE), posted, below, out);
-  }
-
-  /** Whether messages of a queue pair may pass before the policy is called again. */
-  protected mayAdvance(qp: QpView): boolean {
-    return !this.daemonRates.limits(qp.index);
   }
 
   /** Whether the device is scheduled, and why; null if there is no reason to say so. */

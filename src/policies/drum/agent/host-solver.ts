@@ -25,8 +25,7 @@ import {
   type VariableColumns,
 } from '../solver/row-steps.ts';
 import { Steps } from '../solver/steps.ts';
-import type { Ask, Demand, Pull, Terms } from './model.ts';
-import { mostSent } from './most-sent.ts';
+import { type Ask, type Demand, mostSent, type Pull, type Terms } from './model.ts';
 
 /** Penalties that differ by this factor are renewed before rates count as converged. */
 const FAR_OFF = 2;
