@@ -89,7 +89,9 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     links: links.results(),
     invariants: [
       ...fabric.brokenInvariants(),
-      ...apps.flatMap((app, i) => brokenInvariants(app, meters[i], addedBytes)),
+      ...apps.flatMap((app, i) =>
+        brokenInvariants(app, meters[i], addedBytes, stacks.hasLocks && sharesTenant(app, apps)),
+      ),
     ],
     ...(coordinator !== undefined && { coordinator }),
     ...(states !== undefined && { policyStates: states }),
@@ -98,6 +100,10 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     ...(spec.departures !== undefined && { departures: departures.results() }),
   };
 }
+
+/** Whether another application has the same tenant, and thus the same protection domain. */
+const sharesTenant = (app: App, apps: readonly App[]) =>
+  apps.some((other) => other !== app && other.tenant === app.tenant);
 
 /** Adds an application: its cores, its queue pairs, and its meter. */
 function addApp(

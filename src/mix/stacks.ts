@@ -119,6 +119,11 @@ export class Stacks {
     return this.entries.some(({ interceptors }) => interceptors.length > 0);
   }
 
+  /** Whether threads of any host post to shared queue pairs. */
+  get hasLocks(): boolean {
+    return this.entries.some(({ lockNs }) => lockNs !== null);
+  }
+
   /** Wraps the devices of each host. */
   compose(devices: Provider, cpu: ShimCpu, coordinators: Coordinators): void {
     this.all = this.entries.map(({ hosts, interceptors, lockNs }, entry) =>

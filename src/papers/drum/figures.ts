@@ -207,7 +207,7 @@ const figure13: Figure<number> = {
   title: 'Clients of a key-value store on six hosts',
   source:
     'DRUM V, test case 3, figs. 13 and 14: beyond 300 clients, DRUM has 1.8 times the throughput of SHARE',
-  note: 'GETs are READs of 32 B to 1 MB. In the paper, most requests take less than 18 us, a sixth of the time that a message of mean size takes at 40 Gbps, so its latencies cannot belong to this load.',
+  note: 'GETs are READs of 32 B to 1 MB. In the paper, most requests take less than 18 us, a sixth of the time that a message of mean size takes at 40 Gbps, so its latencies cannot belong to this load. With 300 clients, requests of half a megabyte keep the link of the server busy under any policy, so that none can have 1.8 times the throughput of another.',
   also: ['14'],
   x: { title: 'clients', values: [24, 96, 198, 300] },
   mix: (clients) =>
