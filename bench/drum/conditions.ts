@@ -1,10 +1,15 @@
-/** What the processes of the benchmark measure: iterations of the solver of DRUM, and decisions for one host. */
+/**
+ * What the processes of the benchmark measure: iterations of the solver of DRUM, decisions for one host, and requests that
+ * pass under the policy.
+ */
 import { networkOf } from '#src/papers/drum/networks.ts';
 import { DualDecomposition, demand } from '#src/policies/drum/solver/dual-decomposition.ts';
 import { OneSided } from '#src/policies/drum/solver/one-sided.ts';
 import type { Capacity, DrumProblem } from '#src/policies/drum/solver/problem.ts';
 import { solve } from '#src/policies/drum/solver/solve.ts';
+import { createPolicy } from '#src/policies/index.ts';
 import type { Groups, Work } from '../conditions-in-turn.ts';
+import { PASSING, small } from '../small-messages.ts';
 
 /** The size of figure 4(a). */
 const SIZE = { hosts: 100, apps: 50, isTwoSided: false };
@@ -98,6 +103,8 @@ function bisection(alpha: number): Work {
   });
 }
 
+const drum = () => [createPolicy('drum', PASSING)];
+
 /** What is compared. */
 export const GROUPS: Groups = {
   'linear, a variable and iteration': {
@@ -117,4 +124,6 @@ export const GROUPS: Groups = {
     'alpha 1': () => decision(1),
     'alpha 2': () => decision(2),
   },
+  'a request, batch 1': { none: () => small([], 1), drum: () => small(drum(), 1) },
+  'a request, batch 32': { none: () => small([], 32), drum: () => small(drum(), 32) },
 };
