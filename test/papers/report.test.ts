@@ -219,6 +219,5 @@ test('docs/reproduction.md names every claim and figure, and its pictures exist 
   const pictures = [...text.matchAll(/\]\(reproduction\/([\w.-]+)\)/g)].map((match) => match[1]);
   expect(pictures.sort()).toEqual(readdirSync(join(DOCS, 'reproduction')).sort());
   const bytes = pictures.map((name) => statSync(join(DOCS, 'reproduction', name)).size);
-  // With eight policies in most of them.
-  expect(bytes.reduce((sum, one) => sum + one, 0)).toBeLessThan(20_000 * pictures.length);
+  expect(bytes.reduce((sum, one) => sum + one, 0)).toBeLessThan(1.5e6);
 });

@@ -21,6 +21,8 @@ export function slim(svg: string): string {
     .replace(/<g class="mark-rule role-axis-grid[^"]*"/g, '<g stroke="#ddd"')
     .replace(/ (?:class|font-family)="[^"]*"/g, '')
     .replace(/ (?:aria-hidden="true"|pointer-events="none"|opacity="1"|stroke-width="1")/g, '')
+    .replace(/ role="graphics-object" aria-roledescription="group mark container"/g, '')
+    .replace(/(<path (?![^>]* stroke=)[^>]*) stroke-width="[^"]*"/g, '$1')
     .replace(/(<text[^>]*) fill="#000"/g, '$1')
     .replace(/(<line[^>]*) stroke="#ddd"/g, '$1')
     .replace(/ (?:font-size="11px"|text-anchor="start"|[xy]2="0"|transform="translate\(0,0\)")/g, '')
