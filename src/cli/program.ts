@@ -39,6 +39,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   policies: async () => (await import('./commands/policies.ts')).addPolicies,
   demo: async () => addDemo,
   compare: async () => (await import('./commands/compare.ts')).addCompare,
+  isolation: async () => (await import('./commands/isolation.ts')).addIsolation,
   mix: async () => (await import('./commands/mix.ts')).addMix,
   bench: async () => (await import('./commands/bench.ts')).addBench,
   calibrate: async () => (await import('./commands/calibrate.ts')).addCalibrate,

@@ -25,6 +25,8 @@ export const SOURCES: Readonly<Record<string, Source>> = {
   scheduler: async () => plain((await import('../sim/profile/params.ts')).WORDS.scheduler),
   topology: async () => plain((await import('../sim/network/topology.ts')).TOPOLOGIES),
   trick: tricks,
+  attacker: attackers,
+  victim: async () => plain(namesOf((await import('../compare/isolation/suite.ts')).VICTIM_TESTS)),
   system: async () => plain((await import('../papers/engine/papers.ts')).SYSTEMS),
   claim: claims,
   figure: figures,
@@ -49,6 +51,17 @@ async function tricks(): Promise<Candidate[]> {
   ]);
   const { ideal } = PROFILES;
   return plain(tricksOf(ideal).map(({ name }) => name));
+}
+
+async function attackers(): Promise<Candidate[]> {
+  const { ATTACKERS, CLASSES } = await import('../compare/isolation/suite.ts');
+  return plain([...CLASSES, ...namesOf(ATTACKERS)]);
+}
+
+/** The names of tests, and those of their forms. */
+function namesOf(tests: readonly { readonly name: string }[]): string[] {
+  const names = tests.map(({ name }) => name);
+  return [...new Set(names.map((name) => name.slice(0, name.indexOf('/')))), ...names];
 }
 
 async function claims(): Promise<Candidate[]> {

@@ -305,7 +305,8 @@ function summaryOf(measure: Measure, cases: readonly Case[]): Summary {
   };
 }
 
-function medianOf(ascending: readonly number[]): number {
+/** The median of values in ascending order; NaN without any. */
+export function medianOf(ascending: readonly number[]): number {
   const middle = ascending.length / 2;
   if (ascending.length === 0) return Number.NaN;
   if (ascending.length % 2 === 1) return ascending[Math.floor(middle)];

@@ -1,0 +1,117 @@
+/** `isoverbs isolation`: victims next to attackers, bare, under policies and under hardware schedulers. */
+import type { Command } from 'commander';
+import { type Isolation, isolation, POLICIES, SCHEDULERS } from '../../compare/isolation/matrix.ts';
+import { ATTACKERS, CLASSES, VICTIM_TESTS } from '../../compare/isolation/suite.ts';
+import { buildHash, RunCache } from '../../mix/run-cache.ts';
+import { DEFAULTS } from '../../mix/spec.ts';
+import { ConfigError } from '../../verbs/errors.ts';
+import { parseWhole } from '../../verbs/units.ts';
+import { describe } from '../manual.ts';
+import { collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.ts';
+import { isolationMarkdown, isolationText } from '../output/isolation-table.ts';
+import { progressLine } from '../output/progress.ts';
+import { requirePicture, writeSvg } from '../output/svg.ts';
+import { parseJobs } from '../seeds.ts';
+
+interface Options extends MixWords {
+  policy?: string[];
+  scheduler?: string[];
+  attacker?: string[];
+  victim?: string[];
+  seed?: string;
+  violations?: boolean;
+  keep?: string;
+  jobs?: string;
+  json?: boolean;
+  md?: boolean;
+  svg?: string;
+}
+
+/** Policies that sample demands each millisecond have seen several samples at the end of the warm-up. */
+const RUN: MixDefaults = { apps: [], duration: '6ms', warmup: '3ms' };
+
+/** Adds `isolation` to the command. */
+export function addIsolation(command: Command): void {
+  const isolationCommand = command
+    .command('isolation')
+    .description('run the attackers and victims of a test suite of isolation, bare and under policies')
+    .option(
+      '--policy <policy[:option[=value],...]>',
+      `a policy, or none; may be repeated (default: ${POLICIES.join(', ')})`,
+      collect,
+    )
+    .option(
+      '--scheduler <scheduler>',
+      `a hardware scheduler; may be repeated (default: ${SCHEDULERS.join(', ')}; with --policy: none)`,
+      collect,
+    )
+    .option(
+      '--attacker <attacker>',
+      `a class (${CLASSES.join(', ')}), a test or a form of it; may be repeated (default: all)`,
+      collect,
+    )
+    .option('--victim <victim>', 'a test or a form of it; may be repeated (default: all)', collect)
+    .option('--profile <profile>', `simulated device (default: ${DEFAULTS.profile})`)
+    .option('--set <parameter=value>', 'override a parameter of the profile; may be repeated', collect)
+    .option('--duration <time>', `length of each run, including the warm-up (default: ${RUN.duration})`)
+    .option('--warmup <time>', `time at the start of each run that is not measured (default: ${RUN.warmup})`)
+    .option('--seed <n>', `seed of all random variation (default: ${DEFAULTS.seed})`)
+    .option('--violations', 'list every violation, not only the worst')
+    .option('--keep <dir>', 'keep results of runs in this folder, and reuse those of the same build')
+    .option('--jobs <n>', 'parallel runs (default: one per core)')
+    .option('--json', 'print one JSON object')
+    .option('--md', 'print the table as Markdown')
+    .option('--svg <file>', 'draw a heat map for each scheme into this file')
+    .action(run);
+  describe(isolationCommand, {
+    about:
+      'Runs each victim alone, and next to each attacker: bare, under policies and under schedulers of the NIC. ' +
+      `The ${ATTACKERS.length} attackers and ${VICTIM_TESTS.length} victims are those of Husky (NSDI 2023). What a ` +
+      'victim is due is decided before the run, from the resources that both want. Reports how many victims get less ' +
+      'than that, by class of the attacker, and the commands that repeat the worst cases.',
+    examples: [
+      [
+        'isoverbs isolation --policy none --policy fair --attacker BW-1MB --victim large_bw/read --duration 2ms --warmup 1ms',
+        'three attackers and one victim, bare and under one policy',
+      ],
+      ['isoverbs isolation --keep out/isolation --svg isolation.svg', 'everything, with the picture'],
+      [
+        'isoverbs isolation --policy perf --attacker pcie --victim te_many_qp/write-512 --violations --duration 2ms --warmup 1ms',
+        'every violation of one victim by one class',
+      ],
+    ],
+    failed: 'a run broke an invariant, or a file cannot be written',
+    seeAlso: ['docs/isolation.md', 'isoverbs compare', 'isoverbs mix'],
+  });
+}
+
+async function run(options: Options): Promise<void> {
+  const { json = false, md = false, violations = false, svg, keep, jobs, policy, scheduler } = options;
+  if (json && md) throw new ConfigError('--json and --md exclude each other: leave out one of them');
+  if (svg !== undefined) await requirePicture('svg', svg);
+  const { profile, set, duration, warmup } = mixOf(options, RUN);
+  const result = await isolation({
+    fixed: { profile, set, duration, warmup },
+    seed: options.seed === undefined ? DEFAULTS.seed : parseWhole('seed', options.seed),
+    policies: policy,
+    schedulers: scheduler,
+    attackers: options.attacker,
+    victims: options.victim,
+    threads: parseJobs(jobs),
+    cache: keep === undefined ? undefined : new RunCache(keep, buildHash()),
+    onDone: progressLine(),
+  });
+  if (svg !== undefined) {
+    const { isolationSvg } = await import('../output/isolation-svg.ts');
+    writeSvg(svg, await isolationSvg(result));
+  }
+  if (json) process.stdout.write(`${JSON.stringify(jsonOf(result), null, 2)}\n`);
+  else process.stdout.write(md ? isolationMarkdown(result) : isolationText(result, violations));
+  const { broken, runs } = result;
+  if (broken.length > 0) throw new Error(`${broken.length} of ${runs} runs failed; the first: ${broken[0]}`);
+}
+
+/** The output for programs, which has each pairing only once for each scheme. */
+function jsonOf({ fixed, pairings: _, ...result }: Isolation) {
+  return { ...fixed, ...result };
+}

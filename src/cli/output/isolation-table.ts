@@ -1,0 +1,101 @@
+/** The tables of `isoverbs isolation`. */
+import Table from 'cli-table3';
+import {
+  ALPHA,
+  countsOf,
+  type Isolation,
+  type Meeting,
+  type SchemeMeetings,
+} from '../../compare/isolation/matrix.ts';
+import { CLASSES } from '../../compare/isolation/suite.ts';
+
+const NOTHING = '-';
+/** How many of the worst pairs are listed. */
+const WORST = 5;
+
+/** `3 of 60`: violations among the pairs with these attackers. */
+function violations(meetings: readonly Meeting[]): string {
+  if (meetings.length === 0) return NOTHING;
+  const { violated, pairs } = countsOf(meetings);
+  return `${violated} of ${pairs}`;
+}
+
+const part = (value: number) => (Number.isNaN(value) ? NOTHING : value.toFixed(2));
+
+function rowOf({ scheme, meetings }: SchemeMeetings): string[] {
+  const { medianWork, leastOfDue } = countsOf(meetings);
+  return [
+    scheme,
+    ...CLASSES.map((name) => violations(meetings.filter((one) => one.class === name))),
+    violations(meetings),
+    part(leastOfDue),
+    part(medianWork),
+  ];
+}
+
+const HEADS = [
+  'scheme',
+  'bandwidth',
+  'PCIe',
+  'processing units',
+  'caches',
+  'all',
+  'worst, of due',
+  'work, of bare',
+];
+
+/** The violations of a scheme, the worst first. */
+function worstOf({ meetings }: SchemeMeetings): Meeting[] {
+  const ofDue = ({ gotGbps, dueGbps }: Meeting) => gotGbps / dueGbps;
+  return meetings.filter(({ isViolation }) => isViolation).sort((a, b) => ofDue(a) - ofDue(b));
+}
+
+function lineOf({ attacker, victim, ofAlone, dueGbps, aloneGbps, contention }: Meeting): string {
+  const why = contention === null ? 'nothing is scarce' : contention.resource;
+  return `${victim} next to ${attacker}: ${part(ofAlone)} of alone, due ${part(dueGbps / aloneGbps)} (${why})`;
+}
+
+function notesOf({ fixed, seed, runs }: Isolation): string {
+  const { profile, set = {}, duration, warmup } = fixed;
+  const changes = Object.entries(set).map(([name, value]) => `, ${name}=${value}`);
+  return `${profile}${changes.join('')}, seed ${seed}; ${runs} runs of ${duration}, including ${warmup} of warm-up`;
+}
+
+const LEGEND = [
+  `Violations: pairs whose victim gets less than ${ALPHA} of what it is due, by the class of the attacker.`,
+  'Due: what it gets alone, or half of the resource that both want if that is less.',
+  'Work: what both tenants get, each relative to itself alone, as the median over the pairs.',
+];
+
+/** The tables for a terminal. @param all lists every violation, not only the worst */
+export function isolationText(result: Isolation, all: boolean): string {
+  const out = new Table({
+    head: HEADS,
+    style: { head: [], border: [] },
+    colAligns: HEADS.map((_, i) => (i === 0 ? 'left' : 'right')),
+  });
+  out.push(...result.schemes.map((scheme) => rowOf(scheme)));
+  const lines = [out.toString(), ...LEGEND, notesOf(result)];
+  for (const scheme of result.schemes) {
+    const worst = worstOf(scheme);
+    if (worst.length === 0) continue;
+    const listed = all ? worst : worst.slice(0, WORST);
+    lines.push('', `${scheme.scheme}, ${all ? 'every violation' : 'the worst'}:`);
+    for (const one of listed) lines.push(`  ${lineOf(one)}`);
+    lines.push(`  ${worst[0].command}`);
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+/** The table for a page, as GitHub-flavoured Markdown. */
+export function isolationMarkdown(result: Isolation): string {
+  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
+  return [
+    row(HEADS),
+    row(HEADS.map((_, i) => (i === 0 ? '---' : '---:'))),
+    ...result.schemes.map((scheme) => row(rowOf(scheme))),
+    '',
+    `${notesOf(result)}.`,
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,99 @@
+/**
+ * What two applications compete for, and what the first is due, from the parameters of the device alone: decided before
+ * any run. Every message occupies shared resources of both hosts for some time, and contexts occupy entries of caches. Two
+ * applications compete where both together want more than there is.
+ */
+import { OPCODES } from '../../mix/operations.ts';
+import type { App } from '../../mix/resolve.ts';
+import { egressBytes, ingressBytes } from '../../policies/kit/index.ts';
+import type { NicParams } from '../../sim/profile/params.ts';
+
+/** What a victim and an attacker both want. */
+export interface Contention {
+  /** The resource of which they want the most, and its host: `link out of host 0`. */
+  readonly resource: string;
+  /** What all those resources leave the victim, in Gbit/s of payload: half, or what the attacker leaves if that is more. */
+  readonly dueGbps: number;
+}
+
+/** By resource of a host: the part of it that an application takes, and would take if nothing else limited it. */
+type Wants = ReadonlyMap<string, number>;
+
+/** Half of a resource is the share of one of two tenants of equal weight. */
+const HALF = 0.5;
+/** Who wants less of a resource than this, such as the link for requests of READs, does not compete for it. */
+const NEGLIGIBLE = 0.05;
+
+/** What the victim and the attacker compete for; null: the device has enough for both. */
+export function contentionOf(victim: App, attacker: App, params: Readonly<NicParams>): Contention | null {
+  const rate = rateOf(victim, params);
+  const [own, other] = [victim, attacker].map((app) => wantsOf(app, params));
+  let resource = '';
+  let most = 1;
+  let due = 1;
+  for (const [name, part] of own) {
+    const others = other.get(name) ?? 0;
+    const all = part + others;
+    if (others < NEGLIGIBLE || all <= 1) continue;
+    due = Math.min(due, Math.max(HALF, 1 - others) / part);
+    if (all <= most) continue;
+    most = all;
+    resource = name;
+  }
+  return resource === '' ? null : { resource, dueGbps: due * rate * victim.minBytes * 8 };
+}
+
+/** Messages per ns if nothing else uses the device: as many as its queue pairs, cores, pauses, limits and the device allow. */
+function rateOf(app: App, params: Readonly<NicParams>): number {
+  const ownNs = [
+    params.wqeGapNs / app.qps,
+    app.thinkNs / (app.qps * app.depth),
+    app.rateGbps === 0 ? 0 : (app.minBytes * 8) / (app.rateGbps * app.qps),
+    (params.postWrNs + (params.postCallNs + params.doorbellNs + params.pollHitNs) / app.batch) / app.cores,
+  ];
+  const busiestNs = Math.max(...ownNs, ...timesOf(app, params).values());
+  return 1 / busiestNs;
+}
+
+function wantsOf(app: App, params: Readonly<NicParams>): Wants {
+  const rate = rateOf(app, params);
+  const wants = new Map<string, number>();
+  for (const [name, ns] of timesOf(app, params)) if (ns > 0) wants.set(name, ns * rate);
+  for (const host of new Set([app.host, app.to])) {
+    const contexts = (app.host === app.to ? 2 : 1) * app.qps;
+    wants.set(`contexts of host ${host}`, contexts / params.qpcEntries);
+  }
+  return wants;
+}
+
+/** How long each message occupies the shared resources of the hosts, in ns. */
+function timesOf(app: App, params: Readonly<NicParams>): Map<string, number> {
+  const { op, host, to, minBytes: bytes } = app;
+  const times = new Map<string, number>();
+  const add = (name: string, ns: number) => times.set(name, (times.get(name) ?? 0) + ns);
+  const isAnswered = op === 'read' || op === 'atomic';
+  const opcode = OPCODES[op];
+  const out = egressBytes(params, opcode, bytes);
+  const into = isAnswered ? ingressBytes(params, opcode, bytes) : 0;
+  if (host === to) {
+    add(`loopback of host ${host}`, ((out + into) * 8) / params.loopbackGbps);
+  } else {
+    add(`link from ${host} to ${to}`, (out * 8) / params.linkGbps);
+    add(`link from ${to} to ${host}`, (into * 8) / params.linkGbps);
+  }
+  const pcieNs = 8 / params.pcieGbps;
+  const fetched = app.inline || op === 'read' ? 0 : bytes;
+  add(`PCIe reads of host ${host}`, (params.wqeBytes + fetched) * pcieNs);
+  add(`PCIe writes of host ${host}`, (params.cqeBytes / app.batch + (isAnswered ? bytes : 0)) * pcieNs);
+  if (op === 'read') add(`PCIe reads of host ${to}`, bytes * pcieNs);
+  if (op === 'write') add(`PCIe writes of host ${to}`, bytes * pcieNs);
+  if (op === 'send') {
+    add(`PCIe writes of host ${to}`, (bytes + params.cqeBytes) * pcieNs);
+    add(`PCIe reads of host ${to}`, params.wqeBytes * pcieNs);
+  }
+  add(`processing units of host ${host}`, params.wqeGapNs / params.processingUnits);
+  const packets = Math.max(1, Math.ceil(bytes / params.mtuBytes));
+  add(`receiver of host ${to}`, op === 'read' ? params.readGapNs : packets * params.rxGapNs);
+  if (op === 'atomic') add(`atomics of host ${to}`, params.atomicGapNs);
+  return times;
+}
