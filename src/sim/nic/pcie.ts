@@ -2,7 +2,7 @@
  * The PCIe link of a host as its NIC sees it. Each direction is a server that is busy until a known time, so a transfer
  * needs no separate event. Reads take a round trip. Payload arrives in order at the rate of the link. Short reads (work
  * requests, contexts, small messages) belong to other engines of the NIC: they do not queue behind payload, but only a
- * limited number is in flight.
+ * limited number is in flight, and together they get no more than the rate of the link.
  */
 
 import type { RandomStream } from '../kernel/random.ts';
@@ -13,6 +13,7 @@ const READ_DONE = 0;
 const WRITE_DONE = 1;
 const READ_BUSY = 2;
 const WRITE_BUSY = 3;
+const SHORT_DONE = 4;
 
 /** Reads up to this size are short: a single PCIe read request. */
 const SHORT_BYTES = 512;
@@ -29,8 +30,11 @@ export class Pcie {
   private readonly random: RandomStream;
   private readonly factor = new Float64Array([1]);
   private readonly clock: Float64Array;
-  /** READ_DONE, WRITE_DONE: end of the last transfer. READ_BUSY, WRITE_BUSY: time spent on bytes so far. */
-  private readonly times = new Float64Array(4);
+  /**
+   * READ_DONE, WRITE_DONE: end of the last transfer. READ_BUSY, WRITE_BUSY: time spent on bytes so far. SHORT_DONE: the
+   * time until which the link is busy with short reads alone.
+   */
+  private readonly times = new Float64Array(5);
   /** Completion times of the most recent short reads, to limit those in flight. */
   private readonly ends: Float64Array;
   private next = 0;
@@ -59,6 +63,7 @@ export class Pcie {
     }
     let first = this.clock[0] + this.readNs * this.factor[0];
     if (times[READ_DONE] > first) first = times[READ_DONE];
+    if (times[SHORT_DONE] > first) first = times[SHORT_DONE];
     times[READ_DONE] = first + busy;
     this.done[0] = times[READ_DONE];
   }
@@ -68,13 +73,12 @@ export class Pcie {
     const { times, ends } = this;
     let start = this.clock[0];
     if (times[READ_DONE] > start) times[READ_DONE] += busy;
-    if (ends.length === 0) {
-      this.done[0] = start + this.readNs * this.factor[0] + busy;
-      return;
-    }
-    if (ends[this.next] > start) start = ends[this.next];
-    const end = start + this.readNs * this.factor[0] + busy;
+    if (ends.length > 0 && ends[this.next] > start) start = ends[this.next];
+    times[SHORT_DONE] = Math.max(times[SHORT_DONE], start) + busy;
+    // The latency of a read hides that of others before it, unless more is requested than the link carries.
+    const end = Math.max(start + this.readNs * this.factor[0] + busy, times[SHORT_DONE]);
     this.done[0] = end;
+    if (ends.length === 0) return;
     ends[this.next] = end;
     this.next = this.next + 1 === ends.length ? 0 : (this.next + 1) | 0;
   }
@@ -98,7 +102,7 @@ export class Pcie {
 
   /** The time at which all transfers so far are done. */
   get idleFromNs(): number {
-    return Math.max(this.times[READ_DONE], this.times[WRITE_DONE]);
+    return Math.max(this.times[READ_DONE], this.times[WRITE_DONE], this.times[SHORT_DONE]);
   }
 
   /** Draws the factor for the next latency. */
