@@ -1,5 +1,6 @@
 /** `isoverbs isolation`: victims next to attackers, bare, under policies and under hardware schedulers. */
 import type { Command } from 'commander';
+import { isolationLive, LIVE_POLICIES } from '../../compare/isolation/live.ts';
 import { type Isolation, isolation, POLICIES, SCHEDULERS } from '../../compare/isolation/matrix.ts';
 import { ATTACKERS, CLASSES, VICTIM_TESTS } from '../../compare/isolation/suite.ts';
 import { buildHash, RunCache } from '../../mix/run-cache.ts';
@@ -14,6 +15,8 @@ import { requirePicture, writeSvg } from '../output/svg.ts';
 import { parseJobs } from '../seeds.ts';
 
 interface Options extends MixWords {
+  provider: string;
+  device?: string[];
   policy?: string[];
   scheduler?: string[];
   attacker?: string[];
@@ -30,14 +33,25 @@ interface Options extends MixWords {
 /** Policies that sample demands each millisecond have seen several samples at the end of the warm-up. */
 const RUN: MixDefaults = { apps: [], duration: '6ms', warmup: '3ms' };
 
+/** On real devices, in real time. */
+const LIVE = { duration: '1200ms', warmup: '200ms' };
+/** Options that only simulated devices have. */
+const SIM_ONLY = ['profile', 'set', 'scheduler', 'keep', 'jobs'] as const;
+
 /** Adds `isolation` to the command. */
 export function addIsolation(command: Command): void {
   const isolationCommand = command
     .command('isolation')
     .description('run the attackers and victims of a test suite of isolation, bare and under policies')
+    .option('--provider <provider>', 'where to run: sim, rdma-core (real devices, in real time)', 'sim')
+    .option(
+      '--device <device>',
+      'real device of host 0, then of host 1; a single device serves both ends (default: the first device)',
+      collect,
+    )
     .option(
       '--policy <policy[:option[=value],...]>',
-      `a policy, or none; may be repeated (default: ${POLICIES.join(', ')})`,
+      `a policy, or none; may be repeated (default: ${POLICIES.join(', ')}; real devices: ${LIVE_POLICIES.join(', ')})`,
       collect,
     )
     .option(
@@ -53,7 +67,10 @@ export function addIsolation(command: Command): void {
     .option('--victim <victim>', 'a test or a form of it; may be repeated (default: all)', collect)
     .option('--profile <profile>', `simulated device (default: ${DEFAULTS.profile})`)
     .option('--set <parameter=value>', 'override a parameter of the profile; may be repeated', collect)
-    .option('--duration <time>', `length of each run, including the warm-up (default: ${RUN.duration})`)
+    .option(
+      '--duration <time>',
+      `length of each run, including the warm-up (default: ${RUN.duration}; real devices: ${LIVE.duration})`,
+    )
     .option('--warmup <time>', `time at the start of each run that is not measured (default: ${RUN.warmup})`)
     .option('--seed <n>', `seed of all random variation (default: ${DEFAULTS.seed})`)
     .option('--violations', 'list every violation, not only the worst')
@@ -86,21 +103,13 @@ export function addIsolation(command: Command): void {
 }
 
 async function run(options: Options): Promise<void> {
-  const { json = false, md = false, violations = false, svg, keep, jobs, policy, scheduler } = options;
+  const { json = false, md = false, violations = false, svg, provider } = options;
   if (json && md) throw new ConfigError('--json and --md exclude each other: leave out one of them');
+  if (provider !== 'sim' && provider !== 'rdma-core') {
+    throw new ConfigError(`provider: '${provider}' is not one of sim, rdma-core`);
+  }
   if (svg !== undefined) await requirePicture('svg', svg);
-  const { profile, set, duration, warmup } = mixOf(options, RUN);
-  const result = await isolation({
-    fixed: { profile, set, duration, warmup },
-    seed: options.seed === undefined ? DEFAULTS.seed : parseWhole('seed', options.seed),
-    policies: policy,
-    schedulers: scheduler,
-    attackers: options.attacker,
-    victims: options.victim,
-    threads: parseJobs(jobs),
-    cache: keep === undefined ? undefined : new RunCache(keep, buildHash()),
-    onDone: progressLine(),
-  });
+  const result = await (provider === 'sim' ? onSim(options) : onDevices(options));
   if (svg !== undefined) {
     const { isolationSvg } = await import('../output/isolation-svg.ts');
     writeSvg(svg, await isolationSvg(result));
@@ -109,6 +118,36 @@ async function run(options: Options): Promise<void> {
   else process.stdout.write(md ? isolationMarkdown(result) : isolationText(result, violations));
   const { broken, runs } = result;
   if (broken.length > 0) throw new Error(`${broken.length} of ${runs} runs failed; the first: ${broken[0]}`);
+}
+
+function common({ seed, policy, attacker, victim }: Options) {
+  return {
+    seed: seed === undefined ? DEFAULTS.seed : parseWhole('seed', seed),
+    policies: policy,
+    attackers: attacker,
+    victims: victim,
+    onDone: progressLine(),
+  };
+}
+
+function onSim(options: Options): Promise<Isolation> {
+  const { keep, jobs, device, scheduler } = options;
+  if (device !== undefined) throw new ConfigError('--device is for real devices (--provider rdma-core)');
+  const { profile, set, duration, warmup } = mixOf(options, RUN);
+  return isolation({
+    ...common(options),
+    fixed: { profile, set, duration, warmup },
+    schedulers: scheduler,
+    threads: parseJobs(jobs),
+    cache: keep === undefined ? undefined : new RunCache(keep, buildHash()),
+  });
+}
+
+function onDevices(options: Options): Promise<Isolation> {
+  const { device = [], duration = LIVE.duration, warmup = LIVE.warmup } = options;
+  const given = SIM_ONLY.find((name) => options[name] !== undefined);
+  if (given !== undefined) throw new ConfigError(`--${given} is for simulated devices: leave it out`);
+  return isolationLive({ ...common(options), devices: device, duration, warmup });
 }
 
 /** The output for programs, which has each pairing only once for each scheme. */

@@ -79,8 +79,9 @@ export const POLICIES: readonly string[] = [
 ];
 export const SCHEDULERS: readonly string[] = ['sp', 'ets'];
 
-const VICTIM = 'victim';
-const ATTACKER = 'attacker';
+/** Names of the applications of a pair. */
+export const VICTIM = 'victim';
+export const ATTACKER = 'attacker';
 
 /** A pair, and its mixture under every scheme. */
 interface Plan {
@@ -161,20 +162,31 @@ function meetingOf(
   const results = [aloneVictim, aloneAttacker, mix].map((one) => trustedResult(one, seed, outcomes));
   const [own, other, both] = results.map((result) => result?.apps);
   if (own === undefined || other === undefined || both === undefined) return [];
-  const aloneGbps = own[0].throughputGbps;
-  const gotGbps = both[0].throughputGbps;
+  return [{ ...judged(pairing, own[0], other[0], both), command: commandOf(mix, seed) }];
+}
+
+/**
+ * What came of a pair.
+ * @param own the victim alone
+ * @param other the attacker alone
+ * @param both the victim and the attacker together
+ */
+export function judged(
+  pairing: Pairing,
+  own: AppResult,
+  other: AppResult,
+  both: readonly AppResult[],
+): Omit<Meeting, 'command'> {
+  const [{ throughputGbps: aloneGbps }, { throughputGbps: gotGbps }] = [own, both[0]];
   const dueGbps = Math.min(aloneGbps, pairing.contention?.dueGbps ?? Number.POSITIVE_INFINITY);
   const part = (app: AppResult, alone: AppResult) => app.throughputGbps / alone.throughputGbps;
-  return [
-    {
-      ...pairing,
-      ...{ aloneGbps, gotGbps, dueGbps },
-      ofAlone: gotGbps / aloneGbps,
-      isViolation: gotGbps < ALPHA * dueGbps,
-      work: part(both[0], own[0]) + part(both[1], other[0]),
-      command: commandOf(mix, seed),
-    },
-  ];
+  return {
+    ...pairing,
+    ...{ aloneGbps, gotGbps, dueGbps },
+    ofAlone: gotGbps / aloneGbps,
+    isViolation: gotGbps < ALPHA * dueGbps,
+    work: part(both[0], own) + part(both[1], other),
+  };
 }
 
 /** What the pairs of one scheme come to. */
