@@ -94,12 +94,26 @@ function burst(what: string, text: string): AppSpec['burst'] {
   return { burstNs, pauseNs };
 }
 
+/** Parses a number of receives, or `none`. */
+const receives: Reader = (what, text) => (text === 'none' ? 0 : parseWhole(what, text));
+
+const RNR_TIMERS: ReadonlyMap<string, number> = new Map([
+  ['longest', 0],
+  ['shortest', 1],
+]);
+
 /** The keys of an application: the field each sets, and its parser. */
 const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader]>> = {
   name: ['name', word],
   op: ['op', operations],
   size: ['sizeBytes', size],
   reply: ['replyBytes', quantity(BYTES)],
+  regions: ['regions', parseWhole],
+  regionSize: ['regionBytes', quantity(BYTES)],
+  buffers: ['buffers', parseWhole],
+  access: ['access', oneOf('turn', 'random')],
+  receives: ['receives', receives],
+  rnrTimer: ['rnrTimer', (what, text) => RNR_TIMERS.get(text) ?? parseWhole(what, text)],
   qps: ['qps', parseWhole],
   contexts: ['contexts', parseWhole],
   qpLife: ['qpLifeNs', quantity(NANOSECONDS)],

@@ -7,7 +7,9 @@ import { COORDINATOR_COSTS, type CoordinatorCosts, type NicParams } from '../sim
 import { PROFILES } from '../sim/profile/profiles.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { isGroup, isWeight, type Labels, type QpLabels, TRAFFIC_NAMES } from '../verbs/labels.ts';
-import { type OpDraw, type Operation, type OpMix, opDrawOf } from './operations.ts';
+import { requireWhole } from '../verbs/units.ts';
+import { type AppMemory, memoryOf, receivesOf } from './endpoints/memory-layout.ts';
+import { type OpDraw, type Operation, type OpMix, opDrawOf, posts } from './operations.ts';
 import type { SizeDistribution } from './sizes.ts';
 import type { AppSpec, Burst, Inline, Kind, MixSpec, OneOrRange, PolicyUse, Transport } from './spec.ts';
 
@@ -26,6 +28,12 @@ export interface App {
   readonly maxBytes: number;
   /** Null: all sizes from minBytes to maxBytes are equally likely. */
   readonly sizes: SizeDistribution | null;
+  /** The regions whose buffers its requests use; null: each queue pair has one buffer. */
+  readonly memory: AppMemory | null;
+  /** Receives that the peer keeps posted; 0: none. */
+  readonly receives: number;
+  /** Code of the peer's min_rnr_timer. */
+  readonly rnrTimer: number;
   readonly qps: number;
   /** Queue pair `i` belongs to context `i % contexts`. */
   readonly contexts: number;
@@ -124,8 +132,8 @@ export function appsOf(spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
 
 function requireValidRun(spec: MixSpec): void {
   const { durationNs, warmupNs, seed, hosts, driver, timelinePoints = 0 } = spec;
-  whole('hosts', hosts, 2, MAX_HOSTS);
-  whole('timelinePoints', timelinePoints, 0, MAX_TIMELINE_POINTS);
+  requireWhole('hosts', hosts, 2, MAX_HOSTS);
+  requireWhole('timelinePoints', timelinePoints, 0, MAX_TIMELINE_POINTS);
   if (driver !== undefined) driverName(driver, 'driver');
   if (!Number.isSafeInteger(seed)) throw new ConfigError(`the seed must be a whole number, got ${seed}`);
   if (!(durationNs > 0 && Number.isFinite(durationNs))) {
@@ -175,7 +183,7 @@ function nameOf(app: AppSpec, all: readonly AppSpec[], taken: Set<string>): stri
 
 function copies(app: AppSpec, name: string, spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
   const where = `app ${name}`;
-  const count = whole(`${where}: count`, app.count ?? 1, 1, MAX_COUNT);
+  const count = requireWhole(`${where}: count`, app.count ?? 1, 1, MAX_COUNT);
   const host = hostsOf(`${where}: host`, app.host ?? 0, spec.hosts);
   const to = app.to === undefined ? [] : hostsOf(`${where}: to`, app.to, spec.hosts);
   return Array.from({ length: count }, (_, i) =>
@@ -204,22 +212,27 @@ interface CopyContext {
 }
 
 function resolveApp(app: AppSpec, copy: CopyContext): App {
-  const { kind, transport = 'rc', thinkNs = 0, rateGbps = 0, replyBytes = 0 } = app;
+  const { kind, transport = 'rc', thinkNs = 0, rateGbps = 0, replyBytes = 0, rnrTimer = 1 } = app;
   const { name, where, host, to, spec, params } = copy;
   const { op, opDraw } = operationsOf(app.op ?? 'write', where);
   const [minBytes, maxBytes] = sizesOf(app, where, params);
-  const qps = whole(`${where}: qps`, app.qps ?? 1, 1, MAX_QPS);
-  const depth = whole(`${where}: depth`, app.depth ?? Math.max(DEPTHS[kind], app.batch ?? 1), 1, MAX_DEPTH);
-  const batch = whole(`${where}: batch`, app.batch ?? Math.min(BATCHES[kind], depth), 1, MAX_DEPTH);
+  const qps = requireWhole(`${where}: qps`, app.qps ?? 1, 1, MAX_QPS);
+  const depth = requireWhole(
+    `${where}: depth`,
+    app.depth ?? Math.max(DEPTHS[kind], app.batch ?? 1),
+    1,
+    MAX_DEPTH,
+  );
+  const batch = requireWhole(`${where}: batch`, app.batch ?? Math.min(BATCHES[kind], depth), 1, MAX_DEPTH);
   if (batch > depth) {
     throw new ConfigError(`${where}: a batch of ${batch} does not fit into a depth of ${depth}`);
   }
-  const contexts = whole(`${where}: contexts`, app.contexts ?? 1, 1, qps);
-  const cores = whole(`${where}: cores`, app.cores ?? qps, 1, qps);
+  const contexts = requireWhole(`${where}: contexts`, app.contexts ?? 1, 1, qps);
+  const cores = requireWhole(`${where}: cores`, app.cores ?? qps, 1, qps);
   const { weight = 1, ...qpLabels } = labelsOf(where, app);
   const { groupWeight = null } = app;
   requireGroupWeight(where, qpLabels.group, groupWeight);
-  const level = whole(`${where}: class`, app.class ?? 0, 0, LAST_CLASS);
+  const level = requireWhole(`${where}: class`, app.class ?? 0, 0, LAST_CLASS);
   if (!(thinkNs >= 0)) throw new ConfigError(`${where}: think must be at least 0`);
   requireRate(where, rateGbps, params);
   const { startNs = 0, stopNs = spec.durationNs } = app;
@@ -229,6 +242,9 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
   const inline = isInline({ ...inlined, operations: opDraw?.operations ?? [op], maxBytes });
   const isReplyInline = isInline({ ...inlined, inline: 'auto', operations: ['send'], maxBytes: replyBytes });
   requireReply(where, app.replyBytes, { op, opDraw, transport });
+  const isSending = posts({ op, opDraw }, 'send');
+  const receives = receivesOf(where, app, { isSending, transport, depth });
+  const memory = memoryOf(where, app, { maxBytes, transport });
   const { burst = null } = app;
   requireBurst(where, burst);
   const renewal = renewalOf(where, app, opDraw?.operations ?? [op]);
@@ -241,6 +257,9 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
     minBytes,
     maxBytes,
     sizes,
+    memory,
+    receives,
+    rnrTimer,
     qps,
     contexts,
     renewal,
@@ -348,8 +367,8 @@ function sizesOf(app: AppSpec, where: string, params: Readonly<DeviceLimits>): r
   const given = app.sizeBytes ?? (op === 'atomic' ? ATOMIC_BYTES : SIZES[kind]);
   const [min, max] = endsOf(given);
   const what = `${where}: size`;
-  whole(what, min, 1, MAX_MESSAGE_BYTES);
-  whole(what, max, 1, MAX_MESSAGE_BYTES);
+  requireWhole(what, min, 1, MAX_MESSAGE_BYTES);
+  requireWhole(what, max, 1, MAX_MESSAGE_BYTES);
   if (min > max)
     throw new ConfigError(`${what}: range ${min} to ${max} is reversed; write the smaller value first`);
   if (op === 'atomic' && (min !== ATOMIC_BYTES || max !== ATOMIC_BYTES)) {
@@ -399,7 +418,7 @@ function requireReply(
   { op, opDraw, transport }: Pick<App, 'op' | 'opDraw' | 'transport'>,
 ): void {
   if (replyBytes === undefined) return;
-  whole(`${where}: reply`, replyBytes, 1, MAX_MESSAGE_BYTES);
+  requireWhole(`${where}: reply`, replyBytes, 1, MAX_MESSAGE_BYTES);
   if (op === 'send' && opDraw === null && transport === 'rc') return;
   throw new ConfigError(
     `${where}: reply requires op=send and transport=rc: the peer answers messages that it receives`,
@@ -436,11 +455,6 @@ export function hostsOf(what: string, given: OneOrRange, hosts: number): number[
   if (first > last)
     throw new ConfigError(`${what}: range ${first} to ${last} is reversed; write the smaller value first`);
   return Array.from({ length: last - first + 1 }, (_, i) => first + i);
-}
-
-function whole(what: string, value: number, min: number, max: number): number {
-  if (Number.isInteger(value) && value >= min && value <= max) return value;
-  throw new ConfigError(`${what} must be a whole number from ${min} to ${max}, got ${value}`);
 }
 
 function positive(what: string, value: number): number {

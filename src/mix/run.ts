@@ -59,7 +59,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   const dispatcher = new Dispatcher(fabric, stacks, cpu);
   const coordinators = new Coordinators(dispatcher, costs, hosts);
   stacks.compose(devices, cpu, coordinators);
-  const connector = new Connector(stacks, params.mtuBytes, apps);
+  const connector = new Connector(stacks, { mtuBytes: params.mtuBytes, seed }, apps);
   const departures = new DepartureRecorder(spec.departures ?? [], apps);
   const running = apps.map((app) => addApp(app, dispatcher, connector, departures, spec));
   const meters = running.map(({ meter }) => meter);
@@ -117,7 +117,8 @@ function addApp(
   const closeNs = Math.min(spec.durationNs, app.stopNs);
   const meter = new Meter(openNs, closeNs);
   const sendingCores = addCores(app.cores, app.host, dispatcher, spec);
-  const receivingCores = posts(app, 'send') ? addCores(app.cores, app.to, dispatcher, spec) : [];
+  const receivingCores =
+    posts(app, 'send') && app.receives > 0 ? addCores(app.cores, app.to, dispatcher, spec) : [];
   const wire = spec.details && WireCounter.counts(app) ? new WireCounter(openNs, closeNs) : null;
   const senders: Sender[] = [];
   const receivers: (Receiver | Answerer)[] = [];
@@ -203,6 +204,8 @@ function requireSamples(
   spec: MixSpec,
 ): void {
   if (meters.some((meter) => meter.windowCompleted > 0 || meter.windowBytes >= mtuBytes)) return;
+  // SENDs without receives never complete, which is a result.
+  if (apps.every((app) => app.receives === 0)) return;
   const names = apps.length === 1 ? `app ${apps[0].name}` : 'no app';
   const did = apps.length === 1 ? 'completed nothing' : 'completed anything';
   throw new ConfigError(

@@ -12,6 +12,8 @@ export type Kind = 'B' | 'M' | 'D';
 export type Transport = 'rc' | 'uc' | 'ud';
 /** `auto`: as in perftest, an application of kind D sends its message inline if it fits. */
 export type Inline = 'auto' | 'yes' | 'no';
+/** The order in which an application uses its buffers. */
+export type Access = 'turn' | 'random';
 /** One value, or the first and the last of several. */
 export type OneOrRange = number | readonly [first: number, last: number];
 
@@ -32,6 +34,19 @@ export interface AppSpec {
   sizeBytes?: OneOrRange | SizeDistribution;
   /** The peer answers each message with a SEND of this size; latency is that of the answer. Only with op send. */
   replyBytes?: number;
+  /**
+   * Memory regions that each of its contexts registers at each end, bytes of a region, and buffers in a region, each for one
+   * message. Requests use all buffers. Default: one region, in which each queue pair has one buffer.
+   */
+  regions?: number;
+  regionBytes?: number;
+  buffers?: number;
+  /** Default turn. Only with regions, regionBytes or buffers. */
+  access?: Access;
+  /** Receives that the peer keeps posted; 0: it posts none. Only with SENDs. Default twice the depth, at least 64. */
+  receives?: number;
+  /** Code of the peer's min_rnr_timer, 0 (655.36 ms, the longest) to 31. Default 1 (10 us, the shortest). */
+  rnrTimer?: number;
   /** Queue pairs per copy. Default 1. */
   qps?: number;
   /** Contexts of its tenant from which its queue pairs are created in turn. Default 1. */

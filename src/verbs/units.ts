@@ -50,3 +50,9 @@ export function parseWhole(what: string, text: string): number {
   if (/^\d+$/.test(text)) return Number(text);
   throw new ConfigError(`${what}: '${text}' is not a whole number`);
 }
+
+/** Returns a whole number from `min` to `max`. @throws ConfigError naming `what` */
+export function requireWhole(what: string, value: number, min: number, max: number): number {
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  throw new ConfigError(`${what} must be a whole number from ${min} to ${max}, got ${value}`);
+}

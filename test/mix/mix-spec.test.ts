@@ -13,7 +13,8 @@ test('parseApp() reads every key', () => {
   const text =
     'B:name=x,op=read,size=64-4KiB,qps=2,count=3,depth=8,batch=4,think=5us,host=1,to=0,tenant=t,group=g,groupWeight=3,weight=2,' +
     'qpWeight=0.5,kind=bandwidth,class=low,rate=1.5Gbps,start=1ms,stop=0.01s,cores=1,transport=rc,inline=no,' +
-    'contexts=2,qpLife=1ms,contextLife=2ms,burst=3us/0.1ms';
+    'contexts=2,qpLife=1ms,contextLife=2ms,burst=3us/0.1ms,regions=4,regionSize=64KiB,buffers=16,access=random,' +
+    'receives=none,rnrTimer=longest';
   expect(parseApp(text)).toEqual({
     kind: 'B',
     name: 'x',
@@ -43,6 +44,12 @@ test('parseApp() reads every key', () => {
     qpLifeNs: 1e6,
     contextLifeNs: 2e6,
     burst: { burstNs: 3000, pauseNs: 1e5 },
+    regions: 4,
+    regionBytes: 65536,
+    buffers: 16,
+    access: 'random',
+    receives: 0,
+    rnrTimer: 0,
   });
 });
 

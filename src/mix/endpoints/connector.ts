@@ -1,10 +1,14 @@
 /** Creates the verbs objects of an application: contexts, memory, connected queue pairs, and its reusable requests. */
+
+import { RandomStream } from '../../sim/kernel/random.ts';
 import * as V from '../../verbs/index.ts';
 import { posts } from '../operations.ts';
 import type { App } from '../resolve.ts';
 import type { Stacks } from '../stacks.ts';
-import { HostMemory, type MemoryPart, OWN_MEMORY_BYTES } from './host-memory.ts';
+import { HostMemory, type MemoryPart } from './host-memory.ts';
+import { type MemoryLayout, memoryLayoutOf } from './memory-layout.ts';
 import { RECEIVE_BATCH, type ReceiverDevice } from './receiver.ts';
+import { RegionBuffers } from './region-buffers.ts';
 import { type BufferPair, type RingApp, Rings, setKeys } from './rings.ts';
 import { limitRate, POLL_BATCH, type SenderDevice } from './sender.ts';
 
@@ -25,8 +29,10 @@ interface TenantContext {
 interface Ends {
   readonly here: TenantContext;
   readonly there: TenantContext;
-  readonly from: V.MrInfo;
-  readonly to: V.MrInfo;
+  readonly from: readonly V.MrInfo[];
+  readonly to: readonly V.MrInfo[];
+  /** The buffers that requests use; null: each queue pair has its own in the only region. */
+  readonly buffers: RegionBuffers | null;
 }
 
 /** What release() closes of an application. */
@@ -75,10 +81,7 @@ interface Pair {
   readonly peerCq: number;
 }
 
-const GRH_BYTES = 40;
 const QKEY = 0x15000;
-const MIN_RECEIVES = 64;
-const MAX_RECEIVES = 16384;
 const RD_ATOMIC = 16;
 const ACCESS =
   V.IBV_ACCESS_LOCAL_WRITE |
@@ -88,7 +91,8 @@ const ACCESS =
 const TYPES = { rc: V.IBV_QPT_RC, uc: V.IBV_QPT_UC, ud: V.IBV_QPT_UD };
 export class Connector {
   private readonly stacks: Stacks;
-  private readonly mtuBytes: number;
+  private readonly options: { readonly mtuBytes: number; readonly seed: number };
+  private nextBuffers = 0;
   private readonly memory: HostMemory;
   /** Only one poll runs at a time, so all connections of a stack share one batch. */
   private readonly wcs = new Map<V.Provider, V.WcBatch>();
@@ -99,9 +103,9 @@ export class Connector {
   private readonly groups = new Map<string, Map<string, number>>();
 
   /** @param apps every application that will be connected, whose memory is planned here */
-  constructor(stacks: Stacks, mtuBytes: number, apps: readonly App[]) {
+  constructor(stacks: Stacks, options: { mtuBytes: number; seed: number }, apps: readonly App[]) {
     this.stacks = stacks;
-    this.mtuBytes = mtuBytes;
+    this.options = options;
     this.memory = new HostMemory();
     for (const app of apps) this.addWeights(app);
     for (const app of apps)
@@ -138,8 +142,21 @@ export class Connector {
   /** The contexts with this number of an application's tenant at its two ends, and the memory of the application. */
   private open(app: App, index: number, memory: readonly [MemoryPart, MemoryPart]): Ends {
     const [here, there] = [app.host, app.to].map((host) => this.tenantContext(host, app.tenant, index));
-    const { bytes } = memoryLayoutOf(app);
-    return { here, there, from: register(here, memory[0], bytes), to: register(there, memory[1], bytes) };
+    const layout = memoryLayoutOf(app);
+    const from = register(here, memory[0], layout, app);
+    const to = register(there, memory[1], layout, app);
+    return { here, there, from, to, buffers: this.regionBuffers(app, layout, { from, to }) };
+  }
+
+  private regionBuffers(
+    app: App,
+    layout: MemoryLayout,
+    ends: Pick<Ends, 'from' | 'to'>,
+  ): RegionBuffers | null {
+    if (app.memory === null) return null;
+    const random = new RandomStream(this.options.seed, 'buffer', this.nextBuffers++);
+    const uses = { isLocal: !app.inline, isRemote: app.op !== 'send' };
+    return new RegionBuffers(app.memory, layout, ends, uses, random);
   }
 
   /** Destroys a queue pair and its peer, of which nothing is outstanding, and connects new ones that post the same. */
@@ -164,7 +181,7 @@ export class Connector {
     const { from, to } = ends[index];
     return own.map((old, i) => {
       const { words, start } = old.sender;
-      for (let at = start; at < start + app.batch; at++) setKeys(words, at, from.lkey, to.rkey);
+      for (let at = start; at < start + app.batch; at++) setKeys(words, at, from[0].lkey, to[0].rkey);
       const renewed = this.reconnect(app, ends[index], old);
       connections[index + i * ends.length] = renewed;
       return renewed;
@@ -221,8 +238,8 @@ export class Connector {
   }
 
   private close({ here, there, from, to }: Ends): void {
-    here.provider.deregMr(from.handle);
-    there.provider.deregMr(to.handle);
+    for (const { handle } of from) here.provider.deregMr(handle);
+    for (const { handle } of to) there.provider.deregMr(handle);
     for (const context of [here, there]) this.closeIfUnused(context);
   }
 
@@ -247,7 +264,7 @@ export class Connector {
     const { batch, start } = rings.requests(index, buffers);
     const ah =
       app.transport === 'ud' ? this.setDestination(app, batch, start, here, there.gid, pair.peerNum) : 0;
-    const posted = { ring: batch.ring, words: batch.words, start };
+    const posted = { ring: batch.ring, words: batch.words, start, buffers: ends.buffers };
     const { qp, peer, cq, peerCq } = pair;
     const received = { qp: peer, cq: peerCq, ...this.polledInto(there.provider) };
     return {
@@ -256,10 +273,15 @@ export class Connector {
       peer,
       pieceQps: pieceQpsOf(ends, pair),
       ah,
-      receiver: posts(app, 'send')
-        ? { ...received, ...rings.receives(index, buffers, peer, receivesOf(app)) }
-        : null,
-      reply: back === null ? null : repliesOf(back, index, buffers, qp, receivesOf(app)),
+      receiver:
+        posts(app, 'send') && app.receives > 0
+          ? {
+              ...received,
+              ...rings.receives(index, buffers, peer, app.receives, ends.buffers),
+              buffers: ends.buffers,
+            }
+          : null,
+      reply: back === null ? null : repliesOf(back, index, buffers, qp, app.receives),
     };
   }
 
@@ -267,7 +289,13 @@ export class Connector {
   private reconnect(app: App, ends: Ends, old: Connection): Connection {
     const pair = this.connectPair(app, ends);
     const { qp, peer, cq } = pair;
-    return { ...old, sender: { ...old.sender, qp, cq }, qp, peer, pieceQps: pieceQpsOf(ends, pair) };
+    return {
+      ...old,
+      sender: { ...old.sender, qp, cq, buffers: ends.buffers },
+      qp,
+      peer,
+      pieceQps: pieceQpsOf(ends, pair),
+    };
   }
 
   /** Creates a queue pair and its peer, and takes both to RTS. */
@@ -284,7 +312,7 @@ export class Connector {
   /** Creates both queue pairs, each with the completion queue that is polled for it. */
   private createPair(app: App, here: TenantContext, there: TenantContext): { info: V.QpInfo; cq: number }[] {
     const { depth, replyBytes, maxBytes } = app;
-    const receives = posts(app, 'send') ? receivesOf(app) : 1;
+    const receives = posts(app, 'send') ? Math.max(1, app.receives) : 1;
     if (replyBytes > 0) {
       // Each end sends and receives. A completion of a request may be polled after its response.
       const sends = 2 * depth;
@@ -295,9 +323,10 @@ export class Connector {
       });
     }
     const cq = here.provider.createCq(here.context, depth, 0).handle;
-    const recvCq = posts(app, 'send')
-      ? there.provider.createCq(there.context, receives, 0).handle
-      : there.idleCq;
+    const recvCq =
+      posts(app, 'send') && app.receives > 0
+        ? there.provider.createCq(there.context, receives, 0).handle
+        : there.idleCq;
     const inline = app.inline ? maxBytes : 0;
     const one = { sendCq: cq, recvCq: here.idleCq, sends: depth, receives: 1, inline };
     const other = { sendCq: there.idleCq, recvCq, sends: 1, receives, inline: 0 };
@@ -377,11 +406,11 @@ export class Connector {
     modify({ ...init, qpAccessFlags: ACCESS });
     modify({
       qpState: V.IBV_QPS_RTR,
-      pathMtu: V.mtuCode(this.mtuBytes),
+      pathMtu: V.mtuCode(this.options.mtuBytes),
       destQpNum: peer.qpNum,
       rqPsn: 0,
       ah,
-      ...(reliable && { maxDestRdAtomic: RD_ATOMIC, minRnrTimer: 1 }),
+      ...(reliable && { maxDestRdAtomic: RD_ATOMIC, minRnrTimer: app.rnrTimer }),
     });
     modify({
       qpState: V.IBV_QPS_RTS,
@@ -413,8 +442,16 @@ function exchangePeerDescriptions(providers: readonly V.Provider[], qps: readonl
   for (const [end, handle] of qps.entries()) providers[end].setPeer?.(handle, described[1 - end]);
 }
 
-function register({ pd, provider }: TenantContext, { memory, offset }: MemoryPart, bytes: number): V.MrInfo {
-  return provider.regMr(pd, memory, offset, bytes, ACCESS);
+/** Registers the regions of an application at one end. Regions beyond those with memory of their own share it. */
+function register(
+  { pd, provider }: TenantContext,
+  { memory, offset }: MemoryPart,
+  { regionStride, ownRegions, regionBytes }: MemoryLayout,
+  app: App,
+): V.MrInfo[] {
+  return Array.from({ length: app.memory?.regions ?? 1 }, (_, i) =>
+    provider.regMr(pd, memory, offset + (i % ownRegions) * regionStride, regionBytes, ACCESS),
+  );
 }
 
 /** All contexts of an application. */
@@ -426,9 +463,10 @@ function contextsOf(ends: readonly Ends[]): TenantContext[] {
 function buffersOf(app: App, index: number, { from, to }: Ends): BufferPair {
   const { buffers, bufferBytes } = memoryLayoutOf(app);
   const offset = (index % buffers) * bufferBytes;
+  const [own, peers] = [from[0], to[0]];
   return {
-    ...{ from: from.addr + offset, lkey: from.lkey, rkey: to.rkey },
-    ...{ to: to.addr + offset, toLkey: to.lkey, bufferBytes },
+    ...{ from: own.addr + offset, lkey: own.lkey, rkey: peers.rkey },
+    ...{ to: peers.addr + offset, toLkey: peers.lkey, bufferBytes },
   };
 }
 
@@ -437,11 +475,6 @@ function pieceQpsOf({ here, there }: Ends, { qp, peer }: Pair): Connection['piec
     atPeer: there.provider.pieceQps?.(peer) ?? [],
     atQp: here.provider.pieceQps?.(qp) ?? [],
   };
-}
-
-/** Receives that the peer of a queue pair keeps posted. */
-function receivesOf({ depth }: App): number {
-  return Math.min(MAX_RECEIVES, Math.max(MIN_RECEIVES, 2 * depth));
 }
 
 /** The responses of an application's peer. */
@@ -461,14 +494,4 @@ function repliesOf(
   const turned = { ...buffers, from: to, lkey: toLkey, to: from, toLkey: lkey };
   const { batch, start } = back.requests(index, turned);
   return { receives: back.receives(index, turned, qp, receives), responses: { ring: batch.ring, start } };
-}
-
-/**
- * The memory that an application requires at each end. Each queue pair has its own buffer unless they would be too
- * large.
- */
-function memoryLayoutOf(app: App): { bufferBytes: number; buffers: number; bytes: number } {
-  const bufferBytes = Math.max(app.maxBytes, app.replyBytes) + (app.transport === 'ud' ? GRH_BYTES : 0);
-  const buffers = bufferBytes * app.qps <= OWN_MEMORY_BYTES ? app.qps : 1;
-  return { bufferBytes, buffers, bytes: bufferBytes * buffers };
 }

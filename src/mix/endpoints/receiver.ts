@@ -2,6 +2,7 @@
 import type { Core } from '../../sim/host/core.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { Poller } from '../dispatcher.ts';
+import type { RegionBuffers } from './region-buffers.ts';
 
 /** Completions taken per poll, and receives posted at once. */
 export const RECEIVE_BATCH = 16;
@@ -9,9 +10,11 @@ export const RECEIVE_BATCH = 16;
 export interface ReceiverDevice {
   readonly qp: number;
   readonly cq: number;
-  /** A ring with RECEIVE_BATCH equal receives, and the slot of the first. */
+  /** A ring with RECEIVE_BATCH receives, and the slot of the first. They are equal unless there are several `buffers`. */
   readonly ring: number;
+  readonly words: Uint32Array;
   readonly start: number;
+  readonly buffers: RegionBuffers | null;
   readonly wcRing: number;
   readonly wcWords: Uint32Array;
 }
@@ -44,6 +47,7 @@ export class Receiver implements Poller {
     if (n === 0) return;
     this.received += n;
     core.post(n, false);
+    device.buffers?.toReceives(device.words, device.start, n);
     provider.postRecv(device.qp, device.ring, device.start, n);
   }
 

@@ -3,6 +3,7 @@ import * as V from '../../verbs/index.ts';
 import { OPCODES } from '../operations.ts';
 import type { App } from '../resolve.ts';
 import { RECEIVE_BATCH } from './receiver.ts';
+import type { RegionBuffers } from './region-buffers.ts';
 
 /** Largest ring, in slots. The queue pairs of an application share rings. */
 const RING_SLOTS = 1 << 16;
@@ -57,8 +58,17 @@ export class Rings {
     return { batch, start };
   }
 
-  /** Writes and posts all receives of queue pair `index`. */
-  receives(index: number, { to, toLkey, bufferBytes }: BufferPair, qp: number, depth: number) {
+  /**
+   * Writes and posts all receives of queue pair `index`.
+   * @param shared the buffers that they use in turn; null: they all use the buffer of the pair
+   */
+  receives(
+    index: number,
+    { to, toLkey, bufferBytes }: BufferPair,
+    qp: number,
+    depth: number,
+    shared: RegionBuffers | null = null,
+  ): { ring: number; words: Uint32Array; start: number } {
     const { there } = this;
     if (this.recv === null || this.recv.length === this.recv.capacity) {
       const capacity = RECEIVE_BATCH * this.sharers(index, RECEIVE_BATCH);
@@ -68,9 +78,11 @@ export class Rings {
     const start = batch.length;
     for (let i = 0; i < RECEIVE_BATCH; i++) batch.recv(i, to, bufferBytes, toLkey);
     for (let left = depth; left > 0; left -= RECEIVE_BATCH) {
-      there.postRecv(qp, batch.ring, start, Math.min(left, RECEIVE_BATCH));
+      const count = Math.min(left, RECEIVE_BATCH);
+      shared?.toReceives(batch.words, start, count);
+      there.postRecv(qp, batch.ring, start, count);
     }
-    return { ring: batch.ring, start };
+    return { ring: batch.ring, words: batch.words, start };
   }
 
   /** How many queue pairs, starting with `index`, share a ring when each takes `slots` of it. */

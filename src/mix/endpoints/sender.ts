@@ -9,6 +9,7 @@ import { drawOpcode, type OpDraw } from '../operations.ts';
 import type { App } from '../resolve.ts';
 import { drawBytes } from '../sizes.ts';
 import type { Burst } from '../spec.ts';
+import type { RegionBuffers } from './region-buffers.ts';
 
 /** Completions taken per poll. */
 export const POLL_BATCH = 16;
@@ -24,6 +25,8 @@ export interface SenderDevice {
   readonly words: Uint32Array;
   /** The first slot of the batch. */
   readonly start: number;
+  /** The buffers that its requests use; null: the one that was written. */
+  readonly buffers: RegionBuffers | null;
   readonly wcRing: number;
   readonly wcWords: Uint32Array;
 }
@@ -130,6 +133,7 @@ export class Sender implements Poster {
     if (app.burst !== null && this.pauses(startNs, app.burst)) return;
     if (app.minBytes < app.maxBytes) this.chooseSizes();
     if (app.opDraw !== null) this.chooseOperations(app.opDraw);
+    device.buffers?.toRequests(device.words, device.start, app.batch);
     core.post(app.batch, true);
     this.postedAt[this.postedBatches % this.postedAt.length] = core.times[POST_START];
     dispatcher.cpuAhead[0] = core.times[BUSY_UNTIL] - nowNs;

@@ -38,17 +38,27 @@ export interface MessageBuffers {
 
 /** Rejects keys that only simulated devices have. @throws ConfigError */
 export function requireLiveKeys(apps: readonly AppSpec[]): void {
-  for (const { cores, contexts, qpLifeNs, contextLifeNs, burst } of apps) {
+  for (const app of apps) {
+    const { cores, contexts, qpLifeNs, contextLifeNs, burst } = app;
     if (cores !== undefined) {
       throw new ConfigError(
         'cores is for simulated devices; on a real device each app posts and polls in one thread',
       );
     }
+    requireOneBuffer(app);
     if ([contexts, qpLifeNs, contextLifeNs, burst].every((key) => key === undefined)) continue;
     throw new ConfigError(
       'contexts, qpLife, contextLife and burst are for simulated devices: leave them out',
     );
   }
+}
+
+/** @throws ConfigError for keys of memory and receives that only simulated devices have */
+function requireOneBuffer({ regions, regionBytes, buffers, receives, rnrTimer }: AppSpec): void {
+  if ([regions, regionBytes, buffers, receives, rnrTimer].every((key) => key === undefined)) return;
+  throw new ConfigError(
+    'regions, regionSize, buffers, receives and rnrTimer are for simulated devices: leave them out',
+  );
 }
 
 /** The buffers that an application needs. @throws ConfigError when they take too much memory */
