@@ -16,6 +16,7 @@ export function brokenInvariants(app: App, meter: Meter, addedBytes = 0, sharesA
       `${app.name}: ${posted} requests were posted, but ${completed} completed, ${errors} failed and ${outstanding} are outstanding`,
     );
   }
+  if (app.isRegistering) return broken;
   if (outstanding < 0 || outstanding > app.depth * app.qps) {
     broken.push(
       `${app.name}: ${outstanding} requests are outstanding on ${app.qps} queue pairs of depth ${app.depth}`,

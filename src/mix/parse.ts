@@ -66,7 +66,7 @@ function size(what: string, text: string): AppSpec['sizeBytes'] {
   return range(what, text, (one) => parseQuantity(what, one, BYTES));
 }
 
-const operation = oneOf('write', 'send', 'read', 'atomic');
+const operation = oneOf('write', 'send', 'read', 'atomic', 'cas', 'register');
 
 /** Parses an operation, or several with their shares: `write:0.7/read:0.3`. */
 function operations(what: string, text: string): AppSpec['op'] {
@@ -112,6 +112,7 @@ const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader
   regionSize: ['regionBytes', quantity(BYTES)],
   buffers: ['buffers', parseWhole],
   access: ['access', oneOf('turn', 'random')],
+  pds: ['pds', oneOf('one', 'each')],
   receives: ['receives', receives],
   rnrTimer: ['rnrTimer', (what, text) => RNR_TIMERS.get(text) ?? parseWhole(what, text)],
   qps: ['qps', parseWhole],

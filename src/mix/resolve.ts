@@ -8,8 +8,8 @@ import { PROFILES } from '../sim/profile/profiles.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { isGroup, isWeight, type Labels, type QpLabels, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { requireWhole } from '../verbs/units.ts';
-import { type AppMemory, memoryOf, receivesOf } from './endpoints/memory-layout.ts';
-import { type OpDraw, type Operation, type OpMix, opDrawOf, posts } from './operations.ts';
+import { type AppMemory, memoryOf, receivesOf, requireRegistering } from './endpoints/memory-layout.ts';
+import { type OpDraw, type Operation, opDrawOf, posts } from './operations.ts';
 import type { SizeDistribution } from './sizes.ts';
 import type { AppSpec, Burst, Inline, Kind, MixSpec, OneOrRange, PolicyUse, Transport } from './spec.ts';
 
@@ -19,6 +19,12 @@ export interface App {
   readonly kind: Kind;
   /** With several operations, the one as which its requests are written first. */
   readonly op: Operation;
+  /** Whether its atomics compare and swap; otherwise they fetch and add. */
+  readonly isCompareSwap: boolean;
+  /** Whether it replaces regions of its `memory` on each core, and has neither queue pairs nor a peer. */
+  readonly isRegistering: boolean;
+  /** Of these regions, whether each has a protection domain of its own. */
+  readonly hasOwnPds: boolean;
   /** Null: only `op`. */
   readonly opDraw: OpDraw | null;
   /** Bytes of the peer's answer to each message; 0: none. */
@@ -91,6 +97,8 @@ const LAST_CLASS = 7;
 const DEPTHS: Readonly<Record<Kind, number>> = { B: 4, M: 128, D: 1 };
 const BATCHES: Readonly<Record<Kind, number>> = { B: 1, M: 32, D: 1 };
 const SIZES: Readonly<Record<Kind, number>> = { B: 1 << 20, M: 16, D: 16 };
+/** Operations of which an application may post several. */
+const MIXED: readonly string[] = ['write', 'send', 'read'];
 const OPERATIONS: Readonly<Record<Transport, readonly Operation[]>> = {
   rc: ['write', 'send', 'read', 'atomic'],
   uc: ['write', 'send'],
@@ -215,18 +223,10 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
   const { kind, transport = 'rc', thinkNs = 0, rateGbps = 0, replyBytes = 0, rnrTimer = 1 } = app;
   const { name, where, host, to, spec, params } = copy;
   const { op, opDraw } = operationsOf(app.op ?? 'write', where);
-  const [minBytes, maxBytes] = sizesOf(app, where, params);
-  const qps = requireWhole(`${where}: qps`, app.qps ?? 1, 1, MAX_QPS);
-  const depth = requireWhole(
-    `${where}: depth`,
-    app.depth ?? Math.max(DEPTHS[kind], app.batch ?? 1),
-    1,
-    MAX_DEPTH,
-  );
-  const batch = requireWhole(`${where}: batch`, app.batch ?? Math.min(BATCHES[kind], depth), 1, MAX_DEPTH);
-  if (batch > depth) {
-    throw new ConfigError(`${where}: a batch of ${batch} does not fit into a depth of ${depth}`);
-  }
+  const isRegistering = requireRegistering(where, app);
+  const [minBytes, maxBytes] = sizesOf(app, op, where, params);
+  const qps = requireWhole(`${where}: qps`, app.qps ?? (isRegistering ? app.cores : null) ?? 1, 1, MAX_QPS);
+  const { depth, batch } = queueOf(where, app);
   const contexts = requireWhole(`${where}: contexts`, app.contexts ?? 1, 1, qps);
   const cores = requireWhole(`${where}: cores`, app.cores ?? qps, 1, qps);
   const { weight = 1, ...qpLabels } = labelsOf(where, app);
@@ -258,9 +258,11 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
     maxBytes,
     sizes,
     memory,
+    isRegistering,
+    hasOwnPds: app.pds === 'each',
     receives,
     rnrTimer,
-    qps,
+    qps: isRegistering ? 0 : qps,
     contexts,
     renewal,
     burst,
@@ -269,6 +271,7 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
     cores,
     op,
     opDraw,
+    isCompareSwap: app.op === 'cas',
     replyBytes,
     isReplyInline,
     transport,
@@ -278,6 +281,14 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
     stopNs,
     inline,
   };
+}
+
+/** Requests outstanding on a queue pair, and posted at once. @throws ConfigError */
+function queueOf(where: string, { kind, depth: most, batch: atOnce }: AppSpec): Pick<App, 'depth' | 'batch'> {
+  const depth = requireWhole(`${where}: depth`, most ?? Math.max(DEPTHS[kind], atOnce ?? 1), 1, MAX_DEPTH);
+  const batch = requireWhole(`${where}: batch`, atOnce ?? Math.min(BATCHES[kind], depth), 1, MAX_DEPTH);
+  if (batch <= depth) return { depth, batch };
+  throw new ConfigError(`${where}: a batch of ${batch} does not fit into a depth of ${depth}`);
 }
 
 /** @throws ConfigError for times that are too short */
@@ -362,8 +373,13 @@ export function requireTimes(where: string, startNs: number, stopNs: number, spe
   }
 }
 
-function sizesOf(app: AppSpec, where: string, params: Readonly<DeviceLimits>): readonly [number, number] {
-  const { op, kind, transport } = app;
+function sizesOf(
+  app: AppSpec,
+  op: Operation,
+  where: string,
+  params: Readonly<DeviceLimits>,
+): readonly [number, number] {
+  const { kind, transport } = app;
   const given = app.sizeBytes ?? (op === 'atomic' ? ATOMIC_BYTES : SIZES[kind]);
   const [min, max] = endsOf(given);
   const what = `${where}: size`;
@@ -396,12 +412,14 @@ function requireTransport(where: string, op: Operation, transport: Transport): v
 }
 
 /** The operations of an application, and the one as which its requests are written first: it has a remote address. */
-function operationsOf(given: Operation | OpMix, where: string): Pick<App, 'op' | 'opDraw'> {
-  if (typeof given === 'string') return { op: given, opDraw: null };
+function operationsOf(given: NonNullable<AppSpec['op']>, where: string): Pick<App, 'op' | 'opDraw'> {
+  // What registers posts nothing.
+  if (given === 'register') return { op: 'write', opDraw: null };
+  if (typeof given === 'string') return { op: given === 'cas' ? 'atomic' : given, opDraw: null };
   const shares = Object.entries(given);
   if (shares.length === 0) throw new ConfigError(`${where}: op: at least one operation is needed`);
   for (const [op, share] of shares) {
-    if (op === 'atomic') {
+    if (!MIXED.includes(op)) {
       throw new ConfigError(
         `${where}: op: only write, send and read can be mixed, because an atomic has 8 bytes`,
       );

@@ -14,6 +14,7 @@ import { countArrivals } from './endpoints/arrivals.ts';
 import { Caller } from './endpoints/caller.ts';
 import { type Connection, Connector } from './endpoints/connector.ts';
 import { Receiver } from './endpoints/receiver.ts';
+import { startRegistrars } from './endpoints/registrar.ts';
 import { Renewer } from './endpoints/renewer.ts';
 import { Sender, type SenderMeters } from './endpoints/sender.ts';
 import { brokenInvariants } from './invariants.ts';
@@ -117,6 +118,14 @@ function addApp(
   const closeNs = Math.min(spec.durationNs, app.stopNs);
   const meter = new Meter(openNs, closeNs);
   const sendingCores = addCores(app.cores, app.host, dispatcher, spec);
+  if (app.isRegistering) {
+    const cores = sendingCores.map((core) => dispatcher.cores[core]);
+    const startNs = (thread: number) =>
+      app.startNs + new RandomStream(spec.seed, 'register', sendingCores[thread]).next() * PHASE_NS;
+    dispatcher.measure(meter, openNs, closeNs);
+    const registrars = startRegistrars(app, { dispatcher, connector, meter, cores }, startNs);
+    return { app, meter, wire: null, senders: [], receivers: registrars };
+  }
   const receivingCores =
     posts(app, 'send') && app.receives > 0 ? addCores(app.cores, app.to, dispatcher, spec) : [];
   const wire = spec.details && WireCounter.counts(app) ? new WireCounter(openNs, closeNs) : null;

@@ -28,8 +28,11 @@ export interface AppSpec {
   kind: Kind;
   /** Default: the kind, with a number if that name is taken. Copies are name.0, name.1 ... */
   name?: string;
-  /** One operation, or several that are posted at random by their shares. Default write. */
-  op?: Operation | OpMix;
+  /**
+   * One operation, or several that are posted at random by their shares. `cas` is an atomic that compares and swaps;
+   * `register` posts nothing, but replaces memory regions without pause. Default write.
+   */
+  op?: Operation | 'cas' | 'register' | OpMix;
   /** Bytes of a message; in a range every size is equally likely. Default 1 MiB for B, 16 for M and D; atomics have 8. */
   sizeBytes?: OneOrRange | SizeDistribution;
   /** The peer answers each message with a SEND of this size; latency is that of the answer. Only with op send. */
@@ -43,6 +46,8 @@ export interface AppSpec {
   buffers?: number;
   /** Default turn. Only with regions, regionBytes or buffers. */
   access?: Access;
+  /** Protection domains of `register`: one for each context, or one for each region. Default one. */
+  pds?: 'one' | 'each';
   /** Receives that the peer keeps posted; 0: it posts none. Only with SENDs. Default twice the depth, at least 64. */
   receives?: number;
   /** Code of the peer's min_rnr_timer, 0 (655.36 ms, the longest) to 31. Default 1 (10 us, the shortest). */

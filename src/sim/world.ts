@@ -23,6 +23,7 @@ import { type Ah, Groups, MULTICAST } from './network/address.ts';
 import { LinkFaults } from './network/link-faults.ts';
 import { SwitchNetwork } from './network/switches.ts';
 import type { Layout } from './network/topology.ts';
+import { CommandQueue } from './nic/command-queue.ts';
 import { NicCaches } from './nic/context-caches.ts';
 import { Pcie } from './nic/pcie.ts';
 import { Units } from './nic/processing-units.ts';
@@ -47,6 +48,7 @@ export interface Host {
   readonly weights: NicWeights | null;
   readonly caches: NicCaches;
   readonly receiver: Receiver;
+  readonly commands: CommandQueue;
 }
 
 /** Callbacks out of the simulation. They run inside events and must not post requests. */
@@ -166,6 +168,7 @@ export class World {
         pcie,
         caches: new NicCaches(params, pcie, this.clock),
         receiver: new Receiver(params, this.clock),
+        commands: new CommandQueue(this.clock),
       });
       if (Number.isFinite(params.processingUnits)) this.units.push(new Units(this, index));
       for (const gbps of [params.linkGbps, params.loopbackGbps]) {

@@ -14,7 +14,7 @@ test('parseApp() reads every key', () => {
     'B:name=x,op=read,size=64-4KiB,qps=2,count=3,depth=8,batch=4,think=5us,host=1,to=0,tenant=t,group=g,groupWeight=3,weight=2,' +
     'qpWeight=0.5,kind=bandwidth,class=low,rate=1.5Gbps,start=1ms,stop=0.01s,cores=1,transport=rc,inline=no,' +
     'contexts=2,qpLife=1ms,contextLife=2ms,burst=3us/0.1ms,regions=4,regionSize=64KiB,buffers=16,access=random,' +
-    'receives=none,rnrTimer=longest';
+    'receives=none,rnrTimer=longest,pds=each';
   expect(parseApp(text)).toEqual({
     kind: 'B',
     name: 'x',
@@ -50,6 +50,7 @@ test('parseApp() reads every key', () => {
     access: 'random',
     receives: 0,
     rnrTimer: 0,
+    pds: 'each',
   });
 });
 

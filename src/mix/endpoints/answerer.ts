@@ -3,8 +3,8 @@ import { BUSY_UNTIL, type Core } from '../../sim/host/core.ts';
 import { slotAt, WC_OP, WC_RECV_SIDE } from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { Dispatcher, Poller } from '../dispatcher.ts';
-import type { Reposted } from './connector.ts';
 import { RECEIVE_BATCH, type ReceiverDevice } from './receiver.ts';
+import type { Reposted } from './rings.ts';
 
 export class Answerer implements Poller {
   readonly core: Core;

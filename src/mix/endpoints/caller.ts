@@ -1,7 +1,7 @@
 /** One queue pair of an application that gets responses: a message is complete when its response was polled. */
 import { IBV_WC_SUCCESS } from '../../verbs/constants.ts';
 import { WC_OP, WC_RECV_SIDE } from '../../verbs/layout.ts';
-import type { Reposted } from './connector.ts';
+import type { Reposted } from './rings.ts';
 import { Sender } from './sender.ts';
 
 export class Caller extends Sender {

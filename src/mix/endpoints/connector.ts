@@ -7,13 +7,21 @@ import type { App } from '../resolve.ts';
 import type { Stacks } from '../stacks.ts';
 import { HostMemory, type MemoryPart } from './host-memory.ts';
 import { type MemoryLayout, memoryLayoutOf } from './memory-layout.ts';
-import { RECEIVE_BATCH, type ReceiverDevice } from './receiver.ts';
+import type { ReceiverDevice } from './receiver.ts';
 import { RegionBuffers } from './region-buffers.ts';
-import { type BufferPair, type RingApp, Rings, setKeys } from './rings.ts';
+import {
+  ACCESS,
+  type BufferPair,
+  type ReplyDevices,
+  Rings,
+  repliesOf,
+  responsesOf,
+  setKeys,
+} from './rings.ts';
 import { limitRate, POLL_BATCH, type SenderDevice } from './sender.ts';
 
 /** The objects that all queue pairs of one tenant on one host share. */
-interface TenantContext {
+export interface TenantContext {
   readonly host: number;
   readonly provider: V.Provider;
   readonly context: number;
@@ -59,19 +67,6 @@ export interface Connection {
   readonly reply: ReplyDevices | null;
 }
 
-/** Equal receives or requests, RECEIVE_BATCH of them in a row. */
-export interface Reposted {
-  readonly ring: number;
-  readonly start: number;
-}
-
-export interface ReplyDevices {
-  /** The receives in which the responses arrive. */
-  readonly receives: Reposted;
-  /** The responses, of which the last is signaled. */
-  readonly responses: Reposted;
-}
-
 /** Two connected queue pairs, and the completion queues that are polled for them. */
 interface Pair {
   readonly qp: number;
@@ -83,21 +78,17 @@ interface Pair {
 
 const QKEY = 0x15000;
 const RD_ATOMIC = 16;
-const ACCESS =
-  V.IBV_ACCESS_LOCAL_WRITE |
-  V.IBV_ACCESS_REMOTE_WRITE |
-  V.IBV_ACCESS_REMOTE_READ |
-  V.IBV_ACCESS_REMOTE_ATOMIC;
 const TYPES = { rc: V.IBV_QPT_RC, uc: V.IBV_QPT_UC, ud: V.IBV_QPT_UD };
 export class Connector {
   private readonly stacks: Stacks;
   private readonly options: { readonly mtuBytes: number; readonly seed: number };
   private nextBuffers = 0;
-  private readonly memory: HostMemory;
+  readonly memory: HostMemory;
   /** Only one poll runs at a time, so all connections of a stack share one batch. */
   private readonly wcs = new Map<V.Provider, V.WcBatch>();
   private readonly tenantContexts = new Map<string, TenantContext>();
   private readonly objects = new Map<App, AppObjects>();
+  private readonly closes = new Map<App, () => void>();
   /** By tenant. */
   private readonly weights = new Map<string, number>();
   private readonly groups = new Map<string, Map<string, number>>();
@@ -109,7 +100,8 @@ export class Connector {
     this.memory = new HostMemory();
     for (const app of apps) this.addWeights(app);
     for (const app of apps)
-      for (const host of [app.host, app.to]) this.memory.reserve(host, memoryLayoutOf(app).bytes);
+      for (const host of app.isRegistering ? [app.host] : [app.host, app.to])
+        this.memory.reserve(host, memoryLayoutOf(app).bytes);
   }
 
   /** Where the applications of a tenant differ, the highest weights count. */
@@ -218,8 +210,15 @@ export class Connector {
     for (const { provider, context } of contextsOf(ends)) provider.createGroup(context, group, weight);
   }
 
+  /** Calls `close` when an application without queue pairs is released. */
+  atRelease(app: App, close: () => void): void {
+    this.closes.set(app, close);
+  }
+
   /** Closes everything that connect() created for an application, and contexts that no other application uses. */
   release(app: App): void {
+    this.closes.get(app)?.();
+    this.closes.delete(app);
     const objects = this.objects.get(app);
     if (objects === undefined) return;
     this.objects.delete(app);
@@ -243,7 +242,8 @@ export class Connector {
     for (const context of [here, there]) this.closeIfUnused(context);
   }
 
-  private closeIfUnused(home: TenantContext): void {
+  /** Closes a context that its last user leaves. */
+  closeIfUnused(home: TenantContext): void {
     if (--home.users > 0) return;
     const { provider, context, pd, idleCq } = home;
     for (const [key, one] of this.tenantContexts) if (one === home) this.tenantContexts.delete(key);
@@ -347,7 +347,7 @@ export class Connector {
   }
 
   /** A context of a tenant on a host, opened on first use. */
-  private tenantContext(host: number, tenant: string, index: number): TenantContext {
+  tenantContext(host: number, tenant: string, index: number): TenantContext {
     const key = `${host} ${index} ${tenant}`;
     let home = this.tenantContexts.get(key);
     if (home === undefined) {
@@ -475,23 +475,4 @@ function pieceQpsOf({ here, there }: Ends, { qp, peer }: Pair): Connection['piec
     atPeer: there.provider.pieceQps?.(peer) ?? [],
     atQp: here.provider.pieceQps?.(qp) ?? [],
   };
-}
-
-/** The responses of an application's peer. */
-function responsesOf({ qps, replyBytes, isReplyInline }: App): RingApp {
-  return { op: 'send', qps, batch: RECEIVE_BATCH, maxBytes: replyBytes, inline: isReplyInline };
-}
-
-/** Writes the responses of the peer of queue pair `index`, and posts the receives for them. */
-function repliesOf(
-  back: Rings,
-  index: number,
-  buffers: BufferPair,
-  qp: number,
-  receives: number,
-): ReplyDevices {
-  const { from, lkey, to, toLkey } = buffers;
-  const turned = { ...buffers, from: to, lkey: toLkey, to: from, toLkey: lkey };
-  const { batch, start } = back.requests(index, turned);
-  return { receives: back.receives(index, turned, qp, receives), responses: { ring: batch.ring, start } };
 }

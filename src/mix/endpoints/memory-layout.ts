@@ -48,7 +48,7 @@ export interface MemoryLayout {
 /** The regions that an application asks for; null: none. @throws ConfigError for numbers that do not fit together */
 export function memoryOf(
   where: string,
-  { regions, regionBytes, buffers, access, replyBytes }: AppSpec,
+  { op, regions = op === 'register' ? 1 : undefined, regionBytes, buffers, access, replyBytes }: AppSpec,
   app: Pick<Messages, 'maxBytes' | 'transport'>,
 ): AppMemory | null {
   if ([regions, regionBytes, buffers].every((one) => one === undefined)) {
@@ -77,6 +77,36 @@ export function memoryOf(
     buffers: requireWhole(`${where}: buffers`, buffers ?? fitting, 1, fitting),
     isRandom: access === 'random',
   };
+}
+
+/** Keys that mean nothing to what only registers memory, and the fields that they set. */
+const POSTING_KEYS = {
+  to: 'to',
+  transport: 'transport',
+  regionSize: 'regionBytes',
+  buffers: 'buffers',
+  access: 'access',
+  depth: 'depth',
+  batch: 'batch',
+  think: 'thinkNs',
+  burst: 'burst',
+  rate: 'rateGbps',
+  qpLife: 'qpLifeNs',
+  contextLife: 'contextLifeNs',
+} as const;
+
+/** Whether an application registers memory instead of posting. @throws ConfigError for keys of the other kind */
+export function requireRegistering(where: string, app: AppSpec): boolean {
+  if (app.op !== 'register') {
+    if (app.pds !== undefined) throw new ConfigError(`${where}: pds requires op=register`);
+    return false;
+  }
+  for (const [key, field] of Object.entries(POSTING_KEYS)) {
+    if (app[field] !== undefined) {
+      throw new ConfigError(`${where}: op=register posts nothing: leave out ${key}`);
+    }
+  }
+  return true;
 }
 
 /** The receives that the peer keeps posted. @throws ConfigError for receives or an RNR timer without SENDs */

@@ -5,6 +5,12 @@ import type { App } from '../resolve.ts';
 import { RECEIVE_BATCH } from './receiver.ts';
 import type { RegionBuffers } from './region-buffers.ts';
 
+/** Access to the memory of applications. */
+export const ACCESS =
+  V.IBV_ACCESS_LOCAL_WRITE |
+  V.IBV_ACCESS_REMOTE_WRITE |
+  V.IBV_ACCESS_REMOTE_READ |
+  V.IBV_ACCESS_REMOTE_ATOMIC;
 /** Largest ring, in slots. The queue pairs of an application share rings. */
 const RING_SLOTS = 1 << 16;
 
@@ -19,7 +25,20 @@ export interface BufferPair {
 }
 
 /** What of an application determines its requests. */
-export type RingApp = Pick<App, 'op' | 'qps' | 'batch' | 'maxBytes' | 'inline'>;
+export type RingApp = Pick<App, 'op' | 'isCompareSwap' | 'qps' | 'batch' | 'maxBytes' | 'inline'>;
+
+/** Equal receives or requests, RECEIVE_BATCH of them in a row. */
+export interface Reposted {
+  readonly ring: number;
+  readonly start: number;
+}
+
+export interface ReplyDevices {
+  /** The receives in which the responses arrive. */
+  readonly receives: Reposted;
+  /** The responses, of which the last is signaled. */
+  readonly responses: Reposted;
+}
 
 /** Rings for the requests of one end and the receives of the other, which several queue pairs share. */
 export class Rings {
@@ -52,6 +71,7 @@ export class Rings {
       else if (app.op === 'send') batch.send(i, flags, from, app.maxBytes, lkey);
       else if (app.op === 'write') batch.write(i, flags, from, app.maxBytes, lkey, to, rkey);
       else if (app.op === 'read') batch.read(i, flags, from, app.maxBytes, lkey, to, rkey);
+      else if (app.isCompareSwap) batch.compareSwap(i, flags, from, lkey, to, rkey, 0n, 0n);
       else batch.fetchAdd(i, flags, from, lkey, to, rkey, 1n);
       if (app.inline && app.op === 'write') batch.remoteTo(start + i, to, rkey);
     }
@@ -97,4 +117,30 @@ export function setKeys(words: Uint32Array, slot: number, lkey: number, rkey: nu
   const isInline = ((words[at + V.WR_OP] >>> 8) & V.IBV_SEND_INLINE) !== 0;
   if (!isInline) words[at + V.WR_SGE0 + V.SGE_LKEY] = lkey;
   words[at + V.WR_RKEY] = rkey;
+}
+
+/** The responses of an application's peer. */
+export function responsesOf({ qps, replyBytes, isReplyInline }: App): RingApp {
+  return {
+    op: 'send',
+    isCompareSwap: false,
+    qps,
+    batch: RECEIVE_BATCH,
+    maxBytes: replyBytes,
+    inline: isReplyInline,
+  };
+}
+
+/** Writes the responses of the peer of queue pair `index`, and posts the receives for them. */
+export function repliesOf(
+  back: Rings,
+  index: number,
+  buffers: BufferPair,
+  qp: number,
+  receives: number,
+): ReplyDevices {
+  const { from, lkey, to, toLkey } = buffers;
+  const turned = { ...buffers, from: to, lkey: toLkey, to: from, toLkey: lkey };
+  const { batch, start } = back.requests(index, turned);
+  return { receives: back.receives(index, turned, qp, receives), responses: { ring: batch.ring, start } };
 }

@@ -46,6 +46,9 @@ export function requireLiveKeys(apps: readonly AppSpec[]): void {
       );
     }
     requireOneBuffer(app);
+    if (app.op === 'cas' || app.op === 'register') {
+      throw new ConfigError(`op=${app.op} is for simulated devices: use atomic, or another operation`);
+    }
     if ([contexts, qpLifeNs, contextLifeNs, burst].every((key) => key === undefined)) continue;
     throw new ConfigError(
       'contexts, qpLife, contextLife and burst are for simulated devices: leave them out',

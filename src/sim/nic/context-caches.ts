@@ -2,8 +2,8 @@
  * NIC caches of host memory: contexts of queue pairs, entries of regions (MPT) and of their pages (MTT). A
  * miss costs a DMA read, for which the access waits.
  *
- * The caches start warm: while everything on the host fits, there are no look-ups. From then on, the least
- * recently used entry is evicted.
+ * The caches start warm: while everything on the host fits and nothing was flushed, there are no look-ups. From then on,
+ * the least recently used entry is evicted.
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
@@ -33,6 +33,7 @@ class NicCache {
   private readonly pcie: Pcie;
   private readonly clock: Float64Array;
   private readonly lru: LruCache;
+  private wasFlushed = false;
   /** By index: when the entry arrives. */
   private arrivals = new Float64Array(0);
 
@@ -45,7 +46,13 @@ class NicCache {
   }
 
   get fits(): boolean {
-    return this.live <= this.entries;
+    return this.live <= this.entries && !this.wasFlushed;
+  }
+
+  /** Removes all entries. From now on, accesses are looked up even if everything on the host fits. */
+  flush(): void {
+    this.wasFlushed = true;
+    this.lru.clear();
   }
 
   /** Accesses an entry and sets `waitNs` to the time until it arrives. */
@@ -82,9 +89,11 @@ export class NicCaches {
   /** [0] time until the memory accessed last can be translated. */
   readonly waitNs = new Float64Array(1);
   private readonly pageBytes: number;
+  private readonly flushes: boolean;
 
   constructor(params: Readonly<NicParams>, pcie: Pcie, clock: Float64Array) {
     this.pageBytes = params.pageBytes;
+    this.flushes = params.mrFlush === 'all';
     this.contexts = new NicCache(params.qpcEntries, params.qpcBytes, pcie, clock);
     this.regions = new NicCache(params.mptEntries, MPT_BYTES, pcie, clock);
     this.pages = new NicCache(params.mttEntries, MTT_BYTES, pcie, clock);
@@ -92,6 +101,10 @@ export class NicCaches {
 
   /** A region was registered (1) or removed (-1). */
   count(region: Region, sign: number): void {
+    if (sign < 0 && this.flushes) {
+      this.regions.flush();
+      this.pages.flush();
+    }
     this.regions.live += sign;
     this.pages.live += sign * Math.max(1, Math.ceil(region.lengthBytes / this.pageBytes));
   }

@@ -63,6 +63,14 @@ export class LruCache {
     this.link(found);
   }
 
+  /** Removes all entries. */
+  clear(): void {
+    this.count = 0;
+    this.heads.fill(NONE);
+    this.newest = NONE;
+    this.oldest = NONE;
+  }
+
   private find(first: number, second: number): number {
     if (this.allocated === 0) return NONE;
     let slot = this.heads[this.bucketOf(first, second)];

@@ -16,6 +16,8 @@ export type RrOrder = 'tail' | 'fixed';
 export type AckRequests = 'message' | 'signaled';
 /** How rate limits are kept: a leaky bucket per limiter, or Tassel's tags (egress/tassel). */
 export type RateLimiterName = 'bucket' | 'tassel';
+/** Translations that a deregistration removes from the caches, in addition to those of its region. */
+export type MrFlush = 'none' | 'all';
 /** Congestion control of the NIC. */
 export type CongestionControl = 'none' | 'dcqcn';
 
@@ -41,6 +43,10 @@ export interface NicParams {
   agentLoss: number;
   /** Relative jitter of the costs above, in both directions. */
   hostJitter: number;
+
+  /** Time for which the host pins a page of memory that is registered, and releases a page that is deregistered. */
+  pinPageNs: number;
+  unpinPageNs: number;
 
   // PCIe.
   /** Time from the doorbell store to the NIC. */
@@ -73,6 +79,10 @@ export interface NicParams {
   mttEntries: number;
   /** Bytes that one MTT entry translates. */
   pageBytes: number;
+  /** Time for which the NIC executes the command that registers or deregisters a region; one command at a time. */
+  mrCommandNs: number;
+  /** Which entries of regions and pages a deregistration removes, in addition to its own. */
+  mrFlush: MrFlush;
 
   // Processing units.
   processingUnits: number;
@@ -227,5 +237,6 @@ export const WORDS: Readonly<Record<string, readonly string[]>> = Object.freeze(
   ackRequests: ['message', 'signaled'],
   palosSums: ['configured', 'active'],
   rateLimiter: ['bucket', 'tassel'],
+  mrFlush: ['none', 'all'],
   congestionControl: ['none', 'dcqcn'],
 });
