@@ -4,7 +4,7 @@ import { roomOf } from './rooms.ts';
 import { position, references, type SourceTree, walk } from './source-tree.ts';
 
 /** A run in virtual time is deterministic because these rooms cannot obtain anything from the machine. */
-const PURE = ['verbs', 'shim', 'chunk-weights', 'coordinator', 'policies', 'sim'];
+const PURE = ['verbs', 'roce', 'shim', 'chunk-weights', 'coordinator', 'policies', 'sim'];
 
 /** Names that reach the machine, wherever they appear in the code. */
 const BANNED: Readonly<Record<string, string>> = {
@@ -40,7 +40,7 @@ const WARNING = 'process.emitWarning';
 const ATOMIC_FILES = ['src/coordinator/member-table.ts'];
 
 /** Packages that a pure room may import. */
-const PACKAGES: Readonly<Record<string, readonly string[]>> = { policies: ['zod'] };
+const PACKAGES: Readonly<Record<string, readonly string[]>> = { policies: ['zod'], roce: ['node:zlib'] };
 
 /** Uses of the machine in the pure rooms. */
 export function impurities(tree: SourceTree): string[] {

@@ -4,6 +4,7 @@ import { references, type SourceTree } from './source-tree.ts';
 /** A room may import those above it in this list, never one below. 'entry' stands for the files of src itself. */
 export const ROOMS = [
   'verbs',
+  'roce',
   'shim',
   'chunk-weights',
   'coordinator',
