@@ -9,7 +9,7 @@ export const PKT_WRITE = 1;
 export const PKT_READ = 2;
 export const PKT_COMPARE_SWAP = 3;
 export const PKT_FETCH_ADD = 4;
-/** One packet of a READ's data, or the old value returned by an atomic. */
+/** One packet of a READ's data, or the old value returned by an atomic: `imm` is the kind of the request. */
 export const PKT_RESPONSE = 5;
 /** A whole message of a UD queue pair. */
 export const PKT_DATAGRAM = 6;

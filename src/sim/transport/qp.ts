@@ -249,6 +249,8 @@ export class Qp {
 
   // Responder.
   ePsn = 0;
+  /** Messages executed since RESET, mod 2^24: the number in acknowledgements on a real wire. */
+  msn = 0;
   nakSent = false;
   /** Whether IBV_EVENT_COMM_EST was raised for this connection. */
   establishedRaised = false;
@@ -348,6 +350,7 @@ export class Qp {
     this.heldRoles = 0;
     this.times[CNP_NS] = 0;
     this.establishedRaised = false;
+    this.msn = 0;
     this.peerHost = -1;
     this.sl = 0;
     this.repliesInPort = 0;

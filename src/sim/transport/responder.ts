@@ -81,6 +81,7 @@ function accept(world: World, qp: Qp, p: number): void {
   const psn = qp.ePsn;
   qp.ePsn = psnAdd(psn, 1);
   qp.times[DELIVERED] += world.packets.length[p];
+  if ((world.packets.flags[p] & P.LAST) !== 0) qp.msn = (qp.msn + 1) & 0xffffff;
   if ((world.packets.flags[p] & P.ACK_REQUEST) !== 0) sendAck(world, qp, psn, ACK);
 }
 
@@ -209,6 +210,7 @@ function onRead(world: World, qp: Qp, p: number): void {
     return;
   }
   qp.ePsn = psnAdd(qp.ePsn, packets);
+  qp.msn = (qp.msn + 1) & 0xffffff;
   queueResponse(world, qp, p, packets, 0, 0, false);
 }
 
@@ -240,6 +242,7 @@ function onAtomic(world: World, qp: Qp, p: number): void {
   r.doneValue[slot * 2] = lo;
   r.doneValue[slot * 2 + 1] = hi;
   qp.ePsn = psnAdd(qp.ePsn, 1);
+  qp.msn = (qp.msn + 1) & 0xffffff;
   queueResponse(world, qp, p, 1, lo, hi, false);
 }
 
@@ -390,7 +393,8 @@ export function nextResponse(world: World, qp: Qp): number {
   const left = r.length[slot] - offset;
   const length = Math.min(left, qp.mtu);
   pool.kind[p] = P.PKT_RESPONSE;
-  pool.flags[p] = 0;
+  pool.flags[p] = (qp.respPkt === 0 ? P.FIRST : 0) | (qp.respPkt + 1 === r.packets[slot] ? P.LAST : 0);
+  pool.imm[p] = r.kind[slot];
   pool.source[p] = qp.qpn;
   pool.epoch[p] = qp.epoch;
   pool.dest[p] = qp.peer;
