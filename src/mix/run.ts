@@ -21,6 +21,7 @@ import { brokenInvariants } from './invariants.ts';
 import { LinkRecorder } from './link-recorder.ts';
 import { Meter } from './meter.ts';
 import { posts } from './operations.ts';
+import type { RunObserver } from './record/run-observer.ts';
 import { type App, appsOf, coordinatorCostsOf, paramsOf } from './resolve.ts';
 import type { AppResult, MixResult, QueuePairResult } from './result.ts';
 import { Outages } from './script/outages.ts';
@@ -38,9 +39,18 @@ const PHASE_NS = 1000;
 
 /**
  * Runs a mix in virtual time, and returns what each application achieved. The same mix always gives the same result.
+ * @param observers which see the run without changing it
  * @throws ConfigError for an impossible mix, or one that gives no samples
  */
-export async function runMix(spec: MixSpec): Promise<MixResult> {
+export async function runMix(spec: MixSpec, observers: readonly RunObserver[] = []): Promise<MixResult> {
+  try {
+    return await run(spec, observers);
+  } finally {
+    for (const observer of observers) observer.end();
+  }
+}
+
+async function run(spec: MixSpec, observers: readonly RunObserver[]): Promise<MixResult> {
   const params = paramsOf(spec);
   const costs = coordinatorCostsOf(spec);
   const script = scriptOf(spec, appsOf(spec, params), params);
@@ -51,6 +61,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   // For SENDs, the shims of both ends read each other's memory, so its contents must be real.
   const moves = payload || (stacks.isShaped && apps.some((app) => posts(app, 'send')));
   const fabric = createFabric({ hosts, topology, profile: params, seed, payload: moves, inside: true });
+  for (const observer of observers) observer.begin(fabric.simulation.world);
   // A shim announces a SEND that it delivers in pieces.
   const addedBytes = stacks.isShaped ? NOTICE_BYTES : 0;
   const cpu = new ShimCpu(fabric.simulation.world, spec.driver ?? 'inline', { ...SHIM_COSTS, ...spec.shim });

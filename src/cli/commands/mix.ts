@@ -8,6 +8,8 @@ import { specOf as mixSpec } from '../../mix/jobs.ts';
 import { runLive } from '../../mix/live/run.ts';
 import { LIVE_DEFAULTS, type LiveResult, type LiveSpec } from '../../mix/live/spec.ts';
 import { parseApp, parsePolicy } from '../../mix/parse.ts';
+import { CableCapture } from '../../mix/record/cable-capture.ts';
+import type { RunObserver } from '../../mix/record/run-observer.ts';
 import type { AppResult, MixResult, QueuePairResult } from '../../mix/result.ts';
 import { runMix } from '../../mix/run.ts';
 import { DEFAULTS, type MixSpec, type QueuePairName, TIMELINE_POINTS } from '../../mix/spec.ts';
@@ -31,6 +33,7 @@ interface Options extends MixWords {
   details?: boolean;
   departures?: string[];
   gauges?: boolean;
+  pcap?: string;
   json?: boolean;
   plot?: string;
 }
@@ -120,6 +123,10 @@ function addResultOptions(sub: Command): Command {
       'write each packet of queue pair n (default 0) to this file, as JSON, or as CSV if its name ends with .csv; may be repeated',
       collect,
     )
+    .option(
+      '--pcap <file[@end,...]>',
+      "write the packets of all cables, or of those at these ends ('host0', 'switch0.3'), to this file: RoCEv2 in pcapng, for Wireshark and tshark",
+    )
     .option('--json', 'print one JSON object')
     .option('--plot <file>', 'draw bandwidth, message rate and latency over time into this SVG file');
 }
@@ -146,8 +153,9 @@ async function simulated(options: Options): Promise<void> {
   if (options.plot !== undefined) await requirePicture('plot', options.plot);
   const files = departureFiles(options);
   for (const { file } of files) requireWritable('departures', file);
+  const observers = observersOf(options);
   const startMs = performance.now();
-  const { departures = [], ...result } = await runMix(spec);
+  const { departures = [], ...result } = await runMix(spec, observers);
   const wallMs = Math.round(performance.now() - startMs);
   for (const [i, { packets }] of departures.entries()) writeDepartures(files[i].file, packets);
   const { timeline } = result;
@@ -178,6 +186,7 @@ const SIMULATED = [
   'details',
   'gauges',
   'departures',
+  'pcap',
 ] as const;
 
 function liveSpecOf(options: Options): LiveSpec {
@@ -240,6 +249,17 @@ function departureFiles({ departures = [] }: Options): (QueuePairName & { file: 
     }
     return { app, queuePair: parseWhole(`departures '${text}'`, queuePair), file };
   });
+}
+
+/** What records the run. @throws ConfigError for a file that cannot be written */
+function observersOf({ pcap }: Options): RunObserver[] {
+  if (pcap === undefined) return [];
+  const [, file, ends] = /^([^@].*?)(?:@([^@/]*))?$/.exec(pcap) ?? [];
+  if (file === undefined || ends === '') {
+    throw new ConfigError(`pcap '${pcap}' is not of the form FILE or FILE@END,...`);
+  }
+  requireWritable('pcap', file);
+  return [new CableCapture(file, ends?.split(',') ?? null)];
 }
 
 function writeDepartures(file: string, packets: readonly Departure[]): void {

@@ -143,7 +143,7 @@ export class Dcqcn implements RateLimiter {
 }
 
 /** A RoCEv2 CNP: Ethernet 38 with gap and preamble, IPv4 20, UDP 8, BTH 12, 16 reserved, ICRC 4. */
-const CNP_BYTES = 98;
+export const CNP_BYTES = 98;
 
 /** A marked packet arrived at `qp`: the NIC of `qp` notifies the NIC of `source`, unless it did so recently. */
 export function congested(world: World, qp: Qp, source: Qp): void {
