@@ -5,6 +5,7 @@ import type { Context } from './context.ts';
 import type { EventSource } from './emitting-resource.ts';
 import type { QueuePair } from './queue-pair.ts';
 import type { SharedReceiveQueue } from './shared-receive-queue.ts';
+import { asyncEvent as asyncEventChannel } from './support/diagnostics.ts';
 
 interface Base<T extends string> {
   /** Name of the IBV_EVENT_* constant without the prefix, such as 'QP_FATAL'. */
@@ -155,6 +156,8 @@ export class AsyncEvents implements EventSource {
     const object = this.subjects.get(element);
     const asyncEvent = eventOf(event, element, object);
     if (asyncEvent === null) return;
+    if (asyncEventChannel.hasSubscribers)
+      asyncEventChannel.publish({ context: this.context, event: asyncEvent });
     for (const stream of this.streams) stream.push(asyncEvent);
     const name = eventName(asyncEvent.type);
     try {

@@ -3,6 +3,7 @@ import {
   type CqOptions,
   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+  IBV_WC_SUCCESS,
   InvalidArgumentError,
   InvalidHandleError,
   requireKnown,
@@ -17,6 +18,7 @@ import type { Context } from './context.ts';
 import { EmittingResource, type EventSource } from './emitting-resource.ts';
 import { type Claim, Inbox } from './inbox.ts';
 import { requireOwned } from './resource.ts';
+import { completionError } from './support/diagnostics.ts';
 
 /** Options of context.createCq(). */
 export interface CompletionQueueOptions {
@@ -55,10 +57,18 @@ export interface NextOptions {
 export interface DrainOptions {
   /** Return what has arrived after this many milliseconds of real time. Default: wait without a limit. */
   deadlineMs?: number;
+  /** Aborts the wait; the promise rejects with the signal's reason, and the completions stay in the queue. */
+  signal?: AbortSignal;
+}
+
+/** Options of next(), and the slots of the completions that it returns, for a wait that may put them back. */
+interface WaitOptions extends NextOptions {
+  taken?: Uint32Array[];
 }
 
 interface Waiter {
   solicitedOnly: boolean;
+  taken: Uint32Array[] | undefined;
   resolve(completion: Completion): void;
   reject(reason: unknown): void;
   release(): void;
@@ -92,6 +102,7 @@ export class CompletionQueue
   private inbox: Inbox | null = null;
   private lastBatch: WcBatch | null = null;
   private claims = 0;
+  private holds = 0;
   private streak = 0;
   private armed = ARMED_NOT;
   private pumping = false;
@@ -150,7 +161,9 @@ export class CompletionQueue
     const handle = this.handle;
     const kept = this.inbox === null ? 0 : this.takeStored(wc, max);
     const polled =
-      kept < max && this.claims === 0 ? this.provider.pollCq(handle, wc.ring, kept, max - kept) : 0;
+      kept < max && this.claims + this.holds === 0
+        ? this.provider.pollCq(handle, wc.ring, kept, max - kept)
+        : 0;
     wc.length = kept + polled;
     return wc.length;
   }
@@ -161,10 +174,14 @@ export class CompletionQueue
    * @throws InvalidHandleError when the queue is closed during the wait
    */
   next(options: NextOptions = {}): Promise<Completion> {
+    return this.wait(options);
+  }
+
+  private wait(options: WaitOptions): Promise<Completion> {
     if (this.closed) return Promise.reject(this.closedError());
     if (options.signal?.aborted) return Promise.reject(options.signal.reason);
     if (this.waiters.size === 0 && this.streak < STREAK_LIMIT) {
-      const completion = this.take();
+      const completion = this.take(options);
       if (completion !== null) {
         this.streak++;
         return Promise.resolve(completion);
@@ -196,16 +213,27 @@ export class CompletionQueue
     };
   }
 
-  /** Resolves with the next `count` completions, or with fewer at the deadline. */
+  /**
+   * Resolves with the next `count` completions, or with fewer at the deadline. After an abort, the completions that
+   * had arrived are in the queue again.
+   */
   async drain(count: number, options: DrainOptions = {}): Promise<Completion[]> {
     const { deadlineMs } = options;
+    options.signal?.throwIfAborted();
     const done: Completion[] = [];
+    const taken: Uint32Array[] | undefined = options.signal === undefined ? undefined : [];
     const deadline = new AbortController();
     const timer = deadlineMs === undefined ? undefined : setTimeout(() => deadline.abort(), deadlineMs);
+    const signal = AbortSignal.any([
+      deadline.signal,
+      ...(options.signal === undefined ? [] : [options.signal]),
+    ]);
     try {
-      while (done.length < count) done.push(await this.next({ signal: deadline.signal }));
+      while (done.length < count) done.push(await this.wait({ signal, taken }));
     } catch (error) {
-      if (!deadline.signal.aborted) throw error;
+      if (options.signal?.aborted) this.putBack(taken ?? []);
+      else if (deadline.signal.aborted) return done;
+      throw error;
     } finally {
       clearTimeout(timer);
     }
@@ -226,6 +254,24 @@ export class CompletionQueue
     return this.startClaim(() => inbox.unclaimTag(tag));
   }
 
+  /**
+   * @internal Holds back the completions of a queue pair: neither poll() nor next() returns them until `release`, which
+   * puts them behind those that have arrived, or `discard`.
+   */
+  holdQp(qp: number): { release(): void; discard(): void } {
+    this.openInbox().hold(qp);
+    this.holds++;
+    let held = true;
+    const end = (discard: boolean) => {
+      if (!held) return;
+      held = false;
+      this.holds--;
+      this.inbox?.unhold(qp, discard);
+      if (!this.closed && this.waiters.size > 0) this.pump();
+    };
+    return { release: () => end(false), discard: () => end(true) };
+  }
+
   /** @internal Hands the available completions to their claims. */
   distribute(): void {
     if (!this.closed && this.claims > 0) this.openInbox().distribute();
@@ -233,7 +279,10 @@ export class CompletionQueue
 
   /** @internal */
   read(words: Uint32Array, at: number): Completion {
-    return readCompletion(words, at, this.context, this.stamps);
+    const completion = readCompletion(words, at, this.context, this.stamps);
+    if (completion.status !== IBV_WC_SUCCESS && completionError.hasSubscribers)
+      completionError.publish({ completion });
+    return completion;
   }
 
   /** @internal Rejects the claims on a queue pair that was closed or reset. */
@@ -285,7 +334,7 @@ export class CompletionQueue
     this.inbox?.fail(error);
   }
 
-  private waitForNext({ signal, solicitedOnly = false }: NextOptions): Promise<Completion> {
+  private waitForNext({ signal, solicitedOnly = false, taken }: WaitOptions): Promise<Completion> {
     const { channel } = this;
     if (channel === null) {
       const text = `${this.label} was created with channel: null, so it can only be polled; use poll()`;
@@ -298,6 +347,7 @@ export class CompletionQueue
       };
       const waiter: Waiter = {
         solicitedOnly,
+        taken,
         resolve,
         reject,
         release: () => {
@@ -324,7 +374,8 @@ export class CompletionQueue
     try {
       while (this.waiters.size > 0 || this.claims > 0) {
         if (this.waiters.size === 0) this.openInbox().distribute();
-        const completion = this.waiters.size === 0 ? null : this.take();
+        const [first] = this.waiters;
+        const completion = first === undefined ? null : this.take(first);
         const wanted = this.wantedEvent();
         if (completion !== null) this.serve(completion);
         else if (this.armed >= wanted) return;
@@ -364,22 +415,32 @@ export class CompletionQueue
     return this.inbox;
   }
 
-  private take(): Completion | null {
+  private take(waiter: Pick<WaitOptions, 'taken'> | undefined): Completion | null {
     const inbox = this.openInbox();
-    return inbox.take() ? this.read(inbox.words, inbox.at) : null;
+    if (!inbox.take()) return null;
+    waiter?.taken?.push(inbox.words.slice(inbox.at, inbox.at + SLOT_WORDS));
+    return this.read(inbox.words, inbox.at);
+  }
+
+  /** The completions come next again, for waiters too. */
+  private putBack(slots: Uint32Array[]): void {
+    if (this.closed || slots.length === 0) return;
+    this.openInbox().putBack(slots);
+    this.pump();
   }
 
   /** First returns completions that next() fetched and no waiter took. */
   private takeStored(wc: WcBatch, max: number): number {
     const inbox = this.inbox as Inbox;
-    if (!inbox.hasStored && this.claims === 0) return 0;
+    const diverted = this.claims + this.holds > 0;
+    if (!inbox.hasStored && !diverted) return 0;
     if (!(Number.isInteger(max) && max >= 0 && max <= wc.capacity)) {
       throw new InvalidArgumentError(`max ${max} does not fit into a batch of ${wc.capacity} completions`);
     }
     // Polls nothing, but throws for a closed batch: stored completions must not get lost in it.
     this.provider.pollCq(this.handle, wc.ring, 0, 0);
     let count = 0;
-    while (count < max && (inbox.hasStored || this.claims > 0) && inbox.take()) {
+    while (count < max && (inbox.hasStored || diverted) && inbox.take()) {
       wc.words.set(inbox.words.subarray(inbox.at, inbox.at + SLOT_WORDS), slotAt(count++));
     }
     return count;

@@ -62,6 +62,8 @@ export class Inbox {
   private readonly byQp = new Map<number, Claim>();
   /** Claims on one completion, by the low word of its wr_id. */
   private readonly byTag = new Map<number, Tagged>();
+  /** Completions of queue pairs that are held back, by their handle. */
+  private readonly held = new Map<number, Uint32Array[]>();
 
   constructor(batch: WcBatch, fetch: Fetch) {
     this.batch = batch;
@@ -70,7 +72,7 @@ export class Inbox {
   }
 
   get claimed(): boolean {
-    return this.byQp.size > 0 || this.byTag.size > 0;
+    return this.byQp.size > 0 || this.byTag.size > 0 || this.held.size > 0;
   }
 
   /** Whether fetched completions are stored here. */
@@ -79,13 +81,34 @@ export class Inbox {
   }
 
   claimQp(qp: number, claim: Claim): void {
-    this.stored = this.stored.slice(this.storedNext).filter((slot) => !claim.take(slot, 0));
+    const left = (slots: Uint32Array[]) => slots.filter((slot) => !claim.take(slot, 0));
+    this.stored = left(this.stored.slice(this.storedNext));
     this.storedNext = 0;
+    const held = this.held.get(qp);
+    if (held !== undefined) this.held.set(qp, left(held));
     this.byQp.set(qp, claim);
   }
 
   unclaimQp(qp: number): void {
     this.byQp.delete(qp);
+  }
+
+  /** Holds back the completions of a queue pair until `unhold`. */
+  hold(qp: number): void {
+    this.held.set(qp, []);
+  }
+
+  /** Ends the hold: what arrived in the meantime comes next, or is discarded. */
+  unhold(qp: number, discard: boolean): void {
+    const slots = this.held.get(qp) ?? [];
+    this.held.delete(qp);
+    if (!discard) this.stored.push(...slots);
+  }
+
+  /** Returns completions that were taken and not delivered: they come next again, in their order. */
+  putBack(slots: Uint32Array[]): void {
+    this.stored = [...slots, ...this.stored.slice(this.storedNext)];
+    this.storedNext = 0;
   }
 
   claimTag(tag: bigint, qp: number, claim: Claim): void {
@@ -153,7 +176,10 @@ export class Inbox {
     if (tagged !== undefined && tagged.hi === words[at + WC_ID_HI] && tagged.qp === qp) {
       return tagged.take(words, at);
     }
-    return this.byQp.get(qp)?.take(words, at) ?? false;
+    if (this.byQp.get(qp)?.take(words, at)) return true;
+    const held = this.held.get(qp);
+    held?.push(words.slice(at, at + SLOT_WORDS));
+    return held !== undefined;
   }
 }
 

@@ -25,6 +25,7 @@ export { type JsonValue, PRIVATE_DATA_LIMIT, type PrivateData } from './connecti
 export { connect } from './connection/handshake.ts';
 export { Listener, type ListenerEvents, listen } from './connection/listener.ts';
 export type { ConnectionOptions, ConnectOptions, ListenOptions } from './connection/options.ts';
+export type { SchemaIssue, SchemaResult, StandardSchema } from './connection/schema.ts';
 export { Context, type ContextOptions } from './context.ts';
 export type { EmittingResource, EventsOptions } from './emitting-resource.ts';
 export { MemoryRegion, type ReregisterOptions } from './memory-region.ts';

@@ -125,4 +125,9 @@ export interface QpDrainOptions {
    * reports that the queue pair has taken its last receive. Soft-RoCE of Linux 6.1 never reports it. Default 1000.
    */
   lastWqeMs?: number;
+  /**
+   * Aborts the wait; the promise rejects with the signal's reason. The queue pair goes on draining, and the next
+   * drain() joins in.
+   */
+  signal?: AbortSignal;
 }

@@ -13,6 +13,7 @@ import {
   type QpCap,
   type QpInitAttr,
   type QpRateLimit,
+  REASON_STATE,
   type RecvBatch,
   requireKnown,
   type SendBatch,
@@ -51,6 +52,7 @@ import type {
 } from './qp-options.ts';
 import { packRecv, packSend, type RecvRequest, type SendRequest, wrOpcode } from './request.ts';
 import type { SharedReceiveQueue } from './shared-receive-queue.ts';
+import { untilAborted } from './support/abort.ts';
 import type { XrcDomain } from './xrc-domain.ts';
 
 export type * from './qp-options.ts';
@@ -279,7 +281,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.draining ??= drainQp(this, options).finally(() => {
       this.draining = null;
     });
-    return this.draining;
+    return untilAborted(this.draining, options.signal);
   }
 
   /** ibv_attach_mcast(3): receives datagrams of a multicast group (UD). close() detaches it. */
@@ -330,7 +332,15 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     const posted = this.provider.postSend(this.handle, batch.ring, start, count);
     if (posted === count) return count;
     const { errno, reason } = batch;
-    throw postError({ verb: 'postSend', label: this.label, errno, reason, start, posted });
+    throw postError({
+      verb: 'postSend',
+      label: this.label,
+      errno,
+      reason,
+      start,
+      posted,
+      state: this.blockingState(reason),
+    });
   }
 
   /** ibv_post_recv(3), with the arguments and errors of postSend(). */
@@ -343,7 +353,15 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     const posted = this.provider.postRecv(this.handle, batch.ring, start, count);
     if (posted === count) return count;
     const { errno, reason } = batch;
-    throw postError({ verb: 'postRecv', label: this.label, errno, reason, start, posted });
+    throw postError({
+      verb: 'postRecv',
+      label: this.label,
+      errno,
+      reason,
+      start,
+      posted,
+      state: this.blockingState(reason),
+    });
   }
 
   /** Posts one send request given as an object. Convenient but slow: use batches on hot paths. */
@@ -399,6 +417,16 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.singleRecv ??= this.context.recvBatch({ capacity: 1, sges: Math.max(2, this.cap.maxRecvSge) });
     packRecv(this.singleRecv, request, this.context);
     this.postRecv(this.singleRecv);
+  }
+
+  /** Its state, if a post was rejected because of it. */
+  private blockingState(reason: number): QpState | null {
+    if (reason !== REASON_STATE) return null;
+    try {
+      return this.state;
+    } catch {
+      return null;
+    }
   }
 
   /** Rejects waits for completions that will not arrive. */

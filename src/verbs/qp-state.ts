@@ -89,6 +89,17 @@ function transition(qpType: number, from: number, to: number): Transition | null
   return null;
 }
 
+/** How a queue pair in state `from` gets to `to` although there is no direct transition. */
+function wayTo(from: number, to: number): string {
+  if (to === SQE) return 'only the device moves a queue pair to SQE';
+  if (to === INIT || (to === RTR && from !== RESET)) return 'move it to RESET first, with reset()';
+  if (from === C.IBV_QPS_ERR || from === SQE)
+    return 'it has failed: move it to RESET with reset(), and connect it again';
+  if (from === RESET && to === C.IBV_QPS_ERR) return 'it has no requests to flush yet; call toInit() first';
+  if (from === RESET) return 'call toInit() first, or connectTo() for all transitions to RTS';
+  return to === RTS ? 'call toRtr() first' : 'only a queue pair in RTS can pause: call toRts() first';
+}
+
 function bitNames(mask: number): string {
   const known = MASK_BITS.filter(([, bit]) => (mask & bit) !== 0).map(([name]) => name);
   const unknown = MASK_BITS.reduce((rest, [, bit]) => rest & ~bit, mask);
@@ -145,9 +156,10 @@ export function checkModify(qpType: number, current: number, attr: QpAttr, mask:
   const edge = `${stateName(current)} -> ${stateName(to)}`;
   const rule = transition(qpType, current, to);
   if (rule === null) {
-    throw new InvalidStateError(`modifyQp: ${edge} is not a transition of this queue pair`, {
-      verb: 'modifyQp',
-    });
+    throw new InvalidStateError(
+      `modifyQp: ${edge} is not a transition of this queue pair; ${wayTo(current, to)}`,
+      { verb: 'modifyQp' },
+    );
   }
   const missing = rule.required & ~mask;
   const disallowed = mask & ~(rule.required | rule.optional | C.IBV_QP_STATE | C.IBV_QP_CUR_STATE);

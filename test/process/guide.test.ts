@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import ts from 'typescript';
 import { expect, test } from 'vitest';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -35,6 +36,35 @@ function node(program: string) {
   });
   return { code: child.status, out: child.stdout, err: child.stderr };
 }
+
+/** Errors of a program that exists only here, as a strict TypeScript project in this folder would report them. */
+function typeErrors(program: string): string[] {
+  const path = resolve(ROOT, 'docs/snippets.mts');
+  const options: ts.CompilerOptions = {
+    target: ts.ScriptTarget.ES2023,
+    module: ts.ModuleKind.NodeNext,
+    types: ['node'],
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+  };
+  const host = ts.createCompilerHost(options);
+  const { fileExists, readFile, getSourceFile } = host;
+  host.fileExists = (name) => name === path || fileExists(name);
+  host.readFile = (name) => (name === path ? program : readFile(name));
+  host.getSourceFile = (name, version, ...more) =>
+    name === path ? ts.createSourceFile(name, program, version) : getSourceFile(name, version, ...more);
+  const errors = ts.getPreEmitDiagnostics(ts.createProgram([path], options, host));
+  return errors.map(({ file, start = 0, messageText }) => {
+    const line = file?.text.slice(0, start).split('\n').length ?? 0;
+    return `${line}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
+  });
+}
+
+test('the guide is a strict TypeScript program', () => {
+  expect(typeErrors(blocksOf('docs/guide.md').join('\n'))).toEqual([]);
+  expect(typeErrors("import { openDevice } from 'isoverbs';\nopenDevice().allocPD();")).toHaveLength(1);
+}, 60_000);
 
 test('the guide runs from top to bottom', () => {
   const blocks = blocksOf('docs/guide.md');

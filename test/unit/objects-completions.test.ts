@@ -111,6 +111,23 @@ test('drain() returns what arrived by the deadline, and loses nothing', async ()
   expect((await cq.drain(1)).map((wc) => wc.wrId)).toEqual([2n]);
 });
 
+test('a drain that is aborted leaves its completions in the queue, in their order', async () => {
+  const { fake, context, cq } = setup();
+  const abort = new AbortController();
+  fake.complete(cq.handle, 1);
+  const draining = cq.drain(4, { signal: abort.signal, deadlineMs: 10_000 });
+  await turn();
+  fake.complete(cq.handle, 2);
+  await turn();
+  const last = cq.next();
+  abort.abort(new Error('enough'));
+  await expect(draining).rejects.toThrow('enough');
+  expect((await last).wrId).toBe(1n);
+  const wc = context.wcBatch({ capacity: 4 });
+  expect([cq.poll(wc), wc.wrId(0)]).toEqual([1, 2]);
+  await expect(cq.drain(1, { signal: abort.signal })).rejects.toThrow('enough');
+});
+
 test('a signal cancels one wait and no other', async () => {
   const { fake, cq } = setup();
   const abort = new AbortController();

@@ -1,14 +1,15 @@
 import { EventEmitter } from 'node:events';
 import { ConnectionError, IBV_QPS_ERR } from '../../verbs/index.ts';
 import type { Endpoint, QueuePair } from '../queue-pair.ts';
+import { connectionClose, connectionOpen } from '../support/diagnostics.ts';
 import type { FrameChannel } from './frame-channel.ts';
 import type { Frame, PrivateData } from './frames.ts';
 
-/** The peer of a connection. */
-export interface Remote extends Endpoint {
+/** The peer of a connection. `T` is the type of its private data. */
+export interface Remote<T = PrivateData | undefined> extends Endpoint {
   mtu: number;
-  /** Private data from the peer; undefined if it sent none. */
-  privateData: PrivateData | undefined;
+  /** Private data from the peer, as `remoteSchema` returned them; undefined if it sent none. */
+  privateData: T;
   /** Network address of the peer. */
   address: string;
 }
@@ -22,20 +23,21 @@ export interface ConnectionEvents {
 }
 
 /** A connected queue pair, and the wire that reports when the peer has disappeared. */
-export class Connection extends EventEmitter<ConnectionEvents> {
+export class Connection<T = PrivateData | undefined> extends EventEmitter<ConnectionEvents> {
   readonly qp: QueuePair;
-  readonly remote: Remote;
+  readonly remote: Remote<T>;
   private readonly channel: FrameChannel;
   private ended = false;
 
   /** @internal Use connect() or listen(). */
-  constructor(qp: QueuePair, remote: Remote, channel: FrameChannel) {
+  constructor(qp: QueuePair, remote: Remote<T>, channel: FrameChannel) {
     super();
     this.qp = qp;
     this.remote = remote;
     this.channel = channel;
     qp.context.attach(this);
     qp.onClose(() => this.close());
+    if (connectionOpen.hasSubscribers) connectionOpen.publish({ connection: this });
     channel.listen({ onFrame: (frame) => this.onFrame(frame), onEnd: (error) => this.peerGone(error) });
   }
 
@@ -54,7 +56,7 @@ export class Connection extends EventEmitter<ConnectionEvents> {
     this.channel.close();
     this.qp.context.detach(this);
     this.qp.close();
-    if (first) process.nextTick(() => this.emit('close'));
+    if (first) process.nextTick(() => this.announceEnd());
   }
 
   /** close(), for `using`. */
@@ -85,6 +87,12 @@ export class Connection extends EventEmitter<ConnectionEvents> {
       process.nextTick(() => this.listenerCount('error') > 0 && this.emit('error', failure as Error));
     }
     // Deferred, so that a program that just received this connection can add its listeners first.
-    setImmediate(() => this.emit('close', error));
+    setImmediate(() => this.announceEnd(error));
+  }
+
+  private announceEnd(error?: ConnectionError): void {
+    if (connectionClose.hasSubscribers) connectionClose.publish({ connection: this, error });
+    if (error === undefined) this.emit('close');
+    else this.emit('close', error);
   }
 }

@@ -1,16 +1,19 @@
 import { EventEmitter } from 'node:events';
 import { ConnectionError, IsoverbsError, type Wire, type WireServer } from '../../verbs/index.ts';
 import type { Context } from '../context.ts';
+import { connectionError } from '../support/diagnostics.ts';
 import type { Connection } from './connection.ts';
 import type { FrameChannel } from './frame-channel.ts';
+import type { PrivateData } from './frames.ts';
 import { accept, withDeadline } from './handshake.ts';
 import type { ListenOptions } from './options.ts';
+import { requireSchema } from './schema.ts';
 
 const DEFAULT_MAX_PENDING = 128;
 
 /** Events of a listener. */
-export interface ListenerEvents {
-  connection: [connection: Connection];
+export interface ListenerEvents<T = PrivateData | undefined> {
+  connection: [connection: Connection<T>];
   /** The handshake with a caller failed; the listener continues. */
   clientError: [error: Error, from: { remoteAddress: string }];
   error: [error: Error];
@@ -18,16 +21,17 @@ export interface ListenerEvents {
 }
 
 /** Accepts connections; created by listen(). */
-export class Listener extends EventEmitter<ListenerEvents> {
+export class Listener<T = PrivateData | undefined> extends EventEmitter<ListenerEvents<T>> {
   private readonly context: Context;
-  private readonly options: ListenOptions;
+  private readonly options: ListenOptions<T>;
   private readonly pending = new Set<FrameChannel>();
   private server: WireServer | null = null;
   private over = false;
 
   /** @internal Use listen(). */
-  constructor(context: Context, options: ListenOptions) {
+  constructor(context: Context, options: ListenOptions<T>) {
     super();
+    requireSchema(options.remoteSchema);
     this.context = context;
     this.options = options;
   }
@@ -43,9 +47,12 @@ export class Listener extends EventEmitter<ListenerEvents> {
     this.over = true;
     this.server?.close();
     this.context.detach(this);
+    this.options.signal?.removeEventListener('abort', this.onAbort);
     for (const channel of this.pending) channel.abort(new ConnectionError('the listener was closed'));
     process.nextTick(() => this.emit('close'));
   }
+
+  private readonly onAbort = () => this.close();
 
   /** close(), for `using`. */
   [Symbol.dispose](): void {
@@ -54,8 +61,9 @@ export class Listener extends EventEmitter<ListenerEvents> {
 
   /** @internal */
   async start(): Promise<this> {
-    const { port, host } = this.options;
+    const { port, host, signal } = this.options;
     const { context } = this;
+    signal?.throwIfAborted();
     try {
       this.server = await context.provider.rendezvous.listen(context.handle, { port, host }, (wire) => {
         void this.take(wire);
@@ -67,7 +75,10 @@ export class Listener extends EventEmitter<ListenerEvents> {
     }
     if (context.closed) this.server.close();
     else context.attach(this);
-    return this;
+    signal?.addEventListener('abort', this.onAbort);
+    if (!signal?.aborted) return this;
+    this.close();
+    throw signal.reason;
   }
 
   private async take(wire: Wire): Promise<void> {
@@ -75,14 +86,23 @@ export class Listener extends EventEmitter<ListenerEvents> {
     if (this.over || this.pending.size >= maxPending) return wire.close();
     let channel: FrameChannel | null = null;
     try {
-      const connection = await withDeadline(wire, timeoutMs, (opened) => {
+      const { connection, announced } = await withDeadline(wire, { timeoutMs }, (opened) => {
         channel = opened;
         this.pending.add(opened);
         return accept(this.context, { ...this.options, port: this.port }, opened);
       });
-      process.nextTick(() => this.emit('connection', connection));
+      process.nextTick(() => {
+        try {
+          this.emit('connection', connection);
+        } finally {
+          announced();
+        }
+      });
     } catch (error) {
       const { remoteAddress } = wire;
+      const { context } = this;
+      if (connectionError.hasSubscribers)
+        connectionError.publish({ context, side: 'listen', address: remoteAddress, error });
       if (!this.over) process.nextTick(() => this.emit('clientError', error as Error, { remoteAddress }));
     } finally {
       if (channel !== null) this.pending.delete(channel);
@@ -92,14 +112,15 @@ export class Listener extends EventEmitter<ListenerEvents> {
 
 /**
  * Listens for connections on this device: TCP on real devices, in memory on simulated ones. Each caller gets a queue
- * pair created from the options. `onConnection` receives the established connection.
+ * pair created from the options. `onConnection` receives the established connection, before any completion of it can
+ * be polled or awaited. `T` is the type of the callers' private data, as in connect().
  * @throws ConnectionError when the port is in use
  */
-export function listen(
+export async function listen<T = PrivateData | undefined>(
   context: Context,
-  options: ListenOptions,
-  onConnection?: (connection: Connection) => void,
-): Promise<Listener> {
+  options: ListenOptions<T>,
+  onConnection?: (connection: Connection<T>) => void,
+): Promise<Listener<T>> {
   const listener = new Listener(context, options);
   if (onConnection !== undefined) listener.on('connection', onConnection);
   return listener.start();
