@@ -44,6 +44,7 @@ const testOf = (name: string): MixApp =>
 test('every attacker and every victim has a name of its own, and runs on every profile', () => {
   const names = [...ATTACKERS, ...VICTIM_TESTS].map(({ name }) => name);
   expect(new Set(names).size).toBe(names.length);
+  expect([ATTACKERS.length, VICTIM_TESTS.length]).toEqual([52, 21]);
   for (const [profile, params] of Object.entries(PROFILES)) {
     for (const { app } of [...ATTACKERS, ...VICTIM_TESTS]) {
       expect(appsOf(specOf({ profile, ...TIMES, apps: [app] }, 1), params)).toHaveLength(1);
@@ -89,6 +90,13 @@ test('many small messages compete for processing units, and many queue pairs for
   expect(units.dueGbps).toBeCloseTo((9 / 80.6 / 2) * 64, 2);
   const contexts = contention(mixApp('D:size=8,qps=16,think=20us'), mixApp('D:size=8,qps=600,think=20us'));
   expect(contexts?.resource).toBe('contexts of host 0');
+});
+
+test('who only registers memory, or whose SENDs find no receives, wants nothing that the victim uses', () => {
+  for (const attacker of ['Cache-ctrl/4096x1KiB-each-sender', 'PU-RNR/rc-shortest']) {
+    expect(contention(testOf('large_bw/write'), testOf(attacker)), attacker).toBeNull();
+  }
+  expect(contention(testOf('te_many_mr/write-512'), testOf('Cache-access_mr/1x1GiB-write'))).not.toBeNull();
 });
 
 const ofDue = ({ gotGbps, dueGbps }: Meeting) => gotGbps / dueGbps;

@@ -1,6 +1,6 @@
 /**
  * What two applications compete for, and what the first is due, from the parameters of the device alone: decided before
- * any run. Every message occupies shared resources of both hosts for some time, and contexts occupy entries of caches. Two
+ * any run. Every message occupies shared resources of both hosts for some time, and contexts, regions and pages occupy entries of caches. Two
  * applications compete where both together want more than there is.
  */
 import { OPCODES } from '../../mix/operations.ts';
@@ -26,6 +26,7 @@ const NEGLIGIBLE = 0.05;
 
 /** What the victim and the attacker compete for; null: the device has enough for both. */
 export function contentionOf(victim: App, attacker: App, params: Readonly<NicParams>): Contention | null {
+  if (!moves(attacker)) return null;
   const rate = rateOf(victim, params);
   const [own, other] = [victim, attacker].map((app) => wantsOf(app, params));
   let resource = '';
@@ -60,10 +61,25 @@ function wantsOf(app: App, params: Readonly<NicParams>): Wants {
   const wants = new Map<string, number>();
   for (const [name, ns] of timesOf(app, params)) if (ns > 0) wants.set(name, ns * rate);
   for (const host of new Set([app.host, app.to])) {
-    const contexts = (app.host === app.to ? 2 : 1) * app.qps;
-    wants.set(`contexts of host ${host}`, contexts / params.qpcEntries);
+    const ends = app.host === app.to ? 2 : 1;
+    const { regions, pages } = translationsOf(app, params);
+    wants.set(`contexts of host ${host}`, (ends * app.qps) / params.qpcEntries);
+    wants.set(`region entries of host ${host}`, (ends * regions) / params.mptEntries);
+    wants.set(`page entries of host ${host}`, (ends * pages) / params.mttEntries);
   }
   return wants;
+}
+
+/** Regions, and pages that its messages touch, of all contexts at one end. */
+function translationsOf({ memory, contexts, qps, maxBytes }: App, { pageBytes }: Readonly<NicParams>) {
+  if (memory === null) return { regions: contexts, pages: Math.ceil((qps * maxBytes) / pageBytes) };
+  const regions = contexts * memory.regions;
+  return { regions, pages: regions * Math.ceil(memory.regionBytes / pageBytes) };
+}
+
+/** Whether an application moves messages: not if it only registers, or if no receive lets its SENDs arrive. */
+function moves({ isRegistering, op, transport, receives }: App): boolean {
+  return !isRegistering && !(op === 'send' && transport === 'rc' && receives === 0);
 }
 
 /** How long each message occupies the shared resources of the hosts, in ns. */

@@ -50,6 +50,11 @@ export const VICTIM_TESTS: readonly Test[] = [
   ...tests('small_tput', `M:size=8,batch=16,depth=128,${processes(8, 16)}`),
   ...tests('mtu_tput', `B:size=4096,batch=16,depth=128,${processes(4, 16)}`),
   ...tests('te_many_qp', `M:batch=1,depth=1,${processes(6, 16)}`, crossed(OPS, TE_SIZES)),
+  ...tests(
+    'te_many_mr',
+    `M:batch=1,depth=1,${processes(16, 6)},regions=16,regionSize=64KiB,buffers=16`,
+    crossed(OPS, TE_SIZES),
+  ),
 ];
 
 /** From the victim's sender, and from its receiver. */
@@ -57,38 +62,89 @@ const DIRECTIONS: readonly Form[] = [
   ['forward', 'host=0,to=1'],
   ['backward', 'host=1,to=0'],
 ];
+/** At the victim's sender, and at its receiver. */
+const PLACES: readonly Form[] = [
+  ['sender', 'host=0'],
+  ['receiver', 'host=1'],
+];
 
 const ofClass = (name: AttackerClass, all: readonly Test[]): Attacker[] =>
   all.map((test) => ({ ...test, class: name }));
 
-/** The attackers. */
-export const ATTACKERS: readonly Attacker[] = [
-  ...ofClass('bandwidth', [
-    ...tests('BW-1MB', `B:size=1MiB,batch=128,depth=128,${processes(1, 16)}`),
-    ...tests('BW-4KB', `B:size=4096,batch=128,depth=128,${processes(4, 16)}`),
+const BANDWIDTH: readonly Test[] = [
+  ...tests('BW-1MB', `B:size=1MiB,batch=128,depth=128,${processes(1, 16)}`),
+  ...tests('BW-4KB', `B:size=4096,batch=128,depth=128,${processes(4, 16)}`),
+];
+
+const PCIE: readonly Test[] = [
+  ...tests('PCIe-size', `M:batch=1,depth=1024,${processes(6, 16)}`, [
+    ['257', 'size=257'],
+    ['129', 'size=129'],
   ]),
-  ...ofClass('pcie', [
-    ...tests('PCIe-size', `M:batch=1,depth=1024,${processes(6, 16)}`, [
-      ['257', 'size=257'],
-      ['129', 'size=129'],
-    ]),
-    ...tests('PCIe-loopback', `B:size=1MiB,batch=1,depth=128,${processes(1, 8)}`, [
-      ['sender', 'host=0,to=0'],
-      ['receiver', 'host=1,to=1'],
-    ]),
+  ...tests('PCIe-loopback', `B:size=1MiB,batch=1,depth=128,${processes(1, 8)}`, [
+    ['sender', 'host=0,to=0'],
+    ['receiver', 'host=1,to=1'],
   ]),
-  ...ofClass(
-    'pu',
-    tests(
-      'PU-request',
-      `M:batch=8,depth=128,${processes(8, 8)}`,
-      crossed(
-        [...OPS.map(([op, keys]): Form => [op, `${keys},size=8`]), ['atomic', 'op=atomic']],
-        DIRECTIONS,
-      ),
+];
+
+const UNITS: readonly Test[] = [
+  ...tests('PU-RNR', 'B:op=send,size=4096,batch=1,depth=1,qps=1,receives=none', [
+    ['rc-longest', 'rnrTimer=longest'],
+    ['rc-shortest', 'rnrTimer=shortest'],
+    ['uc', 'transport=uc'],
+    ['ud', 'transport=ud'],
+  ]),
+  ...tests(
+    'PU-request',
+    `M:size=8,batch=8,depth=128,${processes(8, 8)}`,
+    crossed([...OPS, ['cas', 'op=cas'], ['fetch_add', 'op=atomic']], DIRECTIONS),
+  ),
+];
+
+const CACHES: readonly Test[] = [
+  ...tests('Cache-QPC', `M:size=512,batch=1,depth=128,${processes(16, 32)}`),
+  ...tests(
+    'Cache-access_mr',
+    `B:batch=1,depth=128,${processes(4, 1)}`,
+    crossed(
+      [
+        ['4096x512B', 'regions=4096,size=512'],
+        ['1x1GiB', 'regions=1,size=1GiB'],
+        ['1024x1MiB', 'regions=1024,size=1MiB'],
+      ],
+      OPS,
     ),
   ),
-  ...ofClass('cache', tests('Cache-QPC', `M:size=512,batch=1,depth=128,${processes(16, 32)}`)),
+  ...tests(
+    'Cache-ctrl',
+    `B:op=register,${processes(6, 1)}`,
+    crossed(
+      crossed(
+        [
+          ['4096x1KiB', 'regions=4096,size=1KiB'],
+          ['1024x1MiB', 'regions=1024,size=1MiB'],
+          ['1x1GiB', 'regions=1,size=1GiB'],
+        ],
+        [
+          ['one', 'pds=one'],
+          ['each', 'pds=each'],
+        ],
+      ),
+      PLACES,
+    ),
+  ),
+  ...tests('Cache-recvwqe', `B:batch=64,depth=1024,${processes(4, 8)}`, [
+    ...['ud', 'uc', 'rc'].map((name): Form => [name, `op=send,size=4096,receives=1024,transport=${name}`]),
+    ['read', 'op=read,size=16KiB'],
+  ]),
+];
+
+/** The 52 attackers. */
+export const ATTACKERS: readonly Attacker[] = [
+  ...ofClass('bandwidth', BANDWIDTH),
+  ...ofClass('pcie', PCIE),
+  ...ofClass('pu', UNITS),
+  ...ofClass('cache', CACHES),
 ];
 
 /** Whether a word on the command line means this test: its name, or its name without the form. */
