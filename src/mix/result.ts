@@ -61,6 +61,32 @@ export interface LinkResult {
   readonly pauses: number;
 }
 
+/** Look-ups in a cache of a NIC, and how many of them missed. */
+export interface CacheCounts {
+  readonly lookups: number;
+  readonly misses: number;
+}
+
+/** What one NIC did after the warm-up. */
+export interface NicResult {
+  readonly host: number;
+  /** Bytes that it read from host memory, and wrote there. */
+  readonly pcieReadBytes: number;
+  readonly pcieWriteBytes: number;
+  /** Steps of its processing units; 0 if their number is unlimited. */
+  readonly unitSteps: number;
+  /** Packets of requests that it received, and the time for which they occupied its receiver. */
+  readonly requestPackets: number;
+  readonly receiverNs: number;
+  /** Atomics that it executed, and messages that took a receive. */
+  readonly atomics: number;
+  readonly receives: number;
+  /** Contexts of queue pairs, and entries of memory regions and of their pages. */
+  readonly contexts: CacheCounts;
+  readonly regions: CacheCounts;
+  readonly pages: CacheCounts;
+}
+
 /** The run in equal time steps from its start: one value per application and step. */
 export interface Timeline {
   readonly stepNs: number;
@@ -114,6 +140,8 @@ export interface MixResult {
   readonly traceHash: string;
   readonly apps: readonly AppResult[];
   readonly links: readonly LinkResult[];
+  /** By host, with `details`. */
+  readonly nics?: readonly NicResult[];
   /** One sentence per broken invariant; normally empty. */
   readonly invariants: readonly string[];
   /** Present if a policy uses coordinators. */

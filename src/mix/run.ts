@@ -20,6 +20,7 @@ import { Sender, type SenderMeters } from './endpoints/sender.ts';
 import { brokenInvariants } from './invariants.ts';
 import { LinkRecorder } from './link-recorder.ts';
 import { Meter } from './meter.ts';
+import { NicRecorder } from './nics/nic-recorder.ts';
 import { posts } from './operations.ts';
 import type { RunObserver } from './record/run-observer.ts';
 import { type App, appsOf, coordinatorCostsOf, paramsOf } from './resolve.ts';
@@ -78,12 +79,14 @@ async function run(spec: MixSpec, observers: readonly RunObserver[]): Promise<Mi
   const { livenessNs } = costs;
   new ScriptRunner({ dispatcher, connector, outages, coordinators, apps: running, livenessNs }, script);
   const links = new LinkRecorder(dispatcher.world);
+  const nics = spec.details ? new NicRecorder(dispatcher.world) : null;
   const recorder =
     timelinePoints === 0
       ? null
       : new TimelineRecorder(dispatcher, meters, { durationNs, points: timelinePoints, gauges: spec.gauges });
   await runUntil(fabric, warmupNs);
   links.open();
+  nics?.open();
   await runUntil(fabric, durationNs);
   requireSamples(apps, meters, params.mtuBytes, spec);
   const states = stacks.policyStates();
@@ -99,6 +102,7 @@ async function run(spec: MixSpec, observers: readonly RunObserver[]): Promise<Mi
     traceHash: fabric.traceHash(),
     apps: running.map(({ app, meter, wire }) => resultOf(app, meter, spec.details, wire)),
     links: links.results(),
+    ...(nics !== null && { nics: nics.results() }),
     invariants: [
       ...fabric.brokenInvariants(),
       ...apps.flatMap((app, i) =>

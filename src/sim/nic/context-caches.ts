@@ -2,8 +2,8 @@
  * NIC caches of host memory: contexts of queue pairs, entries of regions (MPT) and of their pages (MTT). A
  * miss costs a DMA read, for which the access waits.
  *
- * The caches start warm: while everything on the host fits and nothing was flushed, there are no look-ups. From then on,
- * the least recently used entry is evicted.
+ * The caches start warm: while everything on the host fits and nothing was flushed, nothing misses, and look-ups are only
+ * counted, if at all. From then on, the least recently used entry is evicted.
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
@@ -24,7 +24,7 @@ const TWO32 = 4294967296;
 class NicCache {
   /** Objects on the host that compete for the cache. */
   live = 0;
-  /** [0] look-ups since the host's memory no longer fits, [1] misses. */
+  /** [0] look-ups, including those that need not be made only with `countsAll`, [1] misses. */
   readonly counts = new Float64Array(2);
   /** [0] time until the entry of the last access arrives. */
   readonly waitNs = new Float64Array(1);
@@ -88,6 +88,8 @@ export class NicCaches {
   readonly pages: NicCache;
   /** [0] time until the memory accessed last can be translated. */
   readonly waitNs = new Float64Array(1);
+  /** Whether look-ups are counted even while everything fits. Timing does not depend on it. */
+  countsAll = false;
   private readonly pageBytes: number;
   private readonly flushes: boolean;
 
@@ -109,9 +111,9 @@ export class NicCaches {
     this.pages.live += sign * Math.max(1, Math.ceil(region.lengthBytes / this.pageBytes));
   }
 
-  /** Whether all of the host's memory fits into the caches. */
+  /** Whether all of the host's memory fits into the caches, so that no look-up is needed. */
   get findsAll(): boolean {
-    return this.regions.fits && this.pages.fits;
+    return this.regions.fits && this.pages.fits && !this.countsAll;
   }
 
   /** Translates bytes of a region, or of a window onto one, and raises `waitNs` to the time it takes. */
@@ -119,14 +121,17 @@ export class NicCaches {
     const owner = region.window?.region ?? region;
     const name = owner.lkey >>> 1;
     let waitNs = 0;
-    if (!this.regions.fits) {
+    if (this.regions.fits) this.regions.counts[0]++;
+    else {
       this.regions.use(name, 0);
       waitNs = this.regions.waitNs[0];
     }
-    if (!this.pages.fits) {
+    const first = this.firstPage(region, offset);
+    const last = this.lastPage(region, offset, length);
+    if (this.pages.fits) this.pages.counts[0] += last - first + 1;
+    else {
       let longest = 0;
-      const last = this.lastPage(region, offset, length);
-      for (let page = this.firstPage(region, offset); page <= last; page++) {
+      for (let page = first; page <= last; page++) {
         this.pages.use(name, page);
         if (this.pages.waitNs[0] > longest) longest = this.pages.waitNs[0];
       }
@@ -156,7 +161,10 @@ export function noteState(world: World, qp: Qp): void {
 /** Accesses the context of a queue pair. Returns true when it misses; contexts.waitNs is the delay. */
 export function missesContext(world: World, qp: Qp): boolean {
   const { contexts } = world.hosts[qp.host].caches;
-  if (contexts.fits) return false;
+  if (contexts.fits) {
+    contexts.counts[0]++;
+    return false;
+  }
   contexts.use(qp.qpn, 0);
   return contexts.waitNs[0] > 0;
 }

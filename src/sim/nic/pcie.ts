@@ -21,6 +21,8 @@ const SHORT_BYTES = 512;
 export class Pcie {
   /** Whether transfers take no time. */
   readonly free: boolean;
+  /** Bytes [0] read and [1] written so far. */
+  readonly bytes = new Float64Array(2);
   /** [0] the time at which the most recent transfer is done. */
   readonly done = new Float64Array(1);
   private readonly nsPerByte: number;
@@ -56,6 +58,7 @@ export class Pcie {
     const { times } = this;
     const busy = bytes * this.nsPerByte;
     times[READ_BUSY] += busy;
+    this.bytes[0] += bytes;
     this.draw();
     if (bytes <= SHORT_BYTES) {
       this.readShort(busy);
@@ -91,6 +94,7 @@ export class Pcie {
     if (times[WRITE_DONE] > start) start = times[WRITE_DONE];
     times[WRITE_DONE] = start + busy;
     times[WRITE_BUSY] += busy;
+    this.bytes[1] += bytes;
     this.draw();
     this.done[0] = start + busy + this.writeNs * this.factor[0];
   }

@@ -41,6 +41,8 @@ export class Units {
   private tail: UnitUser | null = null;
   /** [0] total time that units were occupied. */
   readonly busyNs = new Float64Array(1);
+  /** [0] single steps so far, and of runs that have begun. */
+  readonly steps = new Float64Array(1);
   /** [0] end of the latest step. */
   private readonly untilNs = new Float64Array(1);
 
@@ -168,6 +170,7 @@ export class Units {
     if (steps > 1 && waitNs > 0) this.runStarts[unit] += waitNs;
     sender.setPhase(STEP);
     this.busyNs[0] += world.stepNs[0];
+    this.steps[0] += steps;
     world.events.due[0] = world.clock[0] + world.stepNs[0];
     if (world.events.due[0] > this.untilNs[0]) this.untilNs[0] = world.events.due[0];
     world.events.push(EV_UNIT, this.host, unit, generation);
@@ -187,6 +190,7 @@ export class Units {
       this.generations[unit] = (this.generations[unit] + 1) | 0;
       this.runSteps[unit] = done;
       this.busyNs[0] -= (steps - done) * stepNs;
+      this.steps[0] -= steps - done;
       sender.qp.waitsLeft = (sender.qp.waitsLeft + steps - done) | 0;
       world.events.due[0] = this.runStarts[unit] + done * stepNs;
       world.events.push(EV_UNIT, this.host, unit, this.generations[unit]);

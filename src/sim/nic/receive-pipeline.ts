@@ -25,6 +25,8 @@ export class Receiver {
   private readonly rxGapNs: number;
   private readonly readGapNs: number;
   private readonly atomicGapNs: number;
+  /** So far: packets of requests [0], atomics [1], and messages that took a receive [2]. */
+  readonly counts = new Float64Array(3);
   /** When the pipeline and the atomics unit become free (*_UNTIL), and their busy time so far (*_NS). */
   private readonly times = new Float64Array(4);
   private readonly clock: Float64Array;
@@ -44,6 +46,7 @@ export class Receiver {
     if (times[BUSY_UNTIL] > start) start = times[BUSY_UNTIL];
     times[BUSY_UNTIL] = start + gapNs;
     times[BUSY_NS] += gapNs;
+    this.counts[0]++;
     at[i] = start;
   }
 
@@ -56,6 +59,12 @@ export class Receiver {
     if (times[ATOMIC_UNTIL] > at[i]) at[i] = times[ATOMIC_UNTIL];
     times[ATOMIC_UNTIL] = at[i] + this.atomicGapNs;
     times[ATOMIC_NS] += this.atomicGapNs;
+    this.counts[1]++;
+  }
+
+  /** Time for which the pipeline was busy so far. */
+  get busyNs(): number {
+    return this.times[BUSY_NS];
   }
 
   /** Whether pipeline and atomics unit were busy for no longer than time passed. */
@@ -188,7 +197,8 @@ function fetchReceives(world: World, qp: Qp, p: number): void {
   if (ahead === 0) return;
   const missing = ((queue.fetched - seq) | 0) <= 0;
   queue.fetched = (seq + ahead) | 0;
-  const { pcie } = world.hosts[qp.host];
+  const { pcie, receiver } = world.hosts[qp.host];
+  receiver.counts[2]++;
   if (pcie.free) return;
   if (missing) pcie.read(ahead * wqeBytes);
   // Packets wait behind the first of their own queue pair anyway; with a shared queue, packets of other queue
