@@ -29,6 +29,37 @@ export const UNMEASURED: MeasuredFacts = {
   tailNs: null,
 };
 
+/** What a request costs a NIC beyond its link and its processing units. Limits that are unknown or absent are null. */
+export interface PipelineFacts {
+  /** Usable rate of PCIe in each direction. */
+  readonly pcieGbps: number | null;
+  /** Bytes of a request, of a completion and of a receive that cross PCIe. */
+  readonly wqeBytes: number;
+  readonly cqeBytes: number;
+  readonly receiveBytes: number;
+  /** Whether the doorbell of a single request carries it, so that the NIC need not fetch it (BlueFlame). */
+  readonly carriesWqe: boolean;
+  /** The first bytes of a message are read at once, the others packet by packet. */
+  readonly readAheadBytes: number;
+  /** Bytes that the NIC reads after a miss: a context, or the entry of a region or page. Latency of such a read. */
+  readonly contextBytes: number;
+  readonly entryBytes: number;
+  readonly dmaReadNs: number;
+  /** Entries of regions (MPT) and pages (MTT) that the NIC caches, and bytes that a page entry translates. */
+  readonly cachedRegions: number | null;
+  readonly cachedPages: number | null;
+  readonly pageBytes: number;
+  /** Time for which a packet of a request, or a READ, occupies the receiver of the NIC. */
+  readonly receiverGapNs: number;
+  readonly readGapNs: number;
+  /**
+   * Packets after which an acknowledgement is due; 0: acknowledgements are no packets. Messages are acknowledged one by one,
+   * or only where the requester asks for a completion.
+   */
+  readonly ackEveryPackets: number;
+  readonly acksEachMessage: boolean;
+}
+
 /**
  * Facts about a NIC that no verb reports but policies use: rates and sizes of its pipeline, and what was measured.
  * Unknown facts are null.
@@ -60,4 +91,6 @@ export interface NicFacts extends MeasuredFacts {
   readonly cachedQps: number | null;
   /** Time from an ENABLE to the request behind the WAIT for the enabled request. */
   readonly handoverNs: number | null;
+  /** What requests cost beyond the facts above. */
+  readonly pipeline: PipelineFacts | null;
 }

@@ -68,7 +68,7 @@ const UNKNOWN: NicFacts = {
     atomicGapNs: null,
   },
   ...{ processingUnits: null, arbitrates: null, egressFifoBytes: null, latencyNs: null },
-  ...{ cachedQps: null, handoverNs: null },
+  ...{ cachedQps: null, handoverNs: null, pipeline: null },
 };
 
 /** A device with more queue pairs than its cache has room for. */

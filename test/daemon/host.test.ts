@@ -400,7 +400,7 @@ test('rules of a device follow what is known of its NIC', () => {
     ...UNMEASURED,
     ...{ linkGbps: 100, mtuBytes: 4096, headerBytes: 82, wqeGapNs: null, waitStepNs: null },
     ...{ processingUnits: null, arbitrates: null, egressFifoBytes: null, latencyNs: null, handoverNs: null },
-    ...{ atomicGapNs: null, cachedQps: null },
+    ...{ atomicGapNs: null, cachedQps: null, pipeline: null },
     maxGbps: 40,
   };
   const nicOf = (device: string) => (device === 'sim1' ? nic : null);

@@ -66,6 +66,12 @@ describe('describeNic() and linkGbpsOf()', () => {
         cachedQps: 450,
         latencyNs: 1150 + 100 + 2 * 150 + 250,
         handoverNs: wait ? 600 + 100 + 2 * 150 + 250 : null,
+        pipeline: {
+          ...{ pcieGbps: 125, wqeBytes: 64, cqeBytes: 64, receiveBytes: 0, carriesWqe: true },
+          ...{ readAheadBytes: 16384, contextBytes: 512, entryBytes: 64, dmaReadNs: 500 },
+          ...{ cachedRegions: 40_000, cachedPages: 50_000, pageBytes: 4096 },
+          ...{ receiverGapNs: 1000 / 90, readGapNs: 1000 / 60, ackEveryPackets: 16, acksEachMessage: false },
+        },
         ...UNMEASURED,
       });
     }

@@ -12,6 +12,26 @@ export {
   LARGE_BYTES,
   TrafficWindows,
 } from './classifier.ts';
+export {
+  type Bottleneck,
+  bottleneckOf,
+  type Capacities,
+  capacitiesOf,
+  type Resource,
+  type Use,
+} from './cost/bottleneck.ts';
+export {
+  AT_PEER,
+  addContextMisses,
+  addEntryMisses,
+  COST_WORDS,
+  Cost,
+  type CostFacts,
+  costFactsOf,
+  costOf,
+  NIC_WORDS,
+  type RequestShape,
+} from './cost/vector.ts';
 export { byContext, byQueuePair, byTenant, Entities, type EntityRules } from './entities.ts';
 export { EventClock } from './event-clock.ts';
 export { type Order, Puller, type PullerOptions, STALL_NS } from './puller.ts';

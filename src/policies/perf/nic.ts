@@ -4,7 +4,7 @@ import type { MeasuredFacts, NicFacts } from '../../verbs/nic.ts';
 import { ROCE } from '../kit/wire.ts';
 
 /** Facts about the pipeline, each a number. */
-type PipelineFact = Exclude<keyof NicFacts, keyof MeasuredFacts | 'arbitrates'>;
+type PipelineFact = Exclude<keyof NicFacts, keyof MeasuredFacts | 'arbitrates' | 'pipeline'>;
 
 /** Options override facts of the same name. */
 export type NicOptions = { readonly [K in PipelineFact]?: number | undefined };

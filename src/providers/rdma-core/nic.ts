@@ -53,6 +53,7 @@ export function describeNic(
     latencyNs: null,
     cachedQps: null,
     handoverNs: null,
+    pipeline: null,
     ...UNMEASURED,
   };
 }

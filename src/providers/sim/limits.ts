@@ -3,7 +3,7 @@
 import type { NicParams } from '../../sim/profile/params.ts';
 import { MAX_MESSAGE_BYTES } from '../../sim/queues/post.ts';
 import * as C from '../../verbs/constants.ts';
-import { type NicFacts, UNMEASURED } from '../../verbs/nic.ts';
+import { type NicFacts, type PipelineFacts, UNMEASURED } from '../../verbs/nic.ts';
 import type { DeviceAttr, PortAttr } from '../../verbs/types.ts';
 import { guidOf } from './addresses.ts';
 
@@ -77,6 +77,9 @@ export function deviceAttr(index: number): DeviceAttr {
   };
 }
 
+/** Bytes of an entry of a region or page (nic/context-caches.ts). */
+const CACHE_LINE_BYTES = 64;
+
 /** Timing facts of the NIC. Without WAIT support, the facts about WAIT are null. */
 export function nicFacts(params: NicParams, waits: boolean): NicFacts {
   const { linkGbps, mtuBytes, headerBytes, wqeGapNs, waitStepNs, processingUnits, egressFifoBytes } = params;
@@ -96,7 +99,33 @@ export function nicFacts(params: NicParams, waits: boolean): NicFacts {
     latencyNs: mmioNs + 2 * dmaReadNs + doneNs,
     cachedQps: Number.isFinite(params.qpcEntries) ? params.qpcEntries : null,
     handoverNs: waits ? enableStepNs + dmaReadNs + doneNs : null,
+    pipeline: pipelineFacts(params),
     ...UNMEASURED,
+  };
+}
+
+function pipelineFacts(params: NicParams): PipelineFacts {
+  const { pcieGbps, wqeBytes, cqeBytes, readAheadBytes, dmaReadNs, mptEntries, mttEntries, pageBytes } =
+    params;
+  const limit = (value: number) => (Number.isFinite(value) ? value : null);
+  return {
+    pcieGbps: limit(pcieGbps),
+    wqeBytes,
+    cqeBytes,
+    // The model fetches receives ahead of their use, without bytes.
+    receiveBytes: 0,
+    carriesWqe: params.blueFlame === 1,
+    readAheadBytes,
+    contextBytes: params.qpcBytes,
+    entryBytes: CACHE_LINE_BYTES,
+    dmaReadNs,
+    cachedRegions: limit(mptEntries),
+    cachedPages: limit(mttEntries),
+    pageBytes,
+    receiverGapNs: params.rxGapNs,
+    readGapNs: params.readGapNs,
+    ackEveryPackets: params.ackBytes > 0 ? params.ackEveryPackets : 0,
+    acksEachMessage: params.ackRequests === 'message',
   };
 }
 
