@@ -1,4 +1,5 @@
 /** The result of a mix, as `isoverbs mix --json` prints it. */
+import type { Resource } from '../policies/kit/cost/bottleneck.ts';
 import type { Departure } from '../sim/egress/departure-log.ts';
 import type { LayerCounters, PolicyGauge, PolicyState } from '../verbs/provider.ts';
 import type { Kind, QueuePairName } from './spec.ts';
@@ -35,8 +36,18 @@ export interface AppResult {
    * `details`, and unless it mixes operations or replaces its queue pairs.
    */
   readonly wireGbps?: number;
+  /** The resource of the NICs of which its requests took the largest part; absent on real devices. */
+  readonly dominant?: DominantResource;
   /** The figures of each queue pair, with `details`. */
   readonly queuePairs?: readonly QueuePairResult[];
+}
+
+/** A resource of a NIC, and the part of it that an application took, by the costs of its requests (policies/kit/cost). */
+export interface DominantResource {
+  readonly resource: Resource;
+  readonly host: number;
+  /** 1: all of it. Retransmissions, pieces of policies and cache misses that were not foreseen are not included. */
+  readonly share: number;
 }
 
 /** One queue pair of an application. */

@@ -20,6 +20,7 @@ import { Sender, type SenderMeters } from './endpoints/sender.ts';
 import { brokenInvariants } from './invariants.ts';
 import { LinkRecorder } from './link-recorder.ts';
 import { Meter } from './meter.ts';
+import { AppCosts } from './nics/costs.ts';
 import { NicRecorder } from './nics/nic-recorder.ts';
 import { posts } from './operations.ts';
 import type { RunObserver } from './record/run-observer.ts';
@@ -79,6 +80,7 @@ async function run(spec: MixSpec, observers: readonly RunObserver[]): Promise<Mi
   const { livenessNs } = costs;
   new ScriptRunner({ dispatcher, connector, outages, coordinators, apps: running, livenessNs }, script);
   const links = new LinkRecorder(dispatcher.world);
+  const appCosts = new AppCosts(params, apps);
   const nics = spec.details ? new NicRecorder(dispatcher.world) : null;
   const recorder =
     timelinePoints === 0
@@ -100,7 +102,10 @@ async function run(spec: MixSpec, observers: readonly RunObserver[]): Promise<Mi
     events: dispatcher.world.eventCount[0],
     packets: dispatcher.world.packetCount[0],
     traceHash: fabric.traceHash(),
-    apps: running.map(({ app, meter, wire }) => resultOf(app, meter, spec.details, wire)),
+    apps: running.map(({ app, meter, wire }) => {
+      const result = resultOf(app, meter, spec.details, wire);
+      return { ...result, dominant: appCosts.dominantOf(app, result.throughputGbps) };
+    }),
     links: links.results(),
     ...(nics !== null && { nics: nics.results() }),
     invariants: [

@@ -13,6 +13,7 @@ import type { RunObserver } from '../../mix/record/run-observer.ts';
 import type { AppResult, MixResult, QueuePairResult } from '../../mix/result.ts';
 import { runMix } from '../../mix/run.ts';
 import { DEFAULTS, type MixSpec, type QueuePairName, TIMELINE_POINTS } from '../../mix/spec.ts';
+import type { Resource } from '../../policies/kit/cost/bottleneck.ts';
 import type { Departure } from '../../sim/egress/departure-log.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
@@ -37,6 +38,17 @@ interface Options extends MixWords {
   json?: boolean;
   plot?: string;
 }
+
+/** Resources of a NIC in a sentence that ends with its host. */
+const RESOURCES: Readonly<Record<Resource, string>> = {
+  'link out': 'the link out of',
+  'link in': 'the link into',
+  'PCIe read': 'PCIe reads of',
+  'PCIe write': 'PCIe writes of',
+  'processing units': 'the processing units of',
+  receiver: 'the receiver of',
+  atomics: 'the atomics of',
+};
 
 const PROVIDERS: readonly string[] = ['sim', 'rdma-core'];
 
@@ -115,7 +127,7 @@ function addResultOptions(sub: Command): Command {
     .option('--no-payload', 'copy no payload bytes, which is faster and gives the same result')
     .option(
       '--details',
-      'also report the 80th percentile, the results of each queue pair, and the counters of the policies',
+      'also report the 80th percentile, the results of each queue pair, the counters of the policies and of the NICs, and the resource of which each application takes the largest part',
     )
     .option('--gauges', 'also report quantities of policies over time, such as tokens and held requests')
     .option(
@@ -282,7 +294,13 @@ function text(result: MixResult, wallMs: number): string {
       `${from} to ${to}: ${(utilisation * 100).toFixed(1)} % used, ${(bytes / 1e6).toFixed(1)} MB${more}`,
     );
   }
-  lines.push(...states(result), ...counted(result), ...coordinated(result), ...gaugeLines(result));
+  lines.push(
+    ...dominantLines(result),
+    ...states(result),
+    ...counted(result),
+    ...coordinated(result),
+    ...gaugeLines(result),
+  );
   const { profile, policy, seed, durationNs, warmupNs, events, packets, traceHash } = result;
   lines.push(
     `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e6} ms after ${warmupNs / 1e6} ms of warm-up`,
@@ -300,6 +318,16 @@ function liveText(result: LiveResult): string {
     `${verified} messages were verified at their destination`,
   ];
   return `${lines.join('\n')}\n`;
+}
+
+/** The resource of which each application took the largest part, with details. */
+function dominantLines({ apps, nics }: MixResult): string[] {
+  if (nics === undefined) return [];
+  return apps.flatMap(({ name, dominant }) => {
+    if (dominant === undefined) return [];
+    const { resource, host, share } = dominant;
+    return `${name}: ${(share * 100).toFixed(1)} % of ${RESOURCES[resource]} host${host}`;
+  });
 }
 
 /** How the policy classifies each context, and why. */

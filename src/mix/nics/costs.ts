@@ -14,6 +14,7 @@ import type { NicParams } from '../../sim/profile/params.ts';
 import * as V from '../../verbs/index.ts';
 import { OPCODES, type Operation } from '../operations.ts';
 import type { App } from '../resolve.ts';
+import type { DominantResource } from '../result.ts';
 import { meanBytes } from '../sizes.ts';
 
 const TYPES = { rc: V.IBV_QPT_RC, uc: V.IBV_QPT_UC, ud: V.IBV_QPT_UD };
@@ -68,6 +69,13 @@ export class AppCosts {
     const isLoopback = app.host === app.to;
     const capacities = capacitiesOf(this.facts, isLoopback ? this.loopbackGbps : this.facts.linkGbps);
     return bottleneckOf(this.of(app), capacities, { isLoopback, ...(qps !== undefined && { qps }) });
+  }
+
+  /** The resource of which an application takes the largest part with the payload that it gets delivered. */
+  dominantOf(app: App, throughputGbps: number): DominantResource {
+    const { resource, at, perSecond } = this.bottleneckOf(app);
+    const rate = (throughputGbps * 1e9) / 8 / meanBytes(app);
+    return { resource, host: at === 'peer' ? app.to : app.host, share: rate / perSecond };
   }
 
   /**
