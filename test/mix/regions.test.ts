@@ -109,6 +109,17 @@ test('one region of 1 GiB has more pages than the NIC caches', async () => {
   expect(more).toBeLessThan(1.1 * 500);
 });
 
+test('buffers divide a region evenly', async () => {
+  // 16 buffers of 16 bytes are in one page, or in 16.
+  const packed = await run(['D:buffers=16'], { set: NO_JITTER });
+  const spread = await run(['D:regionSize=64KiB,buffers=16'], {
+    set: { ...NO_JITTER, mptEntries: 1, mttEntries: 8 },
+  });
+  const more = 1000 * (spread.apps[0].latencyUs!.avg - packed.apps[0].latencyUs!.avg);
+  expect(more).toBeGreaterThan(READS_NS / 2 - 30);
+  expect(more).toBeLessThan(READS_NS / 2 + 30);
+});
+
 test.each(['write', 'read', 'send', 'atomic', 'write:1/send:1'])(
   '%s uses all regions at both ends',
   async (op) => {

@@ -18,7 +18,7 @@ const LAST_RNR_TIMER = 31;
 export interface AppMemory {
   readonly regions: number;
   readonly regionBytes: number;
-  /** Buffers of a region, one after the other from its start, each for one message. */
+  /** Buffers of a region, which divide it evenly, each for one message. */
   readonly buffers: number;
   readonly isRandom: boolean;
 }
@@ -158,7 +158,15 @@ export function memoryLayoutOf(
   const regionStride = Math.ceil(regionBytes / PAGE_BYTES) * PAGE_BYTES;
   // Only what is written to is ever allocated, but addresses are limited as well.
   const ownRegions = Math.max(1, Math.min(regions, Math.floor(OWN_MEMORY_BYTES / regionStride)));
-  return { bytes: ownRegions * regionStride, regionStride, ownRegions, regionBytes, bufferBytes, buffers };
+  const stride = Math.floor(regionBytes / buffers);
+  return {
+    bytes: ownRegions * regionStride,
+    regionStride,
+    ownRegions,
+    regionBytes,
+    bufferBytes: stride,
+    buffers,
+  };
 }
 
 /** Bytes of the buffer for a message. */
