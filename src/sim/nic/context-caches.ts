@@ -86,6 +86,8 @@ export class NicCaches {
   readonly contexts: NicCache;
   readonly regions: NicCache;
   readonly pages: NicCache;
+  /** Receive queues whose next receives the NIC holds; null: all of them. */
+  readonly receives: LruCache | null;
   /** [0] time until the memory accessed last can be translated. */
   readonly waitNs = new Float64Array(1);
   /** Whether look-ups are counted even while everything fits. Timing does not depend on it. */
@@ -99,6 +101,9 @@ export class NicCaches {
     this.contexts = new NicCache(params.qpcEntries, params.qpcBytes, pcie, clock);
     this.regions = new NicCache(params.mptEntries, MPT_BYTES, pcie, clock);
     this.pages = new NicCache(params.mttEntries, MTT_BYTES, pcie, clock);
+    const { recvWqeEntries, wqeFetchBatch } = params;
+    const queues = Math.max(1, Math.floor(recvWqeEntries / wqeFetchBatch));
+    this.receives = recvWqeEntries === Number.POSITIVE_INFINITY ? null : new LruCache(queues);
   }
 
   /** A region was registered (1) or removed (-1). */

@@ -25,7 +25,11 @@ export class Pcie {
   readonly bytes = new Float64Array(2);
   /** [0] the time at which the most recent transfer is done. */
   readonly done = new Float64Array(1);
+  /** Time per byte of the link, headers of full packets included. */
   private readonly nsPerByte: number;
+  private readonly payloadBytes: number;
+  private readonly headerBytes: number;
+  private readonly hasPackets: boolean;
   private readonly readNs: number;
   private readonly writeNs: number;
   private readonly jitter: number;
@@ -44,7 +48,12 @@ export class Pcie {
   constructor(params: Readonly<NicParams>, clock: Float64Array, random: RandomStream) {
     this.free =
       params.dmaReadNs === 0 && params.dmaWriteNs === 0 && params.pcieGbps === Number.POSITIVE_INFINITY;
-    this.nsPerByte = 8 / params.pcieGbps;
+    const { pciePayloadBytes, pcieHeaderBytes } = params;
+    this.hasPackets = pciePayloadBytes !== Number.POSITIVE_INFINITY;
+    this.payloadBytes = pciePayloadBytes;
+    this.headerBytes = pcieHeaderBytes;
+    const share = this.hasPackets ? pciePayloadBytes / (pciePayloadBytes + pcieHeaderBytes) : 1;
+    this.nsPerByte = (8 / params.pcieGbps) * share;
     this.readNs = params.dmaReadNs;
     this.writeNs = params.dmaWriteNs;
     this.jitter = params.pcieJitter;
@@ -56,7 +65,7 @@ export class Pcie {
   /** Reads host memory now; `done` is the time at which the last byte is in the NIC. */
   read(bytes: number): void {
     const { times } = this;
-    const busy = bytes * this.nsPerByte;
+    const busy = this.busyNsOf(bytes);
     times[READ_BUSY] += busy;
     this.bytes[0] += bytes;
     this.draw();
@@ -89,7 +98,7 @@ export class Pcie {
   /** Writes host memory now; `done` is the time at which the CPU sees the last byte. */
   write(bytes: number): void {
     const { times } = this;
-    const busy = bytes * this.nsPerByte;
+    const busy = this.busyNsOf(bytes);
     let start = this.clock[0];
     if (times[WRITE_DONE] > start) start = times[WRITE_DONE];
     times[WRITE_DONE] = start + busy;
@@ -97,6 +106,12 @@ export class Pcie {
     this.bytes[1] += bytes;
     this.draw();
     this.done[0] = start + busy + this.writeNs * this.factor[0];
+  }
+
+  /** Time that a transfer takes on the link. */
+  private busyNsOf(bytes: number): number {
+    if (!this.hasPackets) return bytes * this.nsPerByte;
+    return (bytes + Math.ceil(bytes / this.payloadBytes) * this.headerBytes) * this.nsPerByte;
   }
 
   /** Time spent on bytes in the busier direction. */

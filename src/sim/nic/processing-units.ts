@@ -3,6 +3,8 @@
  * at a time and joins the tail when it becomes ready again. A run of 0_WAITs is one event while no other
  * queue pair waits for a unit; otherwise the run ends at its next step.
  *
+ * A message that finds no receive occupies a unit for rnrUnitNs.
+ *
  * With puHoldBytes ("greedy"), a unit keeps its queue pair while it sends, up to that many bytes.
  */
 
@@ -39,6 +41,9 @@ export class Units {
   private readonly runStarts: Float64Array;
   private head: UnitUser | null = null;
   private tail: UnitUser | null = null;
+  /** Messages without a receive that wait for a unit, and whether the last unit went to one of them. */
+  private pending = 0;
+  private wasException = false;
   /** [0] total time that units were occupied. */
   readonly busyNs = new Float64Array(1);
   /** [0] single steps so far, and of runs that have begun. */
@@ -73,6 +78,29 @@ export class Units {
     }
     this.freeCount = (this.freeCount - 1) | 0;
     this.give(this.free[this.freeCount], unitUser);
+  }
+
+  /** Occupies a unit for a message without a receive, at once or when one is free. */
+  except(): void {
+    if (this.freeCount === 0) {
+      this.pending = (this.pending + 1) | 0;
+      return;
+    }
+    this.freeCount = (this.freeCount - 1) | 0;
+    this.occupy(this.free[this.freeCount]);
+  }
+
+  private occupy(unit: number): void {
+    const { world } = this;
+    const { rnrUnitNs } = world.params;
+    this.wasException = true;
+    this.generations[unit] = (this.generations[unit] + 1) | 0;
+    this.holders[unit] = null;
+    this.runSteps[unit] = 1;
+    this.busyNs[0] += rnrUnitNs;
+    world.events.due[0] = world.clock[0] + rnrUnitNs;
+    if (world.events.due[0] > this.untilNs[0]) this.untilNs[0] = world.events.due[0];
+    world.events.push(EV_UNIT, this.host, unit, this.generations[unit]);
   }
 
   /**
@@ -126,6 +154,13 @@ export class Units {
     this.holders[unit] = null;
     // An abandoned step ends now, which makes its event stale.
     this.generations[unit] = (this.generations[unit] + 1) | 0;
+    // Such messages and queue pairs take turns.
+    if (this.pending > 0 && !(this.wasException && this.head !== null)) {
+      this.pending = (this.pending - 1) | 0;
+      this.occupy(unit);
+      return;
+    }
+    this.wasException = false;
     for (let unitUser = this.head; unitUser !== null; unitUser = this.head) {
       this.head = unitUser.next;
       if (this.head === null) this.tail = null;
@@ -135,6 +170,11 @@ export class Units {
       // A sender that was reset or failed in the meantime no longer needs a unit.
       if (phase !== READY && phase !== RESUME) continue;
       this.give(unit, unitUser);
+      return;
+    }
+    if (this.pending > 0) {
+      this.pending = (this.pending - 1) | 0;
+      this.occupy(unit);
       return;
     }
     this.free[this.freeCount] = unit;
@@ -196,6 +236,11 @@ export class Units {
       world.events.push(EV_UNIT, this.host, unit, this.generations[unit]);
     }
   }
+}
+
+/** A message found no receive on this host, or its sender got an RNR NAK there. */
+export function noteNoReceive(world: World, host: number): void {
+  if (world.params.rnrUnitNs > 0 && world.units.length > 0) world.units[host].except();
 }
 
 function tokenOf(sender: Sender): number {

@@ -186,16 +186,19 @@ function takesReceive(kind: number, flags: number): boolean {
 
 /**
  * Receives are fetched a batch ahead of their use, so that fetching delays only the first packet after the
- * NIC ran out of them.
+ * NIC ran out of them, or lost them to other queues.
  */
 function fetchReceives(world: World, qp: Qp, p: number): void {
   const queue = qp.srq === null ? qp.rq : qp.srq.queue;
   const seq = qp.srq === null ? qp.rqTaken : queue.freed;
   const { wqeFetchBatch, wqeBytes } = world.params;
+  const { receives } = world.hosts[qp.host].caches;
+  const wasEvicted =
+    receives !== null && !(qp.srq === null ? receives.touch(qp.qpn, 0) : receives.touch(qp.srq.number, 1));
   const ahead = Math.min((queue.posted - seq) | 0, wqeFetchBatch);
   // There is no receive to fetch, so the sender gets an RNR NAK at once.
   if (ahead === 0) return;
-  const missing = ((queue.fetched - seq) | 0) <= 0;
+  const missing = ((queue.fetched - seq) | 0) <= 0 || wasEvicted;
   queue.fetched = (seq + ahead) | 0;
   const { pcie, receiver } = world.hosts[qp.host];
   receiver.counts[2]++;

@@ -6,6 +6,8 @@ import { COORDINATOR_COSTS, type CoordinatorCosts, type NicParams, WORDS } from 
 /** Sizes, rates and counts that must be above 0. Costs, jitter and optional limits may be 0. */
 const POSITIVE = new Set([
   'pcieGbps',
+  'pciePayloadBytes',
+  'recvWqeEntries',
   'dmaReads',
   'wqeFetchBatch',
   'palosWqeBatch',
@@ -37,6 +39,7 @@ const COUNTS = new Set([
   'qpcEntries',
   'mptEntries',
   'mttEntries',
+  'recvWqeEntries',
   'processingUnits',
   'ackEveryPackets',
   'rateLimiters',
@@ -146,8 +149,8 @@ function requireValue(name: string, value: unknown): void {
 function requireSize(name: string, value: number): void {
   if (COUNTS.has(name) && value !== Number.POSITIVE_INFINITY && !(Number.isInteger(value) && value <= MOST))
     throw new ConfigError(`${name} must be a whole number up to ${MOST}, or Infinity, got ${shown(value)}`);
-  if (name === 'pageBytes' && value < 64)
-    throw new ConfigError(`pageBytes must be at least 64, got ${shown(value)}`);
+  if ((name === 'pageBytes' || name === 'pciePayloadBytes') && value < 64)
+    throw new ConfigError(`${name} must be at least 64, got ${shown(value)}`);
   if (Object.hasOwn(MAX_BYTES, name) && !(Number.isInteger(value) && value <= MAX_BYTES[name]))
     throw new ConfigError(`${name} must be a whole number up to ${MAX_BYTES[name]}, got ${shown(value)}`);
 }

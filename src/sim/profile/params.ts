@@ -59,6 +59,12 @@ export interface NicParams {
   pcieJitter: number;
   /** Usable rate in each direction. */
   pcieGbps: number;
+  /**
+   * Payload of a PCIe packet, each of which has a header of pcieHeaderBytes. pcieGbps is the rate with full packets; Infinity:
+   * whatever the size of a transfer.
+   */
+  pciePayloadBytes: number;
+  pcieHeaderBytes: number;
   /** Maximum of short DMA reads in flight; each fetches a batch of WQEs, a small message or a context. */
   dmaReads: number;
   /** WQEs per fetch. Two further batches are fetched while one is processed. */
@@ -77,6 +83,8 @@ export interface NicParams {
   qpcBytes: number;
   mptEntries: number;
   mttEntries: number;
+  /** Receives that the NIC holds for all receive queues. Infinity: none of those fetched ahead is lost. */
+  recvWqeEntries: number;
   /** Bytes that one MTT entry translates. */
   pageBytes: number;
   /** Time for which the NIC executes the command that registers or deregisters a region; one command at a time. */
@@ -91,6 +99,11 @@ export interface NicParams {
   /** The same time for a WAIT or each single 0_WAIT, and for an ENABLE. */
   waitStepNs: number;
   enableStepNs: number;
+  /**
+   * Time for which a message that finds no receive occupies a unit of the receiver, and an RNR NAK one of the sender. The
+   * repeated message takes a step like any other.
+   */
+  rnrUnitNs: number;
   /** Receiver time per packet: for requests, READs and atomics, over all queue pairs. */
   rxGapNs: number;
   readGapNs: number;

@@ -6,6 +6,7 @@ import * as C from '../../verbs/constants.ts';
 import type { Port } from '../egress/port.ts';
 import { ACK, EV_RNR, EV_TIMEOUT, NAK_RNR, NAK_SEQUENCE } from '../kernel/event-kinds.ts';
 import { moveSges } from '../memory/sges.ts';
+import { noteNoReceive } from '../nic/processing-units.ts';
 import type { World } from '../world.ts';
 import { completeOldest } from './completions.ts';
 import { failQp, failSends } from './failure.ts';
@@ -179,6 +180,7 @@ function progress(world: World, qp: Qp): void {
 /** The receiver had no receive posted: wait for the time in the NAK, then send again from there. */
 function onRnrNak(world: World, qp: Qp, delayNs: number): void {
   if (qp.rnrWait) return;
+  noteNoReceive(world, qp.host);
   if (qp.rnrRetriesLeft === 0) {
     failOldest(world, qp, C.IBV_WC_RNR_RETRY_EXC_ERR);
     return;

@@ -18,6 +18,7 @@ import * as P from '../kernel/packets.ts';
 import { copyBytes } from '../memory/memory.ts';
 import { invalidate, reach, reachOf } from '../memory/memory-windows.ts';
 import { moveSges } from '../memory/sges.ts';
+import { noteNoReceive } from '../nic/processing-units.ts';
 import { takeUnit } from '../nic/unit-step.ts';
 import { missesResponse, readAhead } from '../nic/wqe-fetch.ts';
 import { takeShared } from '../queues/srq.ts';
@@ -92,6 +93,7 @@ function isEmpty(world: World, qp: Qp): boolean {
 
 /** No receive is posted: asks the requester to retry later. */
 function notReady(world: World, qp: Qp): void {
+  noteNoReceive(world, qp.host);
   // Following packets are ahead of the expected PSN and dropped without a second NAK.
   qp.nakSent = true;
   sendAck(world, qp, qp.ePsn, NAK_RNR + (qp.attr.minRnrTimer ?? 0));

@@ -10,6 +10,7 @@ import * as P from '../kernel/packets.ts';
 import { reachOf } from '../memory/memory-windows.ts';
 import { moveSges } from '../memory/sges.ts';
 import { GRH_BYTES, MULTICAST, writeGrh } from '../network/address.ts';
+import { noteNoReceive } from '../nic/processing-units.ts';
 import { takeShared } from '../queues/srq.ts';
 import type { World } from '../world.ts';
 import { completeRecv } from './completions.ts';
@@ -110,6 +111,7 @@ function onSend(world: World, qp: Qp, p: number): void {
   const flags = pool.flags[p];
   if ((flags & P.FIRST) !== 0) {
     if (!isReady(world, qp)) {
+      noteNoReceive(world, qp.host);
       drop(qp);
       return;
     }
@@ -145,6 +147,7 @@ function onWrite(world: World, qp: Qp, p: number): void {
   }
   const withImm = (flags & P.HAS_IMM) !== 0;
   if (withImm && !isReady(world, qp)) {
+    noteNoReceive(world, qp.host);
     drop(qp);
     return;
   }
@@ -216,7 +219,11 @@ export function onDatagram(world: World, p: number, only: number): void {
 function deliver(world: World, qp: Qp, p: number): void {
   if (qp.type !== C.IBV_QPT_UD || qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR) return;
   const pool = world.packets;
-  if (((qp.attr.qkey ?? 0) | 0) !== pool.rkey[p] || !isReady(world, qp)) return;
+  if (((qp.attr.qkey ?? 0) | 0) !== pool.rkey[p]) return;
+  if (!isReady(world, qp)) {
+    noteNoReceive(world, qp.host);
+    return;
+  }
   if (qp.isAgent && world.losesAgentMessage()) return;
   const length = pool.length[p];
   if (GRH_BYTES + length > qp.rq.length[qp.rqDone & qp.rq.mask]) {
