@@ -131,7 +131,7 @@ describe('answered messages', () => {
 });
 
 test.each([
-  ['D:op=write:0.5/fly:0.5', /op: 'fly' is not one of write, send, read, atomic/],
+  ['D:op=write:0.5/fly:0.5', /op: 'fly' is not one of write, send, read, atomic, cas, register/],
   ['D:op=write:1/write:2', /'write' is given twice/],
   ['D:op=write/read:2', /'write' is not an operation and its share, such as read:0.3|not one of/],
   ['D:op=write:1:2', /'write:1:2' is not an operation and its share/],
