@@ -77,6 +77,7 @@
         "native/ipc/message.cc",
         "native/ipc/notify.cc",
         "native/ipc/socket.cc",
+        "native/ipc/udp.cc",
         "native/ipc/wake.cc",
         "native/ipc/watch.cc",
         "native/listener.cc"

@@ -131,6 +131,9 @@ constexpr Function kFunctions[] = {
     {"ring", ring},
     {"drain", drain},
     {"watchFd", watchFd},
+    {"openUdp", openUdp},
+    {"sendUdp", sendUdp},
+    {"receiveUdp", receiveUdp},
 };
 
 void onInstanceGone(napi_env, void* data, void*) { delete static_cast<IpcEnv*>(data); }

@@ -12,7 +12,9 @@ import { changeRate, endPacing } from './egress/rate-limiters.ts';
 import { runKickedPorts } from './egress/round.ts';
 import { ALL_CLASSES, type StoppablePort } from './egress/stoppable-port.ts';
 import * as K from './kernel/event-kinds.ts';
+import { enterWorld } from './network/inbound.ts';
 import { layoutOf, type TopologyName, type TopologyOptions } from './network/topology.ts';
+import type { Uplink } from './network/uplink.ts';
 import { noteState } from './nic/context-caches.ts';
 import { dropWaiting } from './nic/receive-pipeline.ts';
 import type { NicParams } from './profile/params.ts';
@@ -45,6 +47,8 @@ export interface SimulationOptions {
   qpScheduler?: MakeQpScheduler;
   /** How the hosts are wired. Default 'direct': cables without switches. */
   topology?: TopologyName | TopologyOptions;
+  /** A real network instead of cables between the hosts. Default: none. */
+  uplink?: Uplink | null;
 }
 
 export interface QpRequest {
@@ -90,7 +94,17 @@ export class Simulation {
   constructor(options: SimulationOptions = {}) {
     const { hosts = 2, params = MINIMAL_NIC, seed = 1, loss = 0, payload = true } = options;
     const layout = layoutOf(options.topology ?? 'direct', hosts);
-    this.world = new World(params, hosts, seed, payload, { ...NO_HOOKS }, layout, options.qpScheduler);
+    const { uplink = null } = options;
+    this.world = new World(
+      params,
+      hosts,
+      seed,
+      payload,
+      { ...NO_HOOKS },
+      layout,
+      options.qpScheduler,
+      uplink,
+    );
     const { reorder = 0, reorderDelayNs = REORDER_DELAY_NS, duplicate = 0 } = options;
     for (const host of this.world.hosts) {
       this.world.setLoss(host, loss);
@@ -129,7 +143,7 @@ export class Simulation {
     const { sendCq = this.noCq, recvCq = this.noCq } = request;
     const qp = new Qp({ ...request, qpn, sqSigAll, managed, isAgent, type, srq, xrcd, sendCq, recvCq });
     // A datagram is one packet of at most the port's MTU.
-    if (type === C.IBV_QPT_UD) qp.mtu = this.world.params.mtuBytes;
+    if (type === C.IBV_QPT_UD) qp.mtu = this.world.hosts[qp.host].mtuBytes;
     this.world.qps.push(qp);
     qp.sendCq.qps.add(qp);
     qp.recvCq.qps.add(qp);
@@ -180,7 +194,7 @@ export class Simulation {
     }
     if ((mask & C.IBV_QP_DEST_QPN) !== 0) qp.peer = attr.destQpNum ?? 0;
     if ((mask & C.IBV_QP_PATH_MTU) !== 0)
-      qp.mtu = Math.min(mtuBytes(attr.pathMtu ?? C.IBV_MTU_1024), this.world.params.mtuBytes);
+      qp.mtu = Math.min(mtuBytes(attr.pathMtu ?? C.IBV_MTU_1024), this.world.hosts[qp.host].mtuBytes);
     if ((mask & C.IBV_QP_RQ_PSN) !== 0) qp.ePsn = qp.rqBasePsn = (attr.rqPsn ?? 0) & 0xffffff;
     if ((mask & C.IBV_QP_SQ_PSN) !== 0) qp.sndPsn = qp.unaPsn = qp.sqBasePsn = (attr.sqPsn ?? 0) & 0xffffff;
     if ((mask & C.IBV_QP_MAX_DEST_RD_ATOMIC) !== 0) qp.setResponderResources(attr.maxDestRdAtomic ?? 0);
@@ -249,6 +263,24 @@ export class Simulation {
     else it.resume(cls);
     this.world.kick(it);
     runKickedPorts(this.world);
+  }
+
+  /** The uplink of a host has room again. */
+  resume(host: number): void {
+    const port = this.world.ports[host * 2];
+    port.waiting = false;
+    this.world.kick(port);
+    runKickedPorts(this.world);
+  }
+
+  /**
+   * A packet of the pool arrived from outside at `host`, from address `from` of the uplink, for a queue pair of this type
+   * (IBV_QPT_*). The caller releases it. Returns false if it was dropped.
+   */
+  receive(host: number, from: number, type: number, p: number): boolean {
+    const accepted = enterWorld(this.world, host, from, type, p);
+    runKickedPorts(this.world);
+    return accepted;
   }
 
   /** Time of the next event; Infinity when the queue is empty. */

@@ -12,6 +12,7 @@ import { Limiters } from './egress/rate-limiters.ts';
 import { StoppablePort } from './egress/stoppable-port.ts';
 import { LinkTags } from './egress/tassel/link-tags.ts';
 import { PacedRound } from './egress/tassel/paced-round.ts';
+import { UplinkPort } from './egress/uplink-port.ts';
 import { EV_ACK, EV_COMPLETION, EV_CQ_OVERFLOW } from './kernel/event-kinds.ts';
 import { EventQueue } from './kernel/event-queue.ts';
 import { PacketPool, PKT_ACK } from './kernel/packets.ts';
@@ -23,6 +24,7 @@ import { type Ah, Groups, MULTICAST } from './network/address.ts';
 import { LinkFaults } from './network/link-faults.ts';
 import { SwitchNetwork } from './network/switches.ts';
 import type { Layout } from './network/topology.ts';
+import { isRemote, type Uplink } from './network/uplink.ts';
 import { CommandQueue } from './nic/command-queue.ts';
 import { NicCaches } from './nic/context-caches.ts';
 import { Pcie } from './nic/pcie.ts';
@@ -39,6 +41,8 @@ export interface Host {
   /** Whether the host is switched off, so that it sends and receives nothing. */
   dead: boolean;
   linkUp: boolean;
+  /** Bytes per packet at most: the port's active MTU. */
+  mtuBytes: number;
   /** Probability that its link loses a packet or an acknowledgement, in either direction, times 2^32. */
   lossThreshold: number;
   readonly random: RandomStream;
@@ -132,6 +136,8 @@ export class World {
   /** Ports to serve when the current event is done. */
   readonly kicked: Port[] = [];
   private readonly makeQpScheduler: MakeQpScheduler;
+  /** The real network that replaces the hosts' cables; null: there is none. */
+  private readonly uplink: Uplink | null;
   /** Whether a scheduler distinguishes senders with work from others. */
   private readonly reportsWork: boolean;
   /** Ports whose scheduler holds back a waiting packet. */
@@ -145,8 +151,10 @@ export class World {
     hooks: WorldHooks,
     layout: Layout | null = null,
     makeQpScheduler: MakeQpScheduler = qpSchedulerOf,
+    uplink: Uplink | null = null,
   ) {
     this.params = params;
+    this.uplink = uplink;
     this.payload = payload;
     this.agentRandom = new RandomStream(seed, 'agents');
     this.hooks = hooks;
@@ -161,6 +169,7 @@ export class World {
         index,
         dead: false,
         linkUp: true,
+        mtuBytes: params.mtuBytes,
         lossThreshold: 0,
         random: new RandomStream(seed, 'loss', index),
         limiters: new Limiters(params, new RandomStream(seed, 'limiter', index)),
@@ -190,6 +199,10 @@ export class World {
       const tags = new LinkTags(id, gbps, clock, this.events);
       this.linkTags.push(tags);
       make = () => new PacedRound(params, tags, this.makeQpScheduler(params, weights));
+    }
+    const { uplink } = this;
+    if (uplink !== null && (id & 1) === 0) {
+      return new UplinkPort(id, params, clock, make(), uplink, this.packets);
     }
     if (!this.stoppable) return new EgressPort(id, params, gbps, clock, make());
     return new StoppablePort(id, params, gbps, clock, classSchedulerOf(params), make);
@@ -353,6 +366,7 @@ export class World {
   isLost(from: Host, toIndex: number): boolean {
     if (from.dead) return true;
     if (from.index === toIndex) return false;
+    if (isRemote(toIndex)) return !from.linkUp || drops(from);
     const to = this.hosts[toIndex];
     // Each copy of a multicast packet is drawn separately behind the first switch (losesArrival).
     if (to === undefined) return toIndex !== MULTICAST || !from.linkUp || drops(from);

@@ -4,13 +4,15 @@
  */
 import * as C from '../../verbs/constants.ts';
 import type { Port } from '../egress/port.ts';
+import { joinPort } from '../egress/rate-pacing.ts';
 import { ACK, EV_RNR, EV_TIMEOUT, NAK_RNR, NAK_SEQUENCE } from '../kernel/event-kinds.ts';
 import { moveSges } from '../memory/sges.ts';
+import { isRemote } from '../network/uplink.ts';
 import { noteNoReceive } from '../nic/processing-units.ts';
 import type { World } from '../world.ts';
 import { completeOldest } from './completions.ts';
 import { failQp, failSends } from './failure.ts';
-import { DEADLINE, DELIVERED, IDLE, psnAdd, psnDiff, type Qp, TIMEOUT } from './qp.ts';
+import { DEADLINE, DELIVERED, IDLE, psnAdd, psnDiff, type Qp, SENDING, TIMEOUT } from './qp.ts';
 import { isLive, isLocalOp, isReadOrAtomic, opcodeOf } from './request-info.ts';
 import { notifyDrained, tryStart } from './request-start.ts';
 
@@ -170,6 +172,8 @@ function skipAcknowledged(qp: Qp): void {
 function progress(world: World, qp: Qp): void {
   qp.retriesLeft = qp.attr.retryCnt ?? 0;
   qp.rnrRetriesLeft = qp.attr.rnrRetry ?? 0;
+  // The window of a peer outside of the simulation may have been full.
+  if (isRemote(qp.peerHost) && qp.phase === SENDING) joinPort(world, qp.requests);
   if (qp.unaPsn === qp.sndPsn) {
     qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
   } else if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) {

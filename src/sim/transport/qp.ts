@@ -7,6 +7,7 @@ import type { RateLimiter } from '../egress/rate-limiter.ts';
 import type { Limiter } from '../egress/rate-limiters.ts';
 import type { Ah } from '../network/address.ts';
 import type { Dcqcn } from '../network/dcqcn.ts';
+import type { PartialMessage } from '../network/uplink.ts';
 import type { Cq } from '../queues/cq.ts';
 import type { Srq } from '../queues/srq.ts';
 import { WorkQueue } from '../queues/work-queue.ts';
@@ -251,6 +252,8 @@ export class Qp {
   ePsn = 0;
   /** Messages executed since RESET, mod 2^24: the number in acknowledgements on a real wire. */
   msn = 0;
+  /** The message of a peer outside of the simulation that has arrived in part. */
+  partial: PartialMessage | null = null;
   nakSent = false;
   /** Whether IBV_EVENT_COMM_EST was raised for this connection. */
   establishedRaised = false;
@@ -377,6 +380,7 @@ export class Qp {
   halt(): void {
     this.haltRequester();
     this.receiving = false;
+    this.partial = null;
     this.nakSent = false;
     this.dropping = false;
     this.responses.count = 0;

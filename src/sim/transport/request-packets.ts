@@ -4,10 +4,11 @@ import * as L from '../../verbs/layout.ts';
 import * as P from '../kernel/packets.ts';
 import { copyBytes } from '../memory/memory.ts';
 import { moveSges } from '../memory/sges.ts';
+import { isRemote, WINDOW_PACKETS } from '../network/uplink.ts';
 import { readAhead } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
 import { failRequest } from './acknowledgements.ts';
-import { IDLE, psnAdd, type Qp, SENDING } from './qp.ts';
+import { IDLE, psnAdd, psnDiff, type Qp, SENDING } from './qp.ts';
 import { flagsOf, isLocalOp, isReadOrAtomic, isSignaled, opcodeOf } from './request-info.ts';
 import { tryStart } from './request-start.ts';
 
@@ -15,12 +16,19 @@ const TWO32 = 4294967296;
 
 /** Bytes on the wire of the next packet; -1 when there is none. */
 export function nextRequestBytes(world: Pick<World, 'params'>, qp: Qp): number {
-  if (qp.phase !== SENDING) return -1;
+  if (qp.phase !== SENDING || (isRemote(qp.peerHost) && isWindowFull(qp))) return -1;
   const opcode = opcodeOf(qp, qp.cur);
   if (isReadOrAtomic(opcode)) return world.params.headerBytes + world.params.rethBytes;
   const headers =
     world.params.headerBytes + (qp.pkt === 0 && opcode < C.IBV_WR_SEND ? world.params.rethBytes : 0);
   return (nextRequestPayload(qp) + headers) | 0;
+}
+
+/** Whether the next packet is too far ahead of what the peer has acknowledged. */
+function isWindowFull(qp: Qp): boolean {
+  if (qp.unreliable) return false;
+  const psn = psnAdd(qp.sqPsn[qp.cur & qp.sq.mask], qp.pkt);
+  return psnDiff(psn, qp.unaPsn) >= WINDOW_PACKETS;
 }
 
 /** Payload of the next packet, if there is one. READs and atomics have none. */

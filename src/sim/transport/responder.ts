@@ -18,6 +18,7 @@ import * as P from '../kernel/packets.ts';
 import { copyBytes } from '../memory/memory.ts';
 import { invalidate, reach, reachOf } from '../memory/memory-windows.ts';
 import { moveSges } from '../memory/sges.ts';
+import { isRemote } from '../network/uplink.ts';
 import { noteNoReceive } from '../nic/processing-units.ts';
 import { takeUnit } from '../nic/unit-step.ts';
 import { missesResponse, readAhead } from '../nic/wqe-fetch.ts';
@@ -455,8 +456,18 @@ function sendAck(world: World, qp: Qp, psn: number, syndrome: number): void {
     qp.ackHeldPsn = psn;
     return;
   }
+  if (isRemote(qp.peerHost)) {
+    world.acknowledge(qp, psn, syndrome, 0);
+    return;
+  }
   const peer = world.qps[qp.peer];
   if (peer !== undefined) world.acknowledge(qp, psn, syndrome, peer.epoch);
+}
+
+/** Refuses a request packet from outside that breaks the rules of the protocol; the connection ends. */
+export function refuse(world: World, qp: Qp, syndrome: number): void {
+  if (qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR || qp.fatalSyndrome >= 0) return;
+  fatal(world, qp, syndrome, 0);
 }
 
 /** Ends the connection with a NAK once the responses before it have left. */

@@ -216,7 +216,8 @@ export function onDatagram(world: World, p: number, only: number): void {
   }
 }
 
-function deliver(world: World, qp: Qp, p: number): void {
+/** A datagram arrived for this queue pair. */
+export function deliver(world: World, qp: Qp, p: number): void {
   if (qp.type !== C.IBV_QPT_UD || qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR) return;
   const pool = world.packets;
   if (((qp.attr.qkey ?? 0) | 0) !== pool.rkey[p]) return;

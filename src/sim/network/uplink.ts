@@ -1,0 +1,32 @@
+/**
+ * The way out of the simulation: a network that is real. A host with an uplink has no simulated cable. Its packets leave
+ * through the uplink, encoded by its owner, and packets from outside enter through inbound.ts.
+ */
+
+/** Numbers of hosts outside of the simulation go down from here; FIRST_REMOTE - n is the uplink's address n. */
+export const FIRST_REMOTE = -16;
+
+/** Packets that a reliable queue pair may have unacknowledged on a real network, which has no simulated buffers. */
+export const WINDOW_PACKETS = 128;
+
+/** What a device requires of the real network. Its calls run inside events. */
+export interface Uplink {
+  /** Whether this host may send one more packet. If not, the uplink calls Simulation.resume() when it may. */
+  hasRoom(host: number): boolean;
+  /** Sends packet `p` of the pool and does not keep it: the caller releases it. */
+  send(host: number, p: number): void;
+}
+
+/** Whether a host, by its number, is outside of the simulation. */
+export function isRemote(host: number): boolean {
+  return host <= FIRST_REMOTE;
+}
+
+/** The part of a message that has arrived so far, for packets that do not repeat its address. */
+export class PartialMessage {
+  /** PKT_SEND, PKT_WRITE, or -1 between messages. */
+  kind = -1;
+  rkey = 0;
+  /** [0] address of the next byte of a WRITE, [1] bytes that are missing. */
+  readonly numbers = new Float64Array(2);
+}
