@@ -6,6 +6,7 @@ import { composeOnce, processInterceptors, reportOnce } from './process-intercep
 import { factsOfProcess } from './providers/facts.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
 import { defaultSimProvider } from './providers/sim/index.ts';
+import { defaultSoftProvider } from './providers/soft/index.ts';
 import { setAssertions } from './shim/assertions.ts';
 import type { Interceptor } from './shim/compose.ts';
 import {
@@ -21,7 +22,7 @@ import {
 if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
 
 /** The built-in providers. */
-export type ProviderName = 'rdma-core' | 'sim';
+export type ProviderName = 'rdma-core' | 'sim' | 'soft';
 
 /** A policy: its name, its name and options, or an interceptor. */
 export type PolicyChoice = string | { name: string; options?: Record<string, unknown> } | Interceptor;
@@ -73,10 +74,16 @@ interface Choice {
 
 const choiceOf = (provider: Provider): Choice => ({ provider, devices: provider.getDeviceList() });
 
-/** The providers of this process, real devices first. Under replay, only the recording. */
-function choices(): Choice[] {
+/**
+ * The providers of this process, real devices first. Under replay, only the recording. User-space RoCE devices count if they
+ * are named.
+ */
+function choices(name?: string): Choice[] {
   const { replay } = processInterceptors();
   if (replay !== undefined) return [replay];
+  const wanted = process.env.ISOVERBS_PROVIDER;
+  if (wanted) return [choiceOf(namedProvider(wanted as ProviderName, 'ISOVERBS_PROVIDER'))];
+  if (name !== undefined && /^soft\d+$/.test(name)) return [choiceOf(defaultSoftProvider())];
   const real = rdmaCore();
   const simulated = choiceOf(defaultSimProvider());
   return real === null ? [simulated] : [choiceOf(real), simulated];
@@ -159,7 +166,7 @@ function defaultDeviceName(): string | undefined {
 function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provider']) {
   const { replay } = processInterceptors();
   const isReplay = replay !== undefined && (typeof wanted !== 'object' || wanted === replay.provider);
-  const among = wanted === undefined || isReplay ? choices() : [choiceOf(namedProvider(wanted))];
+  const among = wanted === undefined || isReplay ? choices(name) : [choiceOf(namedProvider(wanted))];
   const seen: string[] = [];
   for (const { provider, devices } of among) {
     for (const device of devices) {
@@ -175,13 +182,15 @@ function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provi
   });
 }
 
-function namedProvider(wanted: Provider | ProviderName): Provider {
+function namedProvider(wanted: Provider | ProviderName, from = 'provider'): Provider {
   if (typeof wanted === 'object') return wanted;
   const { replay } = processInterceptors();
   if (replay !== undefined) return replay.provider;
   if (wanted === 'sim') return defaultSimProvider();
+  if (wanted === 'soft') return defaultSoftProvider();
   if (wanted !== 'rdma-core') {
-    throw new InvalidArgumentError(`provider must be 'rdma-core', 'sim' or a Provider, got '${wanted}'`);
+    const or = from === 'provider' ? ' or a Provider' : '';
+    throw new InvalidArgumentError(`${from} must be 'rdma-core', 'sim', 'soft'${or}, got '${wanted}'`);
   }
   const real = rdmaCore();
   if (real !== null) return real;

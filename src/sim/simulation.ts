@@ -316,7 +316,8 @@ export class Simulation {
     if (events.size === 0 || !(events.headTime() <= timeNs)) return false;
     events.pop();
     world.eventCount[0]++;
-    world.clock[0] = events.time;
+    // With a clock of its own, the world may have moved past the event.
+    if (events.time > world.clock[0]) world.clock[0] = events.time;
     dispatch(world, events.kind, events.a, events.b, events.c);
     runKickedPorts(this.world);
     // An indexed loop: V8 allocates the iterator of for-of.

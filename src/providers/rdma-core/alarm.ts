@@ -1,11 +1,33 @@
-/** Alarms in the event loop of a program. They keep no program alive. */
-import type { Alarm } from '../../verbs/provider.ts';
+/** The clock of a host, and sleeps and alarms in the event loop of a program. Alarms keep no program alive. */
+import type { Alarm, SleepKeeps } from '../../verbs/provider.ts';
 
 const NS_PER_MS = 1e6;
 /** Node.js measures timers in whole milliseconds. Nearer deadlines are checked at each turn of the event loop, too. */
 const NEAR_NS = 2 * NS_PER_MS;
 /** Longer times are divided: a timer of Node.js has 31 bits of milliseconds. */
 const MAX_MS = 1e9;
+
+/**
+ * CLOCK_MONOTONIC in nanoseconds, which all threads and processes of a host share, accurate to the microsecond between the
+ * two readings here; performance.now() alone starts at 0 in each.
+ */
+export function monotonicClock(): () => number {
+  const [seconds, nanoseconds] = process.hrtime();
+  const originNs = seconds * 1e9 + nanoseconds - performance.now() * NS_PER_MS;
+  return () => originNs + performance.now() * NS_PER_MS;
+}
+
+/** Resolves after this time. */
+export function sleepInRealTime(
+  _context: number,
+  delayNs: number,
+  keeps: SleepKeeps = 'program',
+): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, delayNs / NS_PER_MS);
+    if (keeps !== 'program') timer.unref();
+  });
+}
 
 /**
  * An alarm that is checked at each turn of the event loop once its deadline is near. While the loop has nothing to do

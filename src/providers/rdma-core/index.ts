@@ -4,7 +4,7 @@ import { describeHandle } from '../../verbs/handles.ts';
 import type { Provider, SleepKeeps } from '../../verbs/provider.ts';
 import { labelVerbs } from '../labels.ts';
 import { type NativeVerbs, requireNative } from './addon.ts';
-import { EventLoopAlarm } from './alarm.ts';
+import { EventLoopAlarm, monotonicClock, sleepInRealTime } from './alarm.ts';
 import { connectionManager } from './cm.ts';
 import { cqVerbs } from './cq-verbs.ts';
 import { deviceVerbs, PROVIDER_NAME } from './device-verbs.ts';
@@ -15,18 +15,6 @@ import { tcpRendezvous } from './rendezvous.ts';
 import { srqVerbs } from './srq-verbs.ts';
 
 export { type AddonStatus, addonStatus, isAddonAvailable } from './addon.ts';
-
-const NS_PER_MS = 1e6;
-
-/**
- * CLOCK_MONOTONIC, which all threads and processes of a host share, accurate to the microsecond between the
- * two readings here; performance.now() alone starts at 0 in each.
- */
-function monotonicClock(): () => number {
-  const [seconds, nanoseconds] = process.hrtime();
-  const originNs = seconds * 1e9 + nanoseconds - performance.now() * NS_PER_MS;
-  return () => originNs + performance.now() * NS_PER_MS;
-}
 
 /** Probed on request only, because the probe creates a queue pair. */
 function describeWait(native: NativeVerbs, context: number): string {
@@ -85,10 +73,6 @@ export function createRdmaCoreProvider(): Provider {
     nowNs,
     createAlarm: (_context: number, _keeps: SleepKeeps, listener: () => void) =>
       new EventLoopAlarm(nowNs, listener),
-    sleep: (_context: number, delayNs: number, keeps: SleepKeeps = 'program') =>
-      new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, delayNs / NS_PER_MS);
-        if (keeps !== 'program') timer.unref();
-      }),
+    sleep: sleepInRealTime,
   });
 }

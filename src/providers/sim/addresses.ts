@@ -3,8 +3,40 @@
 import type { CmAddress } from '../../verbs/connection-manager.ts';
 import { ConnectionError, InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString, requireGid } from '../../verbs/gid.ts';
-import type { AhAttr } from '../../verbs/types.ts';
+import type { AhAttr, GidEntry } from '../../verbs/types.ts';
 import { requireInteger, requireObject } from './arguments.ts';
+
+/** Names and addresses of the devices of a provider, and of those that they reach. */
+export interface HostNames {
+  /** Name of the provider. */
+  readonly provider: string;
+  /** Name of the device of a host. */
+  deviceName(host: number): string;
+  /** The address of a host as a GID. */
+  gidOf(host: number): string;
+  /** An entry of the GID table; beyond the host's addresses, the GID is '::'. */
+  gidEntry(host: number, index: number): GidEntry;
+  /** The number of the host with this GID, in its shortest form, as attr.ah of a queue pair names it; -1 if unknown. */
+  hostOf(gid: string): number;
+}
+
+/** Simulated hosts: sim0, sim1, ... */
+export function simNames(hosts: number): HostNames {
+  const byGid = new Map(Array.from({ length: hosts }, (_, index) => [gidOf(index), index]));
+  return {
+    provider: 'sim',
+    deviceName: (host) => `sim${host}`,
+    gidOf,
+    // As on mlx5, each address appears twice: for RoCE v1 and for RoCE v2.
+    gidEntry: (host, index) => ({
+      index,
+      gid: index < 2 ? gidOf(host) : '::',
+      type: index === 0 ? 'RoCE v1' : 'RoCE v2',
+      ndevIfindex: 0,
+    }),
+    hostOf: (gid) => byGid.get(gid) ?? -1,
+  };
+}
 
 const RANGES: [field: keyof AhAttr, min: number, max: number][] = [
   ['portNum', 1, 1],

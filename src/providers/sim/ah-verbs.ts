@@ -7,7 +7,7 @@ import { InvalidArgumentError, NoResourcesError } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString, requireGid } from '../../verbs/gid.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { AhAttr } from '../../verbs/types.ts';
-import { gidOf, isGroup, requireAddress } from './addresses.ts';
+import { type HostNames, isGroup, requireAddress } from './addresses.ts';
 import { requireInteger } from './arguments.ts';
 import { LIMITS } from './limits.ts';
 import type { Objects, Pd, QpObject } from './objects.ts';
@@ -18,10 +18,9 @@ type AhVerbs = Pick<Provider, 'createAh' | 'destroyAh' | 'attachMcast' | 'detach
 /** Used when the sender sets no hop limit. */
 const DEFAULT_HOP_LIMIT = 64;
 
-export function ahVerbs(pump: TimePump, objects: Objects): AhVerbs {
+export function ahVerbs(pump: TimePump, objects: Objects, names: HostNames): AhVerbs {
   const { pds, ahs, qps } = objects;
   const { world } = pump.sim;
-  const hostByGid = new Map(world.hosts.map(({ index }) => [gidOf(index), index]));
   world.hooks.ahOf = (handle) => ahs.get(handle)?.ah;
 
   function resolve(pd: Pd, attr: AhAttr): Ah {
@@ -32,9 +31,9 @@ export function ahVerbs(pump: TimePump, objects: Objects): AhVerbs {
     return {
       host: pd.context.host,
       pd: pd.id,
-      peerHost: group === null ? (hostByGid.get(gid) ?? -1) : MULTICAST,
+      peerHost: group === null ? names.hostOf(gid) : MULTICAST,
       group,
-      sgid: gidToBytes(gidOf(pd.context.host)),
+      sgid: gidToBytes(names.gidOf(pd.context.host)),
       dgid,
       sl,
       trafficClass,

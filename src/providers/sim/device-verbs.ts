@@ -7,7 +7,7 @@ import { mtuCode } from '../../verbs/names.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { DeviceAttrEx } from '../../verbs/types.ts';
 import { unsupportedVerbs } from '../../verbs/verbs.ts';
-import { gidOf, guidOf } from './addresses.ts';
+import { guidOf, type HostNames } from './addresses.ts';
 import { requireInteger } from './arguments.ts';
 import { deviceAttr, LIMITS, portAttr } from './limits.ts';
 import { type Context, type Objects, requireNoChildren } from './objects.ts';
@@ -89,7 +89,7 @@ type DeviceVerbs = Pick<
   'getDeviceList' | 'openDevice' | 'closeDevice' | 'queryDevice' | 'queryPort' | 'queryGid'
 >;
 
-export function deviceVerbs(pump: TimePump, objects: Objects): DeviceVerbs {
+export function deviceVerbs(pump: TimePump, objects: Objects, names: HostNames): DeviceVerbs {
   const { contexts } = objects;
   const { world } = pump.sim;
   const alive = () => world.hosts.filter((host) => !host.dead);
@@ -98,17 +98,17 @@ export function deviceVerbs(pump: TimePump, objects: Objects): DeviceVerbs {
   return {
     getDeviceList: () =>
       alive().map(({ index }) => ({
-        name: `sim${index}`,
-        provider: 'sim',
+        name: names.deviceName(index),
+        provider: names.provider,
         guid: guidOf(index),
         transport: 'InfiniBand',
       })),
     openDevice(name, options) {
-      const host = alive().find(({ index }) => name === `sim${index}`);
+      const host = alive().find(({ index }) => name === names.deviceName(index));
       if (host === undefined) {
-        const names = alive().map(({ index }) => `sim${index}`);
+        const known = alive().map(({ index }) => names.deviceName(index));
         throw new NoDeviceError(
-          `openDevice: no device '${name}'; available: ${names.slice(0, 8).join(', ') || 'none'}`,
+          `openDevice: no device '${name}'; available: ${known.slice(0, 8).join(', ') || 'none'}`,
         );
       }
       opened++;
@@ -141,15 +141,14 @@ export function deviceVerbs(pump: TimePump, objects: Objects): DeviceVerbs {
     queryPort(context, portNum) {
       const { host } = contexts.require(context, 'queryPort');
       onlyPort('queryPort', portNum);
-      return portAttr(world.hosts[host].linkUp && !world.hosts[host].dead, mtuCode(world.params.mtuBytes));
+      const { linkUp, dead, mtuBytes } = world.hosts[host];
+      return portAttr(linkUp && !dead, mtuCode(mtuBytes));
     },
     queryGid(context, portNum, index) {
       const { host } = contexts.require(context, 'queryGid');
       onlyPort('queryGid', portNum);
       requireInteger('queryGid', 'index', index, 0, LIMITS.gidTableLength - 1);
-      // As on mlx5, each address appears twice: for RoCE v1 and for RoCE v2.
-      const type = index === 0 ? 'RoCE v1' : 'RoCE v2';
-      return { index, gid: index < 2 ? gidOf(host) : '::', type, ndevIfindex: 0 };
+      return names.gidEntry(host, index);
     },
   };
 }

@@ -5,8 +5,9 @@ import type { ConnectionManager } from '../../verbs/connection-manager.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoResourcesError, shown } from '../../verbs/errors.ts';
 import { extBytesFor, ringBytes, within } from '../../verbs/layout.ts';
-import type { Provider } from '../../verbs/provider.ts';
+import type { Provider, Rendezvous } from '../../verbs/provider.ts';
 import { type LabelHooks, labelVerbs } from '../labels.ts';
+import { type HostNames, simNames } from './addresses.ts';
 import { ahVerbs } from './ah-verbs.ts';
 import { inside, requireInteger } from './arguments.ts';
 import type { SimRendezvous } from './cm/rendezvous.ts';
@@ -28,25 +29,29 @@ export interface BuiltProvider {
 
 /** How programs on different hosts find each other. */
 export interface Managers {
-  rendezvous: SimRendezvous;
-  cm: ConnectionManager;
+  /** Contexts are given as numbers of their hosts. */
+  rendezvous: Pick<SimRendezvous, 'listen' | 'connect'> | Rendezvous;
+  cm: ConnectionManager | null;
+  /** Why there is no connection manager. */
+  cmError?: string;
 }
 
-export function buildProvider(pump: TimePump, managers: Managers, waits: boolean): BuiltProvider {
-  const { rendezvous, cm } = managers;
+export function buildProvider(
+  pump: TimePump,
+  managers: Managers,
+  waits: boolean,
+  names: HostNames = simNames(pump.sim.world.hosts.length),
+): BuiltProvider {
+  const { rendezvous, cm, cmError = null } = managers;
   const objects = new Objects();
-  const { hooks } = pump.sim.world;
-  hooks.cqOf = (handle) => objects.cqs.get(handle)?.cq;
-  hooks.qpOf = (handle) => objects.qps.get(handle)?.qp;
-  hooks.windowOf = (handle) => objects.mws.get(handle)?.window;
-  hooks.regionOf = (handle) => objects.mrs.get(handle)?.region;
+  hookObjects(pump, objects);
   const hostOf = (context: number, verb: string) => objects.contexts.require(context, verb).host;
-  const devices = deviceVerbs(pump, objects);
+  const devices = deviceVerbs(pump, objects, names);
   const domains = pdVerbs(objects);
   const xrcDomains = xrcdVerbs(objects);
-  const queuePairs = qpVerbs(pump, objects);
+  const queuePairs = qpVerbs(pump, objects, names);
   const provider: Provider = {
-    name: 'sim',
+    name: names.provider,
     threads: 'one',
     wait: waits ? 'simulated' : 'none',
     describeWait: () =>
@@ -59,7 +64,7 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
     },
     interceptors: [],
     cm,
-    cmError: null,
+    cmError,
     ...devices,
     ...asyncVerbs(pump, objects),
     ...deviceQueries(pump, objects),
@@ -70,7 +75,7 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
     ...channelVerbs(pump, objects),
     ...cqVerbs(pump, objects),
     ...rateVerbs(pump, objects),
-    ...ahVerbs(pump, objects),
+    ...ahVerbs(pump, objects, names),
     ...xrcDomains,
     ...srqVerbs(pump, objects),
     ...ringVerbs(objects),
@@ -99,6 +104,15 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
     },
   };
   return { provider: Object.freeze(provider), objects };
+}
+
+/** Lets the simulation find objects by the handles in work requests. */
+function hookObjects({ sim }: TimePump, objects: Objects): void {
+  const { hooks } = sim.world;
+  hooks.cqOf = (handle) => objects.cqs.get(handle)?.cq;
+  hooks.qpOf = (handle) => objects.qps.get(handle)?.qp;
+  hooks.windowOf = (handle) => objects.mws.get(handle)?.window;
+  hooks.regionOf = (handle) => objects.mrs.get(handle)?.region;
 }
 
 /** Lets the simulated program that polls a CQ do so. */

@@ -10,7 +10,7 @@ import { mtuCode } from '../../verbs/names.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { checkModify } from '../../verbs/qp-state.ts';
 import type { QpAttr, QpCap, QpInitAttr } from '../../verbs/types.ts';
-import { gidOf, requireAddress } from './addresses.ts';
+import { type HostNames, requireAddress } from './addresses.ts';
 import { requireInteger, requireObject } from './arguments.ts';
 import { LIMITS } from './limits.ts';
 import { type Objects, type QpObject, requireNoChildren } from './objects.ts';
@@ -22,11 +22,10 @@ type QpVerbs = Pick<Provider, 'createQp' | 'modifyQp' | 'queryQp' | 'destroyQp'>
 
 const MAX_COUNT = 2 ** 31 - 1;
 
-export function qpVerbs(pump: TimePump, objects: Objects): QpVerbs {
+export function qpVerbs(pump: TimePump, objects: Objects, names: HostNames): QpVerbs {
   const { qps } = objects;
   const { sim } = pump;
   const alike = sharedCaps();
-  const hostByGid = new Map(sim.world.hosts.map(({ index }) => [gidOf(index), index]));
 
   return {
     createQp(pdHandle, attr) {
@@ -60,13 +59,13 @@ export function qpVerbs(pump: TimePump, objects: Objects): QpVerbs {
       requireObject('modifyQp', 'attr', attr);
       requireInteger('modifyQp', 'mask', mask, 0, MAX_COUNT);
       const to = checkModify(qp.type, qp.state, attr, mask);
-      requireRanges(attr, mask, sim.world.params.mtuBytes);
+      requireRanges(attr, mask, sim.world.hosts[qp.host].mtuBytes);
       requireDrained(qp, to, mask);
       if ((mask & C.IBV_QP_RATE_LIMIT) !== 0) {
         requireLimiter('modifyQp', qp, requireRate('modifyQp', attr.rateLimitKbps, sim), sim);
       }
       const destination = () => gidToString(requireAddress('modifyQp', 'ah', attr.ah));
-      const peerHost = (mask & C.IBV_QP_AV) === 0 ? -1 : (hostByGid.get(destination()) ?? -1);
+      const peerHost = (mask & C.IBV_QP_AV) === 0 ? -1 : names.hostOf(destination());
       sim.modifyQp(qp, maskedAttr(attr, mask), mask, to, peerHost);
       pump.start();
     },

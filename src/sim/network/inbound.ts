@@ -12,7 +12,7 @@ import { isReadOrAtomic, opcodeOf } from '../transport/request-info.ts';
 import { onRequest, refuse } from '../transport/responder.ts';
 import { deliver } from '../transport/unreliable.ts';
 import type { World } from '../world.ts';
-import { PartialMessage } from './uplink.ts';
+import { isRemote, PartialMessage } from './uplink.ts';
 
 /** The longest message (InfiniBand 9.7.8): 2^31 bytes. */
 const MAX_MESSAGE_BYTES = 2 ** 31;
@@ -34,7 +34,7 @@ export function enterWorld(world: World, host: number, from: number, type: numbe
     deliver(world, qp, p);
     return true;
   }
-  if (qp.peerHost !== from || kind === P.PKT_DATAGRAM) return false;
+  if (!isRemote(from) || qp.peerHost !== from || kind === P.PKT_DATAGRAM) return false;
   pool.source[p] = qp.peer;
   if (kind === P.PKT_ACK) {
     const syndrome = pool.imm[p];

@@ -6,8 +6,11 @@
 /** Numbers of hosts outside of the simulation go down from here; FIRST_REMOTE - n is the uplink's address n. */
 export const FIRST_REMOTE = -16;
 
-/** Packets that a reliable queue pair may have unacknowledged on a real network, which has no simulated buffers. */
-export const WINDOW_PACKETS = 128;
+/**
+ * Packets that a reliable queue pair may have unacknowledged on a real network: at 4096 bytes they fit into the receive
+ * buffer that Linux grants every UDP socket.
+ */
+export const WINDOW_PACKETS = 32;
 
 /** What a device requires of the real network. Its calls run inside events. */
 export interface Uplink {

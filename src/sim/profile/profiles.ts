@@ -119,6 +119,21 @@ export const MINIMAL_NIC: Readonly<NicParams> = Object.freeze({
   rethBytes: 0,
 });
 
+/** A device without modelled costs, whose packets leave through an uplink to a real network. */
+export const UPLINK_NIC: Readonly<NicParams> = Object.freeze({
+  ...IDEAL,
+  pollMissNs: 0,
+  waitStepNs: 0,
+  enableStepNs: 0,
+  linkGbps: NEVER,
+  loopbackGbps: NEVER,
+  propagationNs: 0,
+  rateLimiters: 0,
+  // Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4.
+  headerBytes: 58,
+  ackBytes: 62,
+});
+
 const CX6_100G: Readonly<NicParams> = Object.freeze({
   ...IDEAL,
   postCallNs: 30,

@@ -1,0 +1,85 @@
+/** The devices: one for each address of a network interface. */
+import { networkInterfaces } from 'node:os';
+import { IPV4_BYTES } from '../../roce/icrc.ts';
+import { ConfigError, ConnectionError } from '../../verbs/errors.ts';
+import { gidToBytes, gidToString } from '../../verbs/gid.ts';
+
+/** One device before it is opened. */
+export interface SoftDevice {
+  readonly name: string;
+  /** Bytes of payload per packet at most. */
+  readonly mtuBytes: number;
+  /** Its address as a GID; the first of several if `tries` allows more. */
+  gid: string;
+  /**
+   * How many addresses to try, from that one upwards: a second process on the loopback interface gets the next one, because
+   * a port of an address belongs to one process.
+   */
+  readonly tries: number;
+}
+
+/** Addresses of the loopback network that processes share: 127.0.0.1 and those after it. */
+const LOOPBACK_TRIES = 64;
+/** Headers of a packet besides its payload: UDP, BTH, RETH, immediate, ICRC. */
+const ROCE_BYTES = 8 + 12 + 16 + 4 + 4;
+const MTUS = [4096, 2048, 1024, 512, 256];
+/** Node.js does not report the MTU of an interface; this is what Ethernet has. */
+const ETHERNET_BYTES = 1500;
+const LOOPBACK_BYTES = 65536;
+
+/** The devices of these addresses, or of all interfaces if there are none. @throws ConfigError for a text that is no address */
+export function softDevices(addresses: readonly string[]): SoftDevice[] {
+  if (addresses.length > 0) return addresses.map((text, index) => deviceAt(`soft${index}`, text, 1));
+  const found = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  const usable = found.filter(({ family, scopeid }) => family === 'IPv4' || scopeid === 0);
+  // The loopback interface comes first, so that soft0 is there on every machine.
+  const sorted = [
+    ...usable.filter(({ internal }) => internal),
+    ...usable.filter(({ internal }) => !internal),
+  ];
+  return sorted.map(({ address }, index) =>
+    deviceAt(`soft${index}`, address, address === '127.0.0.1' ? LOOPBACK_TRIES : 1),
+  );
+}
+
+function deviceAt(name: string, address: string, tries: number): SoftDevice {
+  const v4 = !address.includes(':');
+  let gid: string;
+  try {
+    gid = gidToString(gidToBytes(v4 ? `::ffff:${address}` : address));
+  } catch (cause) {
+    throw new ConfigError(`ISOVERBS_SOFT_ADDRESSES: '${address}' is not an IPv4 or IPv6 address`, { cause });
+  }
+  const isLoopback = gid.startsWith('::ffff:127.') || gid === '::1';
+  const room = (isLoopback ? LOOPBACK_BYTES : ETHERNET_BYTES) - (v4 ? IPV4_BYTES : 40) - ROCE_BYTES;
+  return { name, mtuBytes: MTUS.find((mtu) => mtu <= room) ?? MTUS[MTUS.length - 1], gid, tries };
+}
+
+/** Opens a device at its address, or at the first of its addresses that is free. @throws ConnectionError */
+export function openAt<T>(device: SoftDevice, open: (gid: Uint8Array) => T): T {
+  for (let tried = 1; ; tried++) {
+    try {
+      return open(gidToBytes(device.gid));
+    } catch (cause) {
+      if (!(cause instanceof ConnectionError)) throw cause;
+      if (tried < device.tries) device.gid = nextGid(device.gid);
+      else {
+        throw new ConnectionError(
+          `openDevice: ${device.name} cannot use UDP port 4791 of ${addressOf(device.gid)}: ${cause.message}; another process or kernel soft-RoCE has it, or the address is gone: close it, or set ISOVERBS_SOFT_ADDRESSES to another address of this host`,
+          { verb: 'openDevice', cause },
+        );
+      }
+    }
+  }
+}
+
+function nextGid(gid: string): string {
+  const bytes = gidToBytes(gid);
+  bytes[15]++;
+  return gidToString(bytes);
+}
+
+/** The address of a GID in its usual form. */
+export function addressOf(gid: string): string {
+  return gid.startsWith('::ffff:') ? gid.slice(7) : gid;
+}

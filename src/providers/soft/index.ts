@@ -1,0 +1,223 @@
+/**
+ * RoCEv2 devices in user space: the transport of src/sim with the real clock, and UDP sockets instead of cables. They reach
+ * kernel soft-RoCE and NICs that speak RoCEv2, and each other between processes.
+ */
+
+import { UPLINK_NIC } from '../../sim/profile/profiles.ts';
+import { Simulation } from '../../sim/simulation.ts';
+import { IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND } from '../../verbs/constants.ts';
+import { requireKnown, UnsupportedError } from '../../verbs/errors.ts';
+import { gidToBytes } from '../../verbs/gid.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import { unsupportedVerbs } from '../../verbs/verbs.ts';
+import { EventLoopAlarm, monotonicClock, sleepInRealTime } from '../rdma-core/alarm.ts';
+import { tcpRendezvous } from '../rdma-core/rendezvous.ts';
+import { type HostNames, isGroup } from '../sim/addresses.ts';
+import { buildProvider } from '../sim/provider.ts';
+import { openAt, type SoftDevice, softDevices } from './devices.ts';
+import { requireUdp, whyNoUdp } from './native.ts';
+import { Peers } from './peers.ts';
+import { type PortCounters, SoftPort } from './port.ts';
+import { RealTimePump } from './pump.ts';
+
+export { whyNoUdp } from './native.ts';
+
+/** Options of createSoftNetwork(). */
+export interface SoftOptions {
+  /** Addresses of this host, one for each device. Default: those of all network interfaces. */
+  addresses?: readonly string[];
+  /** Probability that a device loses a packet that it sends, for tests. Default 0. */
+  loss?: number;
+  /** Seed of the losses. Default 1. */
+  seed?: number;
+}
+
+/** The devices of a process. */
+export interface SoftNetwork {
+  readonly provider: Provider;
+  /** What became of the packets of an open device; undefined while it is closed. */
+  counters(device: string): Readonly<PortCounters> | undefined;
+}
+
+/** Creates the devices. They use sockets while they are open. @throws UnsupportedError without the addon */
+export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
+  requireKnown('createSoftNetwork', options, ['addresses', 'loss', 'seed']);
+  const native = requireUdp();
+  const devices = softDevices(options.addresses ?? []);
+  const peers = new Peers();
+  const open = new Map<number, SoftPort>();
+  const uplink = {
+    hasRoom: (host: number) => open.get(host)?.hasRoom() ?? true,
+    send: (host: number, p: number) => open.get(host)?.send(p),
+  };
+  const { loss = 0, seed = 1 } = options;
+  const sim = new Simulation({ hosts: devices.length, params: UPLINK_NIC, seed, loss, uplink });
+  for (const { index } of devices.map((_, i) => ({ index: i }))) {
+    sim.world.hosts[index].mtuBytes = devices[index].mtuBytes;
+  }
+  const pump = new RealTimePump(sim, monotonicClock(), open);
+  const owner = { sim, peers, native, onReady: () => pump.turn() };
+  const start = (host: number) => openAt(devices[host], (gid) => new SoftPort(owner, host, gid));
+  const provider = softProvider(pump, devices, peers, start);
+  const portOf = (name: string) => open.get(devices.findIndex((device) => device.name === name));
+  return { provider, counters: (name) => portOf(name)?.counters };
+}
+
+function namesOf(devices: readonly SoftDevice[], peers: Peers): HostNames {
+  return {
+    provider: 'soft',
+    deviceName: (host) => devices[host].name,
+    gidOf: (host) => devices[host].gid,
+    gidEntry: (host, index) => ({
+      index,
+      gid: index === 0 ? devices[host].gid : '::',
+      type: 'RoCE v2',
+      ndevIfindex: 0,
+    }),
+    hostOf: (gid) => peers.numberOf(gid),
+  };
+}
+
+function softProvider(
+  pump: RealTimePump,
+  devices: readonly SoftDevice[],
+  peers: Peers,
+  start: (host: number) => SoftPort,
+): Provider {
+  const cmError = 'user-space RoCE devices have no rdma_cm yet; use listen() and connect()';
+  const managers = { rendezvous: tcpRendezvous, cm: null, cmError };
+  const names = namesOf(devices, peers);
+  const { provider: base } = buildProvider(pump, managers, true, names);
+  return Object.freeze({
+    ...base,
+    describeWait: () => 'WAIT and ENABLE are executed by the device, which is software',
+    describeNic: () => null,
+    ...lifetimes(base, pump, start),
+    ...timedVerbs(base, pump),
+    ...refusals(base),
+    nowNs: () => pump.nowNs,
+    sleep: sleepInRealTime,
+    createAlarm: (_context: number, _keeps: unknown, listener: () => void) =>
+      new EventLoopAlarm(() => pump.nowNs, listener),
+  });
+}
+
+type Lifetimes = Pick<
+  Provider,
+  'openDevice' | 'closeDevice' | 'refCompChannel' | 'destroyCompChannel' | 'refAsyncEvents'
+>;
+
+/** Opens the socket of a device with its first context, and keeps the process alive while a listener asks for it. */
+function lifetimes(base: Provider, pump: RealTimePump, start: (host: number) => SoftPort): Lifetimes {
+  const { open } = pump;
+  const hostByContext = new Map<number, number>();
+  /** Channels, and contexts with asynchronous events, that keep the process alive. */
+  const keepers = new Set<number>();
+  const keep = (handle: number, keeps: boolean) => {
+    if (keeps) keepers.add(handle);
+    else keepers.delete(handle);
+    for (const port of open.values()) port.keepAlive(keepers.size > 0);
+  };
+  return {
+    openDevice(name, options) {
+      const context = base.openDevice(name, options);
+      const host = base.getDeviceList().findIndex((device) => device.name === name);
+      try {
+        if (!open.has(host)) open.set(host, start(host));
+      } catch (error) {
+        base.closeDevice(context);
+        throw error;
+      }
+      hostByContext.set(context, host);
+      return context;
+    },
+    closeDevice(context) {
+      base.closeDevice(context);
+      const host = hostByContext.get(context) as number;
+      hostByContext.delete(context);
+      keep(context, false);
+      if ([...hostByContext.values()].includes(host)) return;
+      open.get(host)?.close();
+      open.delete(host);
+    },
+    refCompChannel(channel, keeps) {
+      base.refCompChannel(channel, keeps);
+      keep(channel, keeps);
+    },
+    destroyCompChannel(channel) {
+      base.destroyCompChannel(channel);
+      keep(channel, false);
+    },
+    refAsyncEvents(context, keeps) {
+      base.refAsyncEvents(context, keeps);
+      keep(context, keeps);
+    },
+  };
+}
+
+type TimedVerbs = Pick<Provider, 'postSend' | 'postRecv' | 'modifyQp' | 'destroyQp'>;
+
+/** Verbs whose effects carry the time of the call. */
+function timedVerbs(base: Provider, pump: RealTimePump): TimedVerbs {
+  return {
+    postSend(qp, ring, start, count) {
+      pump.tick();
+      return base.postSend(qp, ring, start, count);
+    },
+    postRecv(qp, ring, start, count) {
+      pump.tick();
+      return base.postRecv(qp, ring, start, count);
+    },
+    modifyQp(qp, attr, mask) {
+      pump.tick();
+      base.modifyQp(qp, attr, mask);
+    },
+    destroyQp(qp) {
+      pump.tick();
+      base.destroyQp(qp);
+    },
+  };
+}
+
+/** Verbs that these devices do not have yet. */
+function refusals(base: Provider): Pick<Provider, 'createQp' | 'createAh'> {
+  const no = 'user-space RoCE devices do not support';
+  return {
+    ...unsupportedVerbs({
+      openXrcd: `${no} XRC yet`,
+      attachMcast: `${no} multicast yet`,
+      detachMcast: `${no} multicast yet`,
+      queryEce: `${no} enhanced connection establishment`,
+      setEce: `${no} enhanced connection establishment`,
+    }),
+    createQp(pd, attr) {
+      if (attr?.qpType === IBV_QPT_XRC_SEND || attr?.qpType === IBV_QPT_XRC_RECV) {
+        throw new UnsupportedError(`createQp: ${no} XRC yet; use RC`, { verb: 'createQp' });
+      }
+      return base.createQp(pd, attr);
+    },
+    createAh(pd, attr) {
+      const ah = base.createAh(pd, attr);
+      if (!isGroup(gidToBytes(attr.dgid as string))) return ah;
+      base.destroyAh(ah);
+      throw new UnsupportedError(`createAh: ${no} multicast yet`, { verb: 'createAh' });
+    },
+  };
+}
+
+let shared: SoftNetwork | null = null;
+
+/**
+ * The devices of programs that do not create them: those of ISOVERBS_SOFT_ADDRESSES (addresses, separated by commas), or of
+ * all network interfaces; soft0 is the loopback interface. @throws UnsupportedError without the addon, ConfigError
+ */
+export function defaultSoftProvider(): Provider {
+  const addresses = (process.env.ISOVERBS_SOFT_ADDRESSES ?? '').split(',').map((text) => text.trim());
+  shared ??= createSoftNetwork({ addresses: addresses.filter((text) => text !== '') });
+  return shared.provider;
+}
+
+/** Whether such devices can be opened here. */
+export function isSoftAvailable(): boolean {
+  return whyNoUdp() === null;
+}

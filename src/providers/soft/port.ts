@@ -1,0 +1,237 @@
+/** The port of one device: a UDP socket, the packets that leave through it, and those that it receives. */
+import { isSealed, ROCE_PORT, type Route, sealPacket } from '../../roce/icrc.ts';
+import { BTH_BYTES, ICRC_BYTES } from '../../roce/opcodes.ts';
+import * as P from '../../sim/kernel/packets.ts';
+import type { Ah, Group } from '../../sim/network/address.ts';
+import type { Simulation } from '../../sim/simulation.ts';
+import { MAX_BATCH, type NativeUdp, ROW_GID, ROW_WORDS } from './native.ts';
+import { copyAddress, isIpv4, type Peers } from './peers.ts';
+import { fromWire, toWire } from './wire.ts';
+
+/** Room for one packet: the largest MTU, and headers. */
+const STRIDE_BYTES = 4096 + 128;
+/** Bytes of the socket's buffers; the kernel grants less without privileges. */
+const BUFFER_BYTES = 8 << 20;
+/** Packets that the device sends between two reads of its socket, so that a peer in the same process can keep up. */
+const SEND_BUDGET = 32;
+/** Batches that one read of the socket takes at most. */
+const MAX_READS = 4;
+const DEFAULT_HOPS = 64;
+const READABLE = 1;
+const WRITABLE = 2;
+
+/** What became of packets. */
+export interface PortCounters {
+  sent: number;
+  received: number;
+  /** Received, but malformed. */
+  malformed: number;
+  /** Received with a wrong ICRC. */
+  badIcrc: number;
+  /** Received, but no queue pair accepts it: unknown number, wrong type, wrong address. */
+  refused: number;
+  /** Not sent, because the kernel refused the packet. */
+  unsent: number;
+}
+
+/** The address handle of the sender of a datagram, for the global route header that the receiver gets. */
+class SenderAddress implements Ah {
+  host = 0;
+  pd = 0;
+  peerHost = -1;
+  group: Group | null = null;
+  readonly sgid = new Uint8Array(16);
+  readonly dgid = new Uint8Array(16);
+  sl = 0;
+  trafficClass = 0;
+  flowLabel = 0;
+  hopLimit = 0;
+}
+
+function routeOf(bytes: number): Route {
+  return {
+    source: new Uint8Array(bytes),
+    dest: new Uint8Array(bytes),
+    sourcePort: ROCE_PORT,
+    identification: 0,
+    trafficClass: 0,
+    flowLabel: 0,
+    hopLimit: DEFAULT_HOPS,
+  };
+}
+
+/** What a port requires of the provider. */
+export interface PortOwner {
+  readonly sim: Simulation;
+  readonly peers: Peers;
+  readonly native: NativeUdp;
+  /** There is something to do: packets to read, or room to send. */
+  onReady(): void;
+}
+
+export class SoftPort {
+  readonly counters: PortCounters = {
+    sent: 0,
+    received: 0,
+    malformed: 0,
+    badIcrc: 0,
+    refused: 0,
+    unsent: 0,
+  };
+  /** Whether a packet of the transport waits for room. */
+  waiting = false;
+  private readonly fd: number;
+  private readonly host: number;
+  private readonly gid: Uint8Array;
+  private readonly owner: PortOwner;
+  private readonly route: Route;
+  private readonly sender = new SenderAddress();
+  private readonly outSlab = new Uint8Array(MAX_BATCH * STRIDE_BYTES);
+  private readonly outRows = new Uint32Array(MAX_BATCH * ROW_WORDS);
+  private readonly outGids = new Uint8Array(this.outRows.buffer);
+  private out = 0;
+  private budget = SEND_BUDGET;
+  private readonly inSlab = new Uint8Array(MAX_BATCH * STRIDE_BYTES);
+  private readonly inRows = new Uint32Array(MAX_BATCH * ROW_WORDS);
+  private readonly inGids = new Uint8Array(this.inRows.buffer);
+  private keepsAlive = false;
+  private blocked = false;
+
+  /** @throws ConnectionError if the address cannot be bound */
+  constructor(owner: PortOwner, host: number, gid: Uint8Array) {
+    this.owner = owner;
+    this.host = host;
+    this.gid = gid;
+    this.route = routeOf(isIpv4(gid) ? 4 : 16);
+    this.sender.dgid.set(gid);
+    this.fd = owner.native.openUdp(gid, ROCE_PORT, BUFFER_BYTES);
+    this.watch();
+  }
+
+  close(): void {
+    this.flush();
+    this.owner.native.watchFd(this.fd, null, false, READABLE);
+    this.owner.native.closeFd(this.fd);
+  }
+
+  /** Whether waiting for packets keeps the process alive. */
+  keepAlive(keeps: boolean): void {
+    if (this.keepsAlive === keeps) return;
+    this.keepsAlive = keeps;
+    this.watch();
+  }
+
+  private watch(): void {
+    const events = this.blocked ? READABLE | WRITABLE : READABLE;
+    this.owner.native.watchFd(this.fd, () => this.owner.onReady(), this.keepsAlive, events);
+  }
+
+  hasRoom(): boolean {
+    if (this.budget > 0 && this.out < MAX_BATCH) return true;
+    this.waiting = true;
+    return false;
+  }
+
+  /** Encodes packet `p` of the pool. It is lost if there is no room, as in a network. */
+  send(p: number): void {
+    if (this.out === MAX_BATCH) this.flush();
+    const { world } = this.owner.sim;
+    const pool = world.packets;
+    const ah = pool.kind[p] === P.PKT_DATAGRAM ? pool.ah[p] : null;
+    const gid = this.owner.peers.gidOf(ah?.peerHost ?? world.qps[pool.source[p]]!.peerHost);
+    if (this.out === MAX_BATCH || gid === undefined) {
+      this.counters.unsent++;
+      return;
+    }
+    this.budget--;
+    const at = this.out * STRIDE_BYTES;
+    const row = this.out * ROW_WORDS;
+    const bytes = toWire(world, p, this.outSlab, at);
+    copyAddress(this.route.source, this.gid, 0);
+    copyAddress(this.route.dest, gid, 0);
+    this.route.sourcePort = ROCE_PORT;
+    this.outRows[row] = at;
+    this.outRows[row + 1] = sealPacket(this.route, this.outSlab, at, bytes);
+    this.outRows[row + 2] = ah === null ? 0 : ah.trafficClass | (ah.hopLimit << 8);
+    this.outGids.set(gid, (row + ROW_GID) * 4);
+    this.out++;
+  }
+
+  /** Hands the packets to the kernel. Those for which it has no room stay, and the port waits. */
+  flush(): void {
+    if (this.out === 0) return;
+    const { outRows, out } = this;
+    const taken = this.owner.native.sendUdp(this.fd, this.outSlab, outRows, out, ROCE_PORT);
+    for (let i = 0; i < taken; i++) if (outRows[i * ROW_WORDS + 3] !== 0) this.counters.unsent++;
+    this.counters.sent += taken;
+    this.out = out - taken;
+    if (taken > 0 && this.out > 0) this.moveUp(taken);
+    if (this.blocked === this.out > 0) return;
+    this.blocked = this.out > 0;
+    this.watch();
+  }
+
+  private moveUp(taken: number): void {
+    const { outRows, outSlab } = this;
+    outSlab.copyWithin(0, taken * STRIDE_BYTES, (taken + this.out) * STRIDE_BYTES);
+    outRows.copyWithin(0, taken * ROW_WORDS, (taken + this.out) * ROW_WORDS);
+    for (let i = 0; i < this.out; i++) outRows[i * ROW_WORDS] = i * STRIDE_BYTES;
+  }
+
+  /** Reads the socket and executes what has arrived. Then the device may send again. */
+  receive(): void {
+    const { native } = this.owner;
+    for (let reads = 0; reads < MAX_READS; reads++) {
+      const got = native.receiveUdp(this.fd, this.inSlab, STRIDE_BYTES, this.inRows, MAX_BATCH);
+      for (let i = 0; i < got; i++) this.accept(i);
+      if (got < MAX_BATCH) break;
+    }
+    this.budget = SEND_BUDGET;
+  }
+
+  private accept(i: number): void {
+    const { counters, route, inSlab, inRows, inGids } = this;
+    const row = i * ROW_WORDS;
+    const at = i * STRIDE_BYTES;
+    const length = inRows[row + 1];
+    counters.received++;
+    if (length < BTH_BYTES + ICRC_BYTES) {
+      counters.malformed++;
+      return;
+    }
+    copyAddress(route.source, inGids, (row + ROW_GID) * 4);
+    copyAddress(route.dest, this.gid, 0);
+    route.sourcePort = inRows[row + 3];
+    if (!isSealed(route, inSlab, at, length)) {
+      counters.badIcrc++;
+      return;
+    }
+    const { sim } = this.owner;
+    const pool = sim.world.packets;
+    const p = pool.take();
+    const type = fromWire(sim.world, inSlab, at, length, p);
+    if (type < 0) counters.malformed++;
+    else if (!sim.receive(this.host, this.from(p, row), type, p)) counters.refused++;
+    pool.release(p);
+  }
+
+  /** The number of the sender: that of the peer of the packet's queue pair if its address is the same, otherwise -1. */
+  private from(p: number, row: number): number {
+    const { sim, peers } = this.owner;
+    const pool = sim.world.packets;
+    const start = (row + ROW_GID) * 4;
+    if (pool.kind[p] === P.PKT_DATAGRAM) {
+      const { sender } = this;
+      for (let i = 0; i < 16; i++) sender.sgid[i] = this.inGids[start + i];
+      sender.trafficClass = this.inRows[row + 2] & 0xff;
+      sender.hopLimit = (this.inRows[row + 2] >>> 8) & 0xff;
+      pool.ah[p] = sender;
+      return -1;
+    }
+    const peer = sim.world.qps[pool.dest[p]]?.peerHost ?? -1;
+    const gid = peers.gidOf(peer);
+    if (gid === undefined) return -1;
+    for (let i = 0; i < 16; i++) if (gid[i] !== this.inGids[start + i]) return -1;
+    return peer;
+  }
+}

@@ -1,0 +1,77 @@
+/** Runs the transport of user-space RoCE devices on the real clock: in the program's own calls, and on its event loop. */
+import type { Simulation } from '../../sim/simulation.ts';
+import { EventLoopAlarm } from '../rdma-core/alarm.ts';
+import { TimePump } from '../sim/time-pump.ts';
+import type { SoftPort } from './port.ts';
+
+export class RealTimePump extends TimePump {
+  /** The ports of open devices, by host. */
+  readonly open: Map<number, SoftPort>;
+  private readonly clockNs: () => number;
+  private readonly alarm: EventLoopAlarm;
+  private immediate: NodeJS.Immediate | null = null;
+
+  constructor(sim: Simulation, clockNs: () => number, open: Map<number, SoftPort>) {
+    super(sim, { autoAdvance: false, inside: false });
+    this.open = open;
+    this.clockNs = clockNs;
+    this.alarm = new EventLoopAlarm(clockNs, () => this.turn());
+    this.alarm.atNs[0] = Number.POSITIVE_INFINITY;
+  }
+
+  override get nowNs(): number {
+    return this.clockNs();
+  }
+
+  /** Sets the clock of the transport; its events do not run yet. */
+  tick(): void {
+    const { clock } = this.sim.world;
+    const nowNs = this.clockNs();
+    if (nowNs > clock[0]) clock[0] = nowNs;
+  }
+
+  /** Runs what is due after a call of the program, and sends what results. */
+  override start(): void {
+    this.tick();
+    this.sim.runUntil(this.sim.world.clock[0]);
+    for (const port of this.open.values()) port.flush();
+    this.schedule();
+  }
+
+  override pollMissed(): void {
+    this.turn();
+  }
+
+  /** Receives, runs what is due, and sends. Packets come first, because they may stop the timers that are due. */
+  turn(): void {
+    this.tick();
+    for (const port of this.open.values()) port.receive();
+    this.sim.runUntil(this.sim.world.clock[0]);
+    for (const [host, port] of this.open) {
+      port.flush();
+      if (!port.waiting) continue;
+      port.waiting = false;
+      this.sim.resume(host);
+      port.flush();
+    }
+    this.schedule();
+  }
+
+  /** Runs again when the next event is due, or in the next turn of the event loop if a port waits. */
+  private schedule(): void {
+    const nextNs = this.sim.nextNs();
+    if (nextNs !== this.alarm.atNs[0]) {
+      this.alarm.atNs[0] = nextNs;
+      this.alarm.set();
+    }
+    if (this.immediate !== null) return;
+    for (const port of this.open.values()) {
+      if (!port.waiting) continue;
+      this.immediate = setImmediate(() => {
+        this.immediate = null;
+        this.turn();
+      });
+      return;
+    }
+  }
+}

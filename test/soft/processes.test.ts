@@ -1,0 +1,94 @@
+// Two processes over user-space RoCE: the example programs, unchanged. Needs a build.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { resolve } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { absent } from './rig.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const children: ChildProcess[] = [];
+
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+});
+
+interface Running {
+  child: ChildProcess;
+  /** What it has printed so far. */
+  out(): string;
+  /** Resolves once it has printed this. */
+  printed(text: string): Promise<void>;
+  ended: Promise<number | null>;
+}
+
+function start(args: string[], env: Record<string, string>): Running {
+  const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_'));
+  const child = spawn(process.execPath, args, {
+    cwd: ROOT,
+    env: { ...Object.fromEntries(inherited), NODE_OPTIONS: '', ISOVERBS_PROVIDER: 'soft', ...env },
+  });
+  children.push(child);
+  let out = '';
+  const listeners = new Set<() => void>();
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk) => {
+      out += chunk;
+      for (const listener of listeners) listener();
+    });
+  }
+  const printed = (text: string) =>
+    new Promise<void>((done, fail) => {
+      const check = () => out.includes(text) && done();
+      listeners.add(check);
+      child.on('exit', () =>
+        out.includes(text) ? done() : fail(new Error(`'${text}' is missing in: ${out}`)),
+      );
+      check();
+    });
+  const ended = new Promise<number | null>((done) => child.on('close', done));
+  return { child, out: () => out, printed, ended };
+}
+
+async function portOf(server: Running): Promise<string> {
+  await server.printed('port ');
+  return /port (\d+)/.exec(server.out())?.[1] ?? '';
+}
+
+const REGISTER = ['--import', 'isoverbs/register'];
+
+describe.skipIf(absent !== null)('programs in two processes', () => {
+  test.each([
+    ['file-transfer', ['--size', '4M'], 'sha256 ok', {}],
+    ['file-transfer', ['--size', '4M'], 'sha256 ok', { ISOVERBS_POLICY: 'perf' }],
+    ['kv-store', ['--count', '200'], '200 GETs', {}],
+    ['kv-store', ['--count', '200'], '200 GETs', { ISOVERBS_POLICY: 'perf' }],
+  ])('%s %j prints "%s" with %j', async (name, more, says, env) => {
+    const program = [...REGISTER, `examples/${name}.mjs`];
+    const server = start([...program, '--listen', '0'], env);
+    const port = await portOf(server);
+    const client = start([...program, '--connect', `127.0.0.1:${port}`, ...more], env);
+    expect(await client.ended, client.out() + server.out()).toBe(0);
+    expect(client.out()).toContain(says);
+  });
+
+  test('after kill -9 of the peer, requests end with RETRY_EXC_ERR', async () => {
+    const server = start(['examples/file-transfer.mjs', '--listen', '0'], {});
+    const port = await portOf(server);
+    const client = start(
+      [
+        'examples/file-transfer.mjs',
+        '--connect',
+        `127.0.0.1:${port}`,
+        '--size',
+        '4M',
+        '--seconds',
+        '60',
+        '--progress',
+      ],
+      {},
+    );
+    await client.printed('WRITEs');
+    server.child.kill('SIGKILL');
+    expect(await client.ended).not.toBe(0);
+    expect(client.out()).toMatch(/RETRY_EXC_ERR|closed|flush/i);
+  });
+});
