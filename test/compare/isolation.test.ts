@@ -63,7 +63,7 @@ test('a class, a test and a form name attackers; a misspelt one is refused', () 
 
 test('tenants that both want the link are each due half of it', () => {
   const found = contention(testOf('large_bw/write'), testOf('BW-1MB/write'))!;
-  expect(found.resource).toBe('link from 0 to 1');
+  expect(found.resource).toBe('link out of host 0');
   // Half of 100 Gbit/s, less the headers of packets of 4 KiB.
   expect(found.dueGbps).toBeCloseTo((50 * 65536) / (65536 + 16 * 82 + 16), 1);
 });
@@ -71,7 +71,7 @@ test('tenants that both want the link are each due half of it', () => {
 test('a tenant is due what an attacker leaves of a resource, if that is more than half', () => {
   const limited = mixApp('B:size=4096,qps=2,depth=8,rate=10Gbps');
   const found = contention(testOf('large_bw/write'), limited)!;
-  expect(found.resource).toBe('link from 0 to 1');
+  expect(found.resource).toBe('link out of host 0');
   expect(found.dueGbps).toBeGreaterThan(75);
   expect(found.dueGbps).toBeLessThan(79);
 });
@@ -88,7 +88,7 @@ test('many small messages compete for processing units, and many queue pairs for
   expect(units.resource).toBe('processing units of host 0');
   // 9 units, each 80.6 ns: 111.7 M/s, of which half, in messages of 8 bytes.
   expect(units.dueGbps).toBeCloseTo((9 / 80.6 / 2) * 64, 2);
-  const contexts = contention(mixApp('D:size=8,qps=16,think=20us'), mixApp('D:size=8,qps=600,think=20us'));
+  const contexts = contention(mixApp('D:size=8,qps=64,think=20us'), mixApp('D:size=8,qps=600,think=20us'));
   expect(contexts?.resource).toBe('contexts of host 0');
 });
 

@@ -3,9 +3,9 @@
  * any run. Every message occupies shared resources of both hosts for some time, and contexts, regions and pages occupy entries of caches. Two
  * applications compete where both together want more than there is.
  */
-import { OPCODES } from '../../mix/operations.ts';
+import { AppCosts } from '../../mix/nics/costs.ts';
 import type { App } from '../../mix/resolve.ts';
-import { egressBytes, ingressBytes } from '../../policies/kit/index.ts';
+import { AT_PEER, Cost, capacitiesOf, TIMED } from '../../policies/kit/index.ts';
 import type { NicParams } from '../../sim/profile/params.ts';
 
 /** What a victim and an attacker both want. */
@@ -35,7 +35,7 @@ export function contentionOf(victim: App, attacker: App, params: Readonly<NicPar
   for (const [name, part] of own) {
     const others = other.get(name) ?? 0;
     const all = part + others;
-    if (others < NEGLIGIBLE || all <= 1) continue;
+    if (Math.min(part, others) < NEGLIGIBLE || all <= 1) continue;
     due = Math.min(due, Math.max(HALF, 1 - others) / part);
     if (all <= most) continue;
     most = all;
@@ -84,32 +84,18 @@ function moves({ isRegistering, op, transport, receives }: App): boolean {
 
 /** How long each message occupies the shared resources of the hosts, in ns. */
 function timesOf(app: App, params: Readonly<NicParams>): Map<string, number> {
-  const { op, host, to, minBytes: bytes } = app;
+  const { host, to } = app;
+  const costs = new AppCosts(params, [app]);
+  const cost = costs.of(app);
+  const nsPerUnit = capacitiesOf(costs.facts, host === to ? params.loopbackGbps : params.linkGbps);
   const times = new Map<string, number>();
   const add = (name: string, ns: number) => times.set(name, (times.get(name) ?? 0) + ns);
-  const isAnswered = op === 'read' || op === 'atomic';
-  const opcode = OPCODES[op];
-  const out = egressBytes(params, opcode, bytes);
-  const into = isAnswered ? ingressBytes(params, opcode, bytes) : 0;
-  if (host === to) {
-    add(`loopback of host ${host}`, ((out + into) * 8) / params.loopbackGbps);
-  } else {
-    add(`link from ${host} to ${to}`, (out * 8) / params.linkGbps);
-    add(`link from ${to} to ${host}`, (into * 8) / params.linkGbps);
+  for (const [word, resource] of TIMED) {
+    const isLink = word === Cost.LINK_OUT || word === Cost.LINK_IN;
+    const name = isLink && host === to ? 'loopback' : resource;
+    add(`${name} of host ${host}`, cost[word] * nsPerUnit[word]);
+    // What leaves the requester's side of a loopback is what arrives at the other.
+    if (!isLink || host !== to) add(`${name} of host ${to}`, cost[AT_PEER + word] * nsPerUnit[word]);
   }
-  const pcieNs = 8 / params.pcieGbps;
-  const fetched = app.inline || op === 'read' ? 0 : bytes;
-  add(`PCIe reads of host ${host}`, (params.wqeBytes + fetched) * pcieNs);
-  add(`PCIe writes of host ${host}`, (params.cqeBytes / app.batch + (isAnswered ? bytes : 0)) * pcieNs);
-  if (op === 'read') add(`PCIe reads of host ${to}`, bytes * pcieNs);
-  if (op === 'write') add(`PCIe writes of host ${to}`, bytes * pcieNs);
-  if (op === 'send') {
-    add(`PCIe writes of host ${to}`, (bytes + params.cqeBytes) * pcieNs);
-    add(`PCIe reads of host ${to}`, params.wqeBytes * pcieNs);
-  }
-  add(`processing units of host ${host}`, params.wqeGapNs / params.processingUnits);
-  const packets = Math.max(1, Math.ceil(bytes / params.mtuBytes));
-  add(`receiver of host ${to}`, op === 'read' ? params.readGapNs : packets * params.rxGapNs);
-  if (op === 'atomic') add(`atomics of host ${to}`, params.atomicGapNs);
   return times;
 }

@@ -18,6 +18,7 @@ export {
   type Capacities,
   capacitiesOf,
   type Resource,
+  TIMED,
   type Use,
 } from './cost/bottleneck.ts';
 export {

@@ -23,7 +23,8 @@ export interface Bottleneck {
 /** By word of a cost vector: the time for which a NIC is occupied by a unit of it, in ns. Unknown limits are 0. */
 export type Capacities = Float64Array;
 
-const RESOURCES: readonly (readonly [word: number, resource: Resource])[] = [
+/** The words of a cost vector whose resources are shared by time. */
+export const TIMED: readonly (readonly [word: number, resource: Resource])[] = [
   [Cost.LINK_OUT, 'link out'],
   [Cost.LINK_IN, 'link in'],
   [Cost.PCIE_READ, 'PCIe read'],
@@ -65,8 +66,8 @@ export function bottleneckOf(cost: Float64Array, capacities: Capacities, use: Us
   let longestNs = 0;
   let found = 0;
   let isAtPeer = false;
-  for (let i = 0; i < RESOURCES.length; i++) {
-    const [word] = RESOURCES[i];
+  for (let i = 0; i < TIMED.length; i++) {
+    const [word] = TIMED[i];
     const nsPerUnit = Math.max(capacities[word], word === Cost.UNIT_NS ? 1 / qps : 0);
     const own = cost[word] * nsPerUnit;
     const peers = cost[AT_PEER + word] * nsPerUnit;
@@ -79,5 +80,5 @@ export function bottleneckOf(cost: Float64Array, capacities: Capacities, use: Us
     isAtPeer = here < peers;
   }
   const perSecond = longestNs === 0 ? Number.POSITIVE_INFINITY : 1e9 / longestNs;
-  return { resource: RESOURCES[found][1], at: isAtPeer ? 'peer' : 'requester', perSecond };
+  return { resource: TIMED[found][1], at: isAtPeer ? 'peer' : 'requester', perSecond };
 }
