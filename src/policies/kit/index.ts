@@ -33,6 +33,7 @@ export {
   NIC_WORDS,
   type RequestShape,
 } from './cost/vector.ts';
+export { WorkingSet, type WorkingSetOptions } from './cost/working-set.ts';
 export { byContext, byQueuePair, byTenant, Entities, type EntityRules } from './entities.ts';
 export { EventClock } from './event-clock.ts';
 export { type Order, Puller, type PullerOptions, STALL_NS } from './puller.ts';
