@@ -63,6 +63,21 @@ describe('packets of PCIe', () => {
     expect(Math.abs(ratio / (bytesOf(256) / bytesOf(257)) - 1)).toBeLessThan(0.05);
   });
 
+  test('WQEs and contexts do not wait for messages, which wait for them', () => {
+    const pcie = new Pcie(
+      override(CX6, { ...STILL, ...PACKETS }),
+      new Float64Array(1),
+      new RandomStream(1, 'pcie'),
+    );
+    const ns = (bytes: number) => (bytes * 8 * 256) / 280 / 220;
+    for (let i = 0; i < 100; i++) pcie.read(512);
+    expect(pcie.done[0]).toBeCloseTo(500 + 100 * ns(512 + 48), 6);
+    pcie.readControl(64);
+    expect(pcie.done[0]).toBeCloseTo(500 + ns(64 + 24), 6);
+    pcie.read(512);
+    expect(pcie.done[0]).toBeCloseTo(500 + 101 * ns(512 + 48) + ns(64 + 24), 6);
+  });
+
   test('short reads do not exceed the rate of the link', async () => {
     // Each message fetches a context: 512 bytes more than its payload.
     await run(['B:size=512,depth=8,qps=600,cores=16'], PACKETS);

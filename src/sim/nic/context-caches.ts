@@ -61,7 +61,7 @@ class NicCache {
     counts[0]++;
     if (!lru.touch(first, second)) {
       counts[1]++;
-      this.pcie.read(this.entryBytes);
+      this.pcie.readControl(this.entryBytes);
       if (this.arrivals.length < lru.allocated) this.grow();
       this.arrivals[lru.index] = this.pcie.done[0];
     }

@@ -13,7 +13,8 @@ const READ_DONE = 0;
 const WRITE_DONE = 1;
 const READ_BUSY = 2;
 const WRITE_BUSY = 3;
-const SHORT_DONE = 4;
+const MESSAGE_DONE = 4;
+const FETCH_DONE = 5;
 
 /** Reads up to this size are short: a single PCIe read request. */
 const SHORT_BYTES = 512;
@@ -37,10 +38,11 @@ export class Pcie {
   private readonly factor = new Float64Array([1]);
   private readonly clock: Float64Array;
   /**
-   * READ_DONE, WRITE_DONE: end of the last transfer. READ_BUSY, WRITE_BUSY: time spent on bytes so far. SHORT_DONE: the
-   * time until which the link is busy with short reads alone.
+   * READ_DONE, WRITE_DONE: end of the last transfer. READ_BUSY, WRITE_BUSY: time spent on bytes so far.
+   * MESSAGE_DONE, FETCH_DONE: the time until which the link is busy with all short reads, and with those that are not parts
+   * of messages, which come first.
    */
-  private readonly times = new Float64Array(5);
+  private readonly times = new Float64Array(6);
   /** Completion times of the most recent short reads, to limit those in flight. */
   private readonly ends: Float64Array;
   private next = 0;
@@ -62,33 +64,45 @@ export class Pcie {
     this.ends = new Float64Array(Number.isFinite(params.dmaReads) ? params.dmaReads : 0);
   }
 
-  /** Reads host memory now; `done` is the time at which the last byte is in the NIC. */
+  /** Reads a part of a message now; `done` is the time at which the last byte is in the NIC. */
   read(bytes: number): void {
+    this.readFrom(bytes, MESSAGE_DONE);
+  }
+
+  /** Does the same for what the NIC needs to know: WQEs, contexts and translations, which do not wait for messages. */
+  readControl(bytes: number): void {
+    this.readFrom(bytes, FETCH_DONE);
+  }
+
+  private readFrom(bytes: number, last: number): void {
     const { times } = this;
     const busy = this.busyNsOf(bytes);
     times[READ_BUSY] += busy;
     this.bytes[0] += bytes;
     this.draw();
     if (bytes <= SHORT_BYTES) {
-      this.readShort(busy);
+      this.readShort(busy, last);
       return;
     }
     let first = this.clock[0] + this.readNs * this.factor[0];
     if (times[READ_DONE] > first) first = times[READ_DONE];
-    if (times[SHORT_DONE] > first) first = times[SHORT_DONE];
+    if (times[MESSAGE_DONE] > first) first = times[MESSAGE_DONE];
     times[READ_DONE] = first + busy;
     this.done[0] = times[READ_DONE];
   }
 
   /** Short reads overtake payload in flight and take their share of its rate. */
-  private readShort(busy: number): void {
+  private readShort(busy: number, last: number): void {
     const { times, ends } = this;
     let start = this.clock[0];
     if (times[READ_DONE] > start) times[READ_DONE] += busy;
     if (ends.length > 0 && ends[this.next] > start) start = ends[this.next];
-    times[SHORT_DONE] = Math.max(times[SHORT_DONE], start) + busy;
-    // The latency of a read hides that of others before it, unless more is requested than the link carries.
-    const end = Math.max(start + this.readNs * this.factor[0] + busy, times[SHORT_DONE]);
+    const turn = Math.max(times[last], start);
+    times[MESSAGE_DONE] = Math.max(times[MESSAGE_DONE], start) + busy;
+    if (last === FETCH_DONE) times[FETCH_DONE] = Math.max(times[FETCH_DONE], start) + busy;
+    const latency = this.readNs * this.factor[0];
+    // Without packets, the latency of a read hides others before it, unless more is requested than the link carries.
+    const end = this.hasPackets ? turn + latency + busy : Math.max(start + latency + busy, times[last]);
     this.done[0] = end;
     if (ends.length === 0) return;
     ends[this.next] = end;
@@ -121,7 +135,7 @@ export class Pcie {
 
   /** The time at which all transfers so far are done. */
   get idleFromNs(): number {
-    return Math.max(this.times[READ_DONE], this.times[WRITE_DONE], this.times[SHORT_DONE]);
+    return Math.max(this.times[READ_DONE], this.times[WRITE_DONE], this.times[MESSAGE_DONE]);
   }
 
   /** Draws the factor for the next latency. */

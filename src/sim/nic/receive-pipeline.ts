@@ -203,7 +203,7 @@ function fetchReceives(world: World, qp: Qp, p: number): void {
   const { pcie, receiver } = world.hosts[qp.host];
   receiver.counts[2]++;
   if (pcie.free) return;
-  if (missing) pcie.read(ahead * wqeBytes);
+  if (missing) pcie.readControl(ahead * wqeBytes);
   // Packets wait behind the first of their own queue pair anyway; with a shared queue, packets of other queue
   // pairs come between.
   const { srq } = qp;

@@ -36,7 +36,7 @@ export function fetchMore(world: World, qp: Qp): void {
   while (qp.fetched !== qp.fetchLimit && ((qp.fetched - qp.cur) | 0) <= 2 * batch) {
     const count = Math.min((qp.fetchLimit - qp.fetched) | 0, batch);
     qp.fetched = (qp.fetched + count) | 0;
-    pcie.read(count * wqeBytes);
+    pcie.readControl(count * wqeBytes);
     world.events.due[0] = pcie.done[0];
     world.events.push(EV_FETCHED, qp.qpn, qp.fetched, qp.epoch);
   }
