@@ -173,6 +173,19 @@ describe('impossible requests', () => {
     },
   );
 
+  test.each(['regions=2', 'buffers=2', 'regionSize=1KiB', 'op=send,receives=none', 'op=send,rnrTimer=2'])(
+    '%s is for simulated devices',
+    (key) => {
+      expect(() => requireLiveKeys([parseApp(`M:${key}`)])).toThrow(
+        'regions, regionSize, buffers, receives and rnrTimer are for simulated devices: leave them out',
+      );
+    },
+  );
+
+  test.each(['cas', 'register'])('op=%s is for simulated devices', (op) => {
+    expect(() => requireLiveKeys([parseApp(`M:op=${op}`)])).toThrow(`op=${op} is for simulated devices`);
+  });
+
   test('an application that needs more than 1 GiB of memory is rejected', () => {
     expect(() => messageBuffersOf(resolved(spec('B:size=1GiB')))).toThrow(
       /app B: 1 queue pairs with 4 outstanding messages of/,
