@@ -72,10 +72,10 @@ async function run(spec: MixSpec, observers: readonly RunObserver[]): Promise<Mi
     script.steps.length === 0 ? fabric.provider : compose(fabric.provider, [outages.interceptor()]);
   const dispatcher = new Dispatcher(fabric, stacks, cpu);
   const coordinators = new Coordinators(dispatcher, costs, hosts);
-  stacks.compose(devices, cpu, coordinators);
+  stacks.compose(devices, cpu, coordinators, observers);
   const connector = new Connector(stacks, { mtuBytes: params.mtuBytes, seed }, apps);
   const departures = new DepartureRecorder(spec.departures ?? [], apps);
-  const running = apps.map((app) => addApp(app, dispatcher, connector, departures, spec));
+  const running = apps.map((app) => addApp(app, dispatcher, connector, { departures, observers }, spec));
   const meters = running.map(({ meter }) => meter);
   const { livenessNs } = costs;
   new ScriptRunner({ dispatcher, connector, outages, coordinators, apps: running, livenessNs }, script);
@@ -126,28 +126,28 @@ async function run(spec: MixSpec, observers: readonly RunObserver[]): Promise<Mi
 const sharesTenant = (app: App, apps: readonly App[]) =>
   apps.some((other) => other !== app && other.tenant === app.tenant);
 
+/** What records the packets of single queue pairs, and what sees everything. */
+interface Recorders {
+  readonly departures: DepartureRecorder;
+  readonly observers: readonly RunObserver[];
+}
+
 /** Adds an application: its cores, its queue pairs, and its meter. */
 function addApp(
   app: App,
   dispatcher: Dispatcher,
   connector: Connector,
-  departures: DepartureRecorder,
+  { departures, observers }: Recorders,
   spec: MixSpec,
 ): RunningApp & { readonly wire: WireCounter | null } {
   const openNs = Math.max(spec.warmupNs, app.startNs);
   const closeNs = Math.min(spec.durationNs, app.stopNs);
   const meter = new Meter(openNs, closeNs);
-  const sendingCores = addCores(app.cores, app.host, dispatcher, spec);
-  if (app.isRegistering) {
-    const cores = sendingCores.map((core) => dispatcher.cores[core]);
-    const startNs = (thread: number) =>
-      app.startNs + new RandomStream(spec.seed, 'register', sendingCores[thread]).next() * PHASE_NS;
-    dispatcher.measure(meter, openNs, closeNs);
-    const registrars = startRegistrars(app, { dispatcher, connector, meter, cores }, startNs);
-    return { app, meter, wire: null, senders: [], receivers: registrars };
-  }
+  const sendingCores = addCores(app, app.host, dispatcher, observers, spec);
+  if (app.isRegistering)
+    return addRegistrars(app, { dispatcher, connector, meter, sendingCores, openNs, closeNs }, spec);
   const receivingCores =
-    posts(app, 'send') && app.receives > 0 ? addCores(app.cores, app.to, dispatcher, spec) : [];
+    posts(app, 'send') && app.receives > 0 ? addCores(app, app.to, dispatcher, observers, spec) : [];
   const wire = spec.details && WireCounter.counts(app) ? new WireCounter(openNs, closeNs) : null;
   const senders: Sender[] = [];
   const receivers: (Receiver | Answerer)[] = [];
@@ -163,6 +163,7 @@ function addApp(
       receivers.push(receiver);
       dispatcher.addPoller(receiver, receivingCores[at], connection.receiver.cq);
     }
+    for (const observer of observers) observer.connected?.(app.name, i, connection);
     departures.watch(app, i, connection, dispatcher.world);
     wire?.watch(app, connection, dispatcher.world);
     countArrivals(app, dispatcher, connection, { all: meter, own });
@@ -170,6 +171,28 @@ function addApp(
   dispatcher.measure(meter, openNs, closeNs);
   if (app.renewal !== null) new Renewer(app, app.renewal, { dispatcher, connector, senders, meter }).start();
   return { app, meter, wire, senders, receivers };
+}
+
+/** Adds what replaces regions on the cores of an application that registers. */
+function addRegistrars(
+  app: App,
+  parts: {
+    readonly dispatcher: Dispatcher;
+    readonly connector: Connector;
+    readonly meter: Meter;
+    readonly sendingCores: readonly number[];
+    readonly openNs: number;
+    readonly closeNs: number;
+  },
+  { seed }: MixSpec,
+): RunningApp & { readonly wire: null } {
+  const { dispatcher, connector, meter, sendingCores, openNs, closeNs } = parts;
+  const cores = sendingCores.map((core) => dispatcher.cores[core]);
+  const startNs = (thread: number) =>
+    app.startNs + new RandomStream(seed, 'register', sendingCores[thread]).next() * PHASE_NS;
+  dispatcher.measure(meter, openNs, closeNs);
+  const receivers = startRegistrars(app, { dispatcher, connector, meter, cores }, startNs);
+  return { app, meter, wire: null, senders: [], receivers };
 }
 
 /** What polls for the peer of an application with SENDs. */
@@ -187,12 +210,20 @@ function receiverOf(
 }
 
 /** Adds cores, and returns their numbers. */
-function addCores(count: number, host: number, dispatcher: Dispatcher, spec: MixSpec): number[] {
+function addCores(
+  app: App,
+  host: number,
+  dispatcher: Dispatcher,
+  observers: readonly RunObserver[],
+  spec: MixSpec,
+): number[] {
   const { world, stacks, cores } = dispatcher;
   const { interceptors } = stacks.of(host);
-  return Array.from({ length: count }, () => {
+  return Array.from({ length: app.cores }, () => {
     const id = cores.length;
-    dispatcher.addCore(new Core(world, id, spec.seed, interceptors), host);
+    const core = new Core(world, id, spec.seed, interceptors);
+    dispatcher.addCore(core, host);
+    for (const observer of observers) observer.coreAdded?.(core, host, app.name);
     return id;
   });
 }

@@ -10,6 +10,7 @@ import { sumCounters } from '../shim/counters.ts';
 import type { LayerCounters, PolicyGauge, PolicyState, Provider } from '../verbs/provider.ts';
 import type { OpenOptions } from '../verbs/types.ts';
 import { type Coordinators, requireOwn } from './coordinators.ts';
+import type { RunObserver } from './record/run-observer.ts';
 import { type App, hostsOf, isNamed } from './resolve.ts';
 import type { ShimCpu } from './shim-cpu.ts';
 import type { MixSpec, PolicyUse } from './spec.ts';
@@ -124,15 +125,25 @@ export class Stacks {
     return this.entries.some(({ lockNs }) => lockNs !== null);
   }
 
-  /** Wraps the devices of each host. */
-  compose(devices: Provider, cpu: ShimCpu, coordinators: Coordinators): void {
+  /** Wraps the devices of each host. Observers see the requests above and below everything else. */
+  compose(
+    devices: Provider,
+    cpu: ShimCpu,
+    coordinators: Coordinators,
+    observers: readonly RunObserver[] = [],
+  ): void {
     this.all = this.entries.map(({ hosts, interceptors, lockNs }, entry) =>
       // If all hosts are named, the usual policies wrap host 0 only to report. Its named policies then replace them.
       (hosts.length === 0 ? [0] : hosts).map((host) => {
         const { above, below } = cpu.interceptors(lockNs);
-        const wrap = () => compose(onHost(devices, host), [...above, ...interceptors, below]);
+        const seen = observers.flatMap((observer) => observer.interceptors?.() ?? []);
+        const outermost = seen.map((one) => one.above);
+        const innermost = seen.map((one) => one.below);
+        const wrap = () =>
+          compose(onHost(devices, host), [...outermost, ...above, ...interceptors, below, ...innermost]);
         const isBare = interceptors.length === 0;
-        const provider = isBare ? devices : withCoordinators(coordinators.scopeOf(host, entry), wrap);
+        const bare = seen.length === 0 ? devices : compose(devices, [...outermost, ...innermost]);
+        const provider = isBare ? bare : withCoordinators(coordinators.scopeOf(host, entry), wrap);
         this.byHost.set(host, { provider, interceptors: interceptors.length });
         return provider;
       }),

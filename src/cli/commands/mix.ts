@@ -10,6 +10,7 @@ import { LIVE_DEFAULTS, type LiveResult, type LiveSpec } from '../../mix/live/sp
 import { parseApp, parsePolicy } from '../../mix/parse.ts';
 import { CableCapture } from '../../mix/record/cable-capture.ts';
 import type { RunObserver } from '../../mix/record/run-observer.ts';
+import { RunTrace } from '../../mix/record/run-trace.ts';
 import type { AppResult, MixResult, QueuePairResult } from '../../mix/result.ts';
 import { runMix } from '../../mix/run.ts';
 import { DEFAULTS, type MixSpec, type QueuePairName, TIMELINE_POINTS } from '../../mix/spec.ts';
@@ -35,6 +36,7 @@ interface Options extends MixWords {
   departures?: string[];
   gauges?: boolean;
   pcap?: string;
+  trace?: string;
   json?: boolean;
   plot?: string;
 }
@@ -139,6 +141,10 @@ function addResultOptions(sub: Command): Command {
       '--pcap <file[@end,...]>',
       "write the packets of all cables, or of those at these ends ('host0', 'switch0.3'), to this file: RoCEv2 in pcapng, for Wireshark and tshark",
     )
+    .option(
+      '--trace <file>',
+      'write the run to this file as Chrome trace events, for Perfetto: a track for each queue pair, processing unit, port and core',
+    )
     .option('--json', 'print one JSON object')
     .option('--plot <file>', 'draw bandwidth, message rate and latency over time into this SVG file');
 }
@@ -199,6 +205,7 @@ const SIMULATED = [
   'gauges',
   'departures',
   'pcap',
+  'trace',
 ] as const;
 
 function liveSpecOf(options: Options): LiveSpec {
@@ -264,14 +271,21 @@ function departureFiles({ departures = [] }: Options): (QueuePairName & { file: 
 }
 
 /** What records the run. @throws ConfigError for a file that cannot be written */
-function observersOf({ pcap }: Options): RunObserver[] {
-  if (pcap === undefined) return [];
-  const [, file, ends] = /^([^@].*?)(?:@([^@/]*))?$/.exec(pcap) ?? [];
-  if (file === undefined || ends === '') {
-    throw new ConfigError(`pcap '${pcap}' is not of the form FILE or FILE@END,...`);
+function observersOf({ pcap, trace }: Options): RunObserver[] {
+  const observers: RunObserver[] = [];
+  if (pcap !== undefined) {
+    const [, file, ends] = /^([^@].*?)(?:@([^@/]*))?$/.exec(pcap) ?? [];
+    if (file === undefined || ends === '') {
+      throw new ConfigError(`pcap '${pcap}' is not of the form FILE or FILE@END,...`);
+    }
+    requireWritable('pcap', file);
+    observers.push(new CableCapture(file, ends?.split(',') ?? null));
   }
-  requireWritable('pcap', file);
-  return [new CableCapture(file, ends?.split(',') ?? null)];
+  if (trace !== undefined) {
+    requireWritable('trace', trace);
+    observers.push(new RunTrace(trace));
+  }
+  return observers;
 }
 
 function writeDepartures(file: string, packets: readonly Departure[]): void {

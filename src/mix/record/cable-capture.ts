@@ -1,5 +1,4 @@
 /** Captures the packets on simulated cables in a pcapng file, as RoCEv2 over Ethernet and IP. */
-import { closeSync, openSync, writeSync } from 'node:fs';
 import { addressOf } from '../../providers/sim/addresses.ts';
 import { encodePacket, RocePacket } from '../../roce/codec.ts';
 import { frameHeaderBytes, writeFrameHeaders } from '../../roce/frame.ts';
@@ -10,11 +9,10 @@ import {
   INBOUND,
   interfaceBlock,
   OUTBOUND,
-  packetBlockBytes,
   sectionBlock,
   writePacketBlock,
 } from '../../roce/pcapng.ts';
-import { CONGESTED, PKT_DATAGRAM } from '../../sim/kernel/packets.ts';
+import { CONGESTED, PKT_DATAGRAM, SLAB_BYTES } from '../../sim/kernel/packets.ts';
 import type { Ah } from '../../sim/network/address.ts';
 import {
   type CableObserver,
@@ -26,6 +24,7 @@ import {
 import { describePacket } from '../../sim/network/wire-format.ts';
 import type { World } from '../../sim/world.ts';
 import { ConfigError } from '../../verbs/errors.ts';
+import { OrderedFile } from './ordered-file.ts';
 import type { RunObserver } from './run-observer.ts';
 
 /** ECN: capable of it, and "congestion experienced". */
@@ -36,16 +35,14 @@ const DEFAULT_HOP_LIMIT = 64;
 const FIRST_PORT = 0xc000;
 const PORT_MASK = 0x3fff;
 
-/** Room for the headers and the pad bytes of a frame. */
-const OVERHEAD_BYTES = 160;
-/** Blocks are sorted and written when there are this many bytes of them. */
-const CHUNK_BYTES = 1 << 22;
+/** Room for a block: the largest packet, and headers. */
+const BLOCK_BYTES = SLAB_BYTES + 256;
 
 export class CableCapture implements RunObserver, CableObserver {
-  private readonly file: string;
+  private readonly path: string;
   private readonly wanted: readonly string[] | null;
   private world!: World;
-  private fd = -1;
+  private file: OrderedFile | null = null;
   /** Number of the interface by end of a cable; -1: it is not captured. */
   private interfaces: number[] = [];
   private addresses: Uint8Array[] = [];
@@ -59,17 +56,14 @@ export class CableCapture implements RunObserver, CableObserver {
     flowLabel: 0,
     hopLimit: DEFAULT_HOP_LIMIT,
   };
-  /** Blocks that have not been written, and their times and places. */
-  private blocks = Buffer.alloc(2 * CHUNK_BYTES);
-  private used = 0;
-  private entries: { readonly atNs: number; readonly at: number; readonly bytes: number }[] = [];
+  private readonly block = Buffer.alloc(BLOCK_BYTES);
 
   /**
-   * @param file which is overwritten
+   * @param path of the file, which is overwritten
    * @param ends of cables ('host0', 'switch0.3') whose packets are captured; null: all
    */
-  constructor(file: string, ends: readonly string[] | null) {
-    this.file = file;
+  constructor(path: string, ends: readonly string[] | null) {
+    this.path = path;
     this.wanted = ends;
   }
 
@@ -82,12 +76,13 @@ export class CableCapture implements RunObserver, CableObserver {
     }
     this.world = world;
     this.addresses = world.hosts.map(({ index }) => Uint8Array.from(addressOf(index).split('.').map(Number)));
-    this.fd = openSync(this.file, 'w');
-    writeSync(this.fd, sectionBlock('isoverbs mix'));
+    const file = new OrderedFile(this.path, world.clock);
+    this.file = file;
+    file.write(sectionBlock('isoverbs mix'));
     let count = 0;
     this.interfaces = names.map((name) => {
       if (this.wanted !== null && !this.wanted.includes(name)) return -1;
-      writeSync(this.fd, interfaceBlock(name, `simulated cable at ${name}`));
+      file.write(interfaceBlock(name, `simulated cable at ${name}`));
       return count++;
     });
     tapCables(world, this);
@@ -102,24 +97,10 @@ export class CableCapture implements RunObserver, CableObserver {
   }
 
   private add(transmission: Transmission, interfaceNumber: number, atNs: number, direction: number): void {
-    const { packets, clock } = this.world;
-    const payloadBytes = transmission.packet === NOTIFICATION ? 0 : packets.length[transmission.packet];
-    const most = packetBlockBytes(payloadBytes + OVERHEAD_BYTES);
-    if (this.used + most > CHUNK_BYTES) this.write(clock[0]);
-    if (this.used + most > this.blocks.length) {
-      this.blocks = Buffer.concat([this.blocks, Buffer.alloc(this.blocks.length)]);
-    }
-    const frameBytes = this.frame(transmission, this.blocks, this.used + FRAME_OFFSET);
-    const bytes = writePacketBlock(
-      this.blocks,
-      this.used,
-      frameBytes,
-      interfaceNumber,
-      Math.floor(atNs),
-      direction,
-    );
-    this.entries.push({ atNs, at: this.used, bytes });
-    this.used += bytes;
+    const { block } = this;
+    const frameBytes = this.frame(transmission, block, FRAME_OFFSET);
+    const bytes = writePacketBlock(block, 0, frameBytes, interfaceNumber, Math.floor(atNs), direction);
+    this.file?.add(atNs, Uint8Array.prototype.slice.call(block, 0, bytes));
   }
 
   /** Writes the frame of a packet. @returns its bytes */
@@ -161,31 +142,10 @@ export class CableCapture implements RunObserver, CableObserver {
     route.hopLimit = path?.hopLimit || DEFAULT_HOP_LIMIT;
   }
 
-  /** Writes the blocks up to a time: whatever happens later has a later time. */
-  private write(untilNs: number): void {
-    const { entries, blocks } = this;
-    // Packets that leave one port are in order, those of several ports are not.
-    entries.sort((a, b) => a.atNs - b.atNs || a.at - b.at);
-    const behind = entries.findIndex(({ atNs }) => atNs > untilNs);
-    const count = behind < 0 ? entries.length : behind;
-    const take = (some: typeof entries) =>
-      Buffer.concat(some.map(({ at, bytes }) => blocks.subarray(at, at + bytes)));
-    if (count > 0) writeSync(this.fd, take(entries.slice(0, count)));
-    const rest = take(entries.slice(count));
-    rest.copy(blocks);
-    this.used = 0;
-    this.entries = entries.slice(count).map(({ atNs, bytes }) => {
-      const at = this.used;
-      this.used += bytes;
-      return { atNs, at, bytes };
-    });
-  }
-
   end(): void {
-    if (this.fd < 0) return;
-    this.write(this.world.clock[0]);
-    closeSync(this.fd);
-    this.fd = -1;
+    this.file?.flush();
+    this.file?.close();
+    this.file = null;
   }
 }
 
