@@ -1,6 +1,6 @@
 // isoverbs mix --pcap: captures of whole mixtures, which tshark reads where it is installed.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -8,7 +8,17 @@ import { parseApp } from '../../src/mix/parse.ts';
 import { CableCapture } from '../../src/mix/record/cable-capture.ts';
 import { runMix } from '../../src/mix/run.ts';
 import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
+import { encodePacket, RocePacket } from '../../src/roce/codec.ts';
+import { frameHeaderBytes, writeFrameHeaders } from '../../src/roce/frame.ts';
+import { sealPacket } from '../../src/roce/icrc.ts';
 import * as O from '../../src/roce/opcodes.ts';
+import {
+  FRAME_OFFSET,
+  interfaceBlock,
+  OUTBOUND,
+  sectionBlock,
+  writePacketBlock,
+} from '../../src/roce/pcapng.ts';
 import { packetOf, readPcapng } from '../support/pcapng.ts';
 import { command } from './command.ts';
 
@@ -112,7 +122,20 @@ const reason = hasTshark ? '' : ' (skipped: tshark is not installed; apt-get ins
 /** The values of fields in each packet that a filter selects. */
 function dissect(filter: string, ...fields: string[]): string[][] {
   const list = fields.flatMap((field) => ['-e', field]);
-  const args = ['-r', file, '-Y', filter, '-T', 'fields', ...list];
+  // It takes the payload of short SENDs for RPC over RDMA.
+  const args = [
+    '--disable-protocol',
+    'rpcordma',
+    '-r',
+    file,
+    '-Y',
+    filter,
+    '-T',
+    'fields',
+    '-E',
+    'occurrence=f',
+    ...list,
+  ];
   const { status, stdout, stderr } = spawnSync('tshark', args, { encoding: 'utf8', maxBuffer: 1 << 28 });
   if (status !== 0) throw new Error(stderr);
   return stdout
@@ -121,7 +144,57 @@ function dissect(filter: string, ...fields: string[]): string[][] {
     .map((line) => line.split('\t'));
 }
 
+/** Writes a file with one packet of each opcode, and returns the opcodes. */
+function writeEachOpcode(): number[] {
+  const opcodes = Array.from({ length: 256 }, (_, opcode) => opcode).filter(O.isOpcode);
+  const packet = new RocePacket();
+  Object.assign(packet, {
+    destQp: 0x123,
+    sourceQp: 0x456,
+    psn: 7,
+    rkey: 0x89abcdef,
+    dmaLength: 6,
+    qkey: 0x11,
+  });
+  Object.assign(packet, { payloadBytes: 6, srqNumber: 0x77, immediate: 0xdeadbeef, invalidateKey: 0x99 });
+  const address = (last: number) => Uint8Array.of(10, 0, 0, last);
+  const path = { sourcePort: 0xc000, identification: 0, trafficClass: 0, flowLabel: 0, hopLimit: 64 };
+  const route = { ...path, source: address(1), dest: address(2) };
+  const mac = new Uint8Array(6).fill(2);
+  const blocks = opcodes.map((opcode, i) => {
+    packet.opcode = opcode;
+    const block = Buffer.alloc(256);
+    const at = FRAME_OFFSET + frameHeaderBytes(route);
+    const bytes = sealPacket(route, block, at, encodePacket(packet, block, at));
+    writeFrameHeaders(route, mac, mac, bytes, block, FRAME_OFFSET);
+    return block.subarray(0, writePacketBlock(block, 0, at - FRAME_OFFSET + bytes, 0, i, OUTBOUND));
+  });
+  writeFileSync(file, Buffer.concat([sectionBlock('test'), interfaceBlock('a', 'all opcodes'), ...blocks]));
+  return opcodes;
+}
+
 describe.skipIf(!hasTshark)(`tshark${reason}`, () => {
+  test('dissects the headers of every opcode without a complaint', () => {
+    const opcodes = writeEachOpcode();
+    expect(dissect('_ws.malformed || _ws.expert', 'frame.number', '_ws.expert.message')).toEqual([]);
+    const fields = ['bth.opcode', 'reth.r_key', 'deth.srcqp', 'immdt', 'ieth'];
+    const rows = dissect('infiniband', ...fields.map((field) => `infiniband.${field}`));
+    expect(rows.map(([opcode]) => Number(opcode))).toEqual(opcodes);
+    for (const [i, [, rkey, sourceQp, immediate, key]] of rows.entries()) {
+      // tshark does not know the headers of XRC.
+      if ((opcodes[i] & O.TRANSPORT_MASK) === O.XRC) continue;
+      const headers = O.headersOf(opcodes[i]);
+      const expected = (some: number, text: string) => ((headers & some) === 0 ? '' : text);
+      expect([opcodes[i], rkey, sourceQp, immediate, key]).toEqual([
+        opcodes[i],
+        expected(O.RETH | O.ATOMIC_ETH, '0x89abcdef'),
+        expected(O.DETH, '0x00000456'),
+        expected(O.IMM_DT, 'deadbeef'),
+        expected(O.IETH, '00000099'),
+      ]);
+    }
+  });
+
   test.each(MIXTURES)('dissects %s without a complaint', { timeout: 60_000 }, async (_, apps, more) => {
     const { frames } = await capture(apps, more);
     expect(dissect('_ws.malformed || _ws.expert', 'frame.number', '_ws.expert.message')).toEqual([]);
