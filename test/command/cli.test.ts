@@ -193,3 +193,29 @@ test('help and version exit with 0, usage errors with 2, failures with 1', () =>
   expect(wrong.code).toBe(2);
   expect(wrong.err).toContain('ISO_ERR_CONFIG');
 });
+
+test('every object of --json has the version of its schema, and demo and mix fit into 80 columns', () => {
+  const mix = [
+    'mix',
+    '--app',
+    'B:size=1MiB',
+    '--app',
+    'D:count=20',
+    '--duration',
+    '300us',
+    '--warmup',
+    '100us',
+  ];
+  const demo = ['demo', '--ms', '0.2'];
+  for (const args of [mix, demo, ['devices'], ['policies']]) {
+    expect(Object.entries(JSON.parse(isoverbs([...args, '--json']).out))[0]).toEqual(['schemaVersion', 1]);
+  }
+  for (const args of [mix, demo]) {
+    const { code, out } = isoverbs(args, { FORCE_COLOR: '0' });
+    expect(code).toBe(0);
+    const table = out.split('\n').filter((line) => /^(app|A|B|D)\b/.test(line));
+    expect(table.length).toBeGreaterThan(3);
+    for (const line of table) expect(line.length).toBeLessThanOrEqual(80);
+  }
+  expect(isoverbs(mix, { FORCE_COLOR: '1' }).out).toContain('\u001b[1m');
+});

@@ -97,7 +97,7 @@ describe.skipIf(reason !== '')('a daemon in busy mode', () => {
       const program = flood(socket, 'one', 1);
       await begun(socket, [program]);
       const listed = await isoverbs(['tenants', '--json', '--socket', socket]).ended;
-      expect(JSON.parse(listed.stdout)).toMatchObject([{ tenant: 'one' }]);
+      expect(JSON.parse(listed.stdout)).toMatchObject({ tenants: [{ tenant: 'one' }] });
       const set = await isoverbs(['set', 'one', 'weight=2', '--socket', socket]).ended;
       expect(set.status).toBe(0);
 

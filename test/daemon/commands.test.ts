@@ -205,7 +205,8 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
       stderr: "isoverbs: no tenant 'kv' is present now; the setting applies once one connects\n",
     });
     await tenant(socket, 'kv');
-    const rows = JSON.parse((await isoverbs(['tenants', '--json', '--socket', socket]).ended).stdout);
+    const listed = await isoverbs(['tenants', '--json', '--socket', socket]).ended;
+    const { tenants: rows } = JSON.parse(listed.stdout);
     expect(rows.map((one: { tenant: string; weight: number }) => [one.tenant, one.weight]).sort()).toEqual([
       ['kv', 3],
       ['storage', 3],

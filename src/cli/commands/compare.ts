@@ -17,6 +17,7 @@ import { describe } from '../manual.ts';
 import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.ts';
 import { compareMarkdown, compareText } from '../output/compare-table.ts';
 import { evadeMarkdown, evadeText } from '../output/evade-table.ts';
+import { jsonText } from '../output/json.ts';
 import { progressLine } from '../output/progress.ts';
 import { requirePicture, writeSvg } from '../output/svg.ts';
 import { worseOffText } from '../output/worse-off-table.ts';
@@ -157,7 +158,7 @@ async function compareOne(options: Options): Promise<void> {
     const { compareSvg } = await import('../output/compare-svg.ts');
     writeSvg(svg, await compareSvg(result));
   }
-  if (json) process.stdout.write(`${JSON.stringify(jsonOf(result, wallMs), null, 2)}\n`);
+  if (json) process.stdout.write(jsonText(jsonOf(result, wallMs)));
   else process.stdout.write(md ? compareMarkdown(result) : compareText(result, wallMs));
   requireIntact(result);
 }
@@ -181,9 +182,7 @@ async function compareRandom(count: number, options: Options): Promise<void> {
     const { worseOffSvg } = await import('../output/worse-off-svg.ts');
     writeSvg(svg, await worseOffSvg(result));
   }
-  process.stdout.write(
-    options.json ? `${JSON.stringify(randomJson(result), null, 2)}\n` : worseOffText(result),
-  );
+  process.stdout.write(options.json ? jsonText(randomJson(result)) : worseOffText(result));
   requireIntact(result);
 }
 
@@ -205,7 +204,7 @@ async function compareTricks(options: Options): Promise<void> {
     ...poolOf(options),
   });
   const { fixed, ...measured } = result;
-  if (json) process.stdout.write(`${JSON.stringify({ ...fixed, ...measured }, null, 2)}\n`);
+  if (json) process.stdout.write(jsonText({ ...fixed, ...measured }));
   else process.stdout.write(md ? evadeMarkdown(result, violations) : evadeText(result, violations));
   requireIntact(result);
 }

@@ -4,14 +4,16 @@
  * same on every machine.
  */
 import { performance } from 'node:perf_hooks';
-import Table from 'cli-table3';
 import { Context } from '../../objects/index.ts';
 import { createPolicy } from '../../policies/index.ts';
 import { createFabric } from '../../providers/sim/index.ts';
 import { compose } from '../../shim/compose.ts';
 import { RandomStream } from '../../sim/kernel/random.ts';
 import { demoSvg, type Measured, type Scenario } from '../output/demo-svg.ts';
+import { JSON_SCHEMA_VERSION } from '../output/json.ts';
+import { progressLine } from '../output/progress.ts';
 import { requirePicture, writeInto, writeSvg } from '../output/svg.ts';
+import { foldedTable } from '../output/table.ts';
 
 /** The example programs as modules: the exports that the demo uses. */
 interface KeyValueStore {
@@ -101,15 +103,12 @@ function thousandths(_key: string, value: unknown): unknown {
   return typeof value === 'number' ? Math.round(value * 1000) / 1000 : value;
 }
 
+const HEADS = ['', 'A p50 us', 'A p99 us', 'A p99.9 us', 'A GET/s', 'B Gbit/s', 'B WRITE/s'];
+
 function table(rows: readonly Measured[]): string {
-  const out = new Table({
-    head: ['', 'A p50 us', 'A p99 us', 'A p99.9 us', 'A GET/s', 'B Gbit/s', 'B WRITE/s'],
-    style: { head: [], border: [] },
-    colAligns: ['left', 'right', 'right', 'right', 'right', 'right', 'right'],
-  });
-  for (const row of rows) {
+  const cells = rows.map((row) => {
     const { latencyUs } = row;
-    out.push([
+    return [
       row.name,
       show(latencyUs?.p50, 2),
       show(latencyUs?.p99, 2),
@@ -117,9 +116,10 @@ function table(rows: readonly Measured[]): string {
       show(row.getsPerS, 0),
       show(row.bandwidthGbps, 1),
       show(row.writesPerS, 0),
-    ]);
-  }
-  return out.toString();
+    ];
+  });
+  const columns = HEADS.map((head) => ({ head, part: head.startsWith('B') ? 1 : 0 }));
+  return foldedTable(columns, cells);
 }
 
 export interface DemoOptions {
@@ -143,8 +143,16 @@ export async function runDemo(options: DemoOptions): Promise<void> {
     console.log(`Each run lasts ${options.ms} ms of virtual time.\n`);
   }
   const rows: Measured[] = [];
-  for (const scenario of SCENARIOS) rows.push(await measure(scenario, options.ms));
-  const json = JSON.stringify({ virtualMs: options.ms, scenarios: rows }, thousandths, 2);
+  const progress = progressLine();
+  for (const scenario of SCENARIOS) {
+    rows.push(await measure(scenario, options.ms));
+    progress(rows.length, SCENARIOS.length);
+  }
+  const json = JSON.stringify(
+    { schemaVersion: JSON_SCHEMA_VERSION, virtualMs: options.ms, scenarios: rows },
+    thousandths,
+    2,
+  );
   if (quiet) console.log(json);
   else console.log(table(rows));
   if (options.json !== undefined && !quiet) writeInto(options.json, `${json}\n`);

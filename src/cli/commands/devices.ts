@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import type { DeviceInfo, WaitSupport } from '../../verbs/index.ts';
 import { debug } from '../log.ts';
 import { describe } from '../manual.ts';
+import { jsonText } from '../output/json.ts';
 import { tableText } from '../output/table.ts';
 
 /** Adds `devices` to the command. */
@@ -56,7 +57,7 @@ async function devices(options: { json?: boolean }): Promise<void> {
   const reports: DeviceReport[] = [];
   for (const device of list) reports.push(await reportOf(device));
   const report = { devices: reports, notes: await notes(list) };
-  if (options.json) process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+  if (options.json) process.stdout.write(jsonText(report));
   else process.stdout.write(asText(report.devices, report.notes));
 }
 

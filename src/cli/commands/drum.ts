@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { readRegularFile } from '../../daemon/identity/regular-file.ts';
 import { escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
+import { jsonText } from '../output/json.ts';
 import { requirePicture, requireWritable, writeInto, writeSvg } from '../output/svg.ts';
 
 /** Adds `drum`, with `drum solve`. */
@@ -69,7 +70,7 @@ async function run(file: string, { json, svg, threads }: SolveFlags): Promise<vo
     import('../drum/solution-svg.ts'),
   ]);
   const result = await allocate(parseProblem(readRegularFile(file), file), threads);
-  const text = `${JSON.stringify(result, null, 2)}\n`;
+  const text = jsonText(result);
   if (typeof json === 'string') writeInto(json, text);
   process.stdout.write(escapedLines(json === true ? text : asText(result)));
   if (svg !== undefined) writeSvg(svg, await solutionSvg(result));

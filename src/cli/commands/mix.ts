@@ -1,7 +1,6 @@
 /** `isoverbs mix`: any mixture of applications, on simulated devices in virtual time or on real ones. */
 import { writeFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
-import Table from 'cli-table3';
 import type { Command } from 'commander';
 import type { DriverName } from '../../drivers/index.ts';
 import { specOf as mixSpec } from '../../mix/jobs.ts';
@@ -11,7 +10,7 @@ import { parseApp, parsePolicy } from '../../mix/parse.ts';
 import { CableCapture } from '../../mix/record/cable-capture.ts';
 import type { RunObserver } from '../../mix/record/run-observer.ts';
 import { RunTrace } from '../../mix/record/run-trace.ts';
-import type { AppResult, MixResult, QueuePairResult } from '../../mix/result.ts';
+import type { MixResult } from '../../mix/result.ts';
 import { runMix } from '../../mix/run.ts';
 import { DEFAULTS, type MixSpec, type QueuePairName, TIMELINE_POINTS } from '../../mix/spec.ts';
 import type { Resource } from '../../policies/kit/cost/bottleneck.ts';
@@ -20,8 +19,11 @@ import { ConfigError } from '../../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
 import { describe } from '../manual.ts';
 import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.ts';
+import { jsonText } from '../output/json.ts';
 import { mixSvg } from '../output/mix-svg.ts';
+import { mixTable, policyStateLines } from '../output/mix-table.ts';
 import { requirePicture, requireWritable, writeSvg } from '../output/svg.ts';
+import { ticker } from '../output/ticker.ts';
 
 /** The options as commander parses them: still strings. */
 interface Options extends MixWords {
@@ -173,7 +175,8 @@ async function simulated(options: Options): Promise<void> {
   for (const { file } of files) requireWritable('departures', file);
   const observers = observersOf(options);
   const startMs = performance.now();
-  const { departures = [], ...result } = await runMix(spec, observers);
+  const done = ticker('simulating');
+  const { departures = [], ...result } = await runMix(spec, observers).finally(done);
   const wallMs = Math.round(performance.now() - startMs);
   for (const [i, { packets }] of departures.entries()) writeDepartures(files[i].file, packets);
   const { timeline } = result;
@@ -296,11 +299,11 @@ function writeDepartures(file: string, packets: readonly Departure[]): void {
 
 function json(result: MixResult | LiveResult, wallMs: number): string {
   const { profile, policy, seed, durationNs, warmupNs, ...rest } = result;
-  return `${JSON.stringify({ profile, policy, seed, durationNs, warmupNs, wallMs, ...rest }, null, 2)}\n`;
+  return jsonText({ profile, policy, seed, durationNs, warmupNs, wallMs, ...rest });
 }
 
 function text(result: MixResult, wallMs: number): string {
-  const lines = [table(result.apps)];
+  const lines = [mixTable(result.apps), ''];
   for (const { from, to, bytes, utilisation, ...counts } of result.links) {
     const some = Object.entries(counts).filter(([, value]) => value > 0);
     const more = some.map(([name, value]) => `, ${value} ${name}`).join('');
@@ -310,7 +313,7 @@ function text(result: MixResult, wallMs: number): string {
   }
   lines.push(
     ...dominantLines(result),
-    ...states(result),
+    ...policyStateLines(result),
     ...counted(result),
     ...coordinated(result),
     ...gaugeLines(result),
@@ -326,8 +329,9 @@ function text(result: MixResult, wallMs: number): string {
 function liveText(result: LiveResult): string {
   const { profile, policy, seed, durationNs, warmupNs, verified } = result;
   const lines = [
-    table(result.apps),
-    ...states(result),
+    mixTable(result.apps),
+    '',
+    ...policyStateLines(result),
     `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e9} s after ${warmupNs / 1e9} s of warm-up`,
     `${verified} messages were verified at their destination`,
   ];
@@ -342,14 +346,6 @@ function dominantLines({ apps, nics }: MixResult): string[] {
     const { resource, host, share } = dominant;
     return `${name}: ${(share * 100).toFixed(1)} % of ${RESOURCES[resource]} host${host}`;
   });
-}
-
-/** How the policy classifies each context, and why. */
-function states({ policyStates = [] }: Pick<MixResult, 'policyStates'>): string[] {
-  return policyStates.map(
-    ({ device, tenant, kind, because, does, why }) =>
-      `${tenant} on ${device}: ${kind} (${because}); ${does} (${why})`,
-  );
 }
 
 /** What the shims of each policy counted. */
@@ -378,35 +374,4 @@ function gaugeLines({ timeline }: MixResult): string[] {
     const ends = `min ${number(Math.min(...known))}, max ${number(Math.max(...known))}`;
     return `${policy}: ${name} of ${tenant} on ${device}: mean ${number(mean)}, ${ends}, last ${number(known[known.length - 1])} ${unit}`;
   });
-}
-
-function table(apps: readonly AppResult[]): string {
-  const details = apps.some(({ queuePairs }) => queuePairs !== undefined);
-  const percentiles = details ? ['p50', 'p80', 'p99', 'p99.9'] : ['p50', 'p99', 'p99.9'];
-  const head = ['app', 'QPs', 'bytes', 'Gbit/s', 'M/s', 'avg us', ...percentiles, 'max', 'done', 'errors'];
-  const out = new Table({
-    head,
-    style: { head: [], border: [] },
-    colAligns: head.map((_, column) => (column === 0 ? ('left' as const) : ('right' as const))),
-  });
-  for (const app of apps) {
-    out.push([app.name, app.qps, Math.round(app.messageBytes * 10) / 10, ...cellsOf(app, details)]);
-    const { queuePairs = [] } = app;
-    if (queuePairs.length > 1)
-      for (const [i, one] of queuePairs.entries())
-        out.push([`${app.name} #${i}`, '', '', ...cellsOf(one, details)]);
-  }
-  return out.toString();
-}
-
-function cellsOf(one: QueuePairResult, details: boolean): (string | number)[] {
-  const { latencyUs: us } = one;
-  const p80 = details ? [us?.p80] : [];
-  return [
-    one.throughputGbps.toFixed(2),
-    one.messageRateMmps.toFixed(3),
-    ...[us?.avg, us?.p50, ...p80, us?.p99, us?.p999, us?.max].map((value) => value?.toFixed(2) ?? '-'),
-    one.completed,
-    one.errors,
-  ];
 }

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import type { NamedEntry, PolicyEntry } from '../../policies/index.ts';
 import type { Knob } from '../knobs.ts';
 import { describe } from '../manual.ts';
+import { jsonText } from '../output/json.ts';
 import { tableText } from '../output/table.ts';
 
 /** Adds `policies` to the command. */
@@ -60,7 +61,7 @@ async function listPolicies(names: readonly string[], { json }: { json?: boolean
         options: Object.fromEntries(knobsOf(options).map((knob) => [knob.name, knob])),
       }));
   const lists = { policies: listed(policies), interceptors: listed(interceptors) };
-  process.stdout.write(json ? `${JSON.stringify(lists, null, 2)}\n` : text(lists));
+  process.stdout.write(json ? jsonText(lists) : text(lists));
 }
 
 function text(lists: { policies: Listed[]; interceptors: Listed[] }): string {

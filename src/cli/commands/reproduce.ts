@@ -18,6 +18,7 @@ import { paperClaims } from '../../papers/engine/report.ts';
 import { createPolicy } from '../../policies/index.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { version } from '../../version.ts';
+import { jsonText } from '../output/json.ts';
 import { progressLine } from '../output/progress.ts';
 import { canDraw, INSTALL_VEGA } from '../output/svg.ts';
 import { jsonOf, type Report } from '../report/report.ts';
@@ -168,7 +169,7 @@ export async function reproduce(options: ReproduceOptions): Promise<void> {
     process.stderr.write(`isoverbs: the report will have tables, but no pictures: ${INSTALL_VEGA}\n`);
   const report = await reportOf(plan, options);
   const { rows, broken, runs } = report;
-  const text = options.json ? `${JSON.stringify(jsonOf(report), null, 2)}\n` : reportText(report);
+  const text = options.json ? jsonText(jsonOf(report)) : reportText(report);
   process.stdout.write(text);
   if (options.out !== undefined) await writeReport(report, options.out);
   if (options.freeze) writeFrozen(rows, options.seeds);

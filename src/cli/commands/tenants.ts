@@ -9,6 +9,7 @@ import { isGroup, isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { RATE_TARGETS, rateTarget } from '../../verbs/rate-targets.ts';
 import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
+import { jsonText } from '../output/json.ts';
 import { tableText } from '../output/table.ts';
 import { limitsOf } from '../output/top-table.ts';
 
@@ -72,7 +73,7 @@ async function listTenants({
   json?: boolean;
 }): Promise<void> {
   const rows = await requestTenants(socket);
-  process.stdout.write(`${json ? escapedLines(JSON.stringify(rows, null, 2)) : tableOf(rows)}\n`);
+  process.stdout.write(json ? escapedLines(jsonText({ tenants: rows })) : `${tableOf(rows)}\n`);
 }
 
 type Setting = Omit<ToDaemon & { type: 'set' }, 'type' | 'tenant' | 'future'>;

@@ -4,6 +4,7 @@ import { socketOf, unreachable } from '../../daemon/client/tool-request.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
+import { JSON_SCHEMA_VERSION } from '../output/json.ts';
 import { Screen } from '../output/screen.ts';
 import { ORDERS, type Order, ordered, ratesOf, type TopRow, topTable } from '../output/top-table.ts';
 import { type TenantSample, TenantWatch } from '../watch-tenants.ts';
@@ -41,7 +42,7 @@ function printer(sort: Order, json: boolean): Output {
       isDisconnected = false;
       const tenants = ordered(rows, sort);
       process.stdout.write(
-        `${json ? escapedLines(JSON.stringify({ nowNs, tenants })) : `${topTable(tenants)}\n`}\n`,
+        `${json ? escapedLines(JSON.stringify({ schemaVersion: JSON_SCHEMA_VERSION, nowNs, tenants })) : `${topTable(tenants)}\n`}\n`,
       );
     },
     disconnected(reason) {

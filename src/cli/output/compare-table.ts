@@ -2,6 +2,7 @@
 import Table from 'cli-table3';
 import { bestOf, type ComparedApp, type Comparison, type Metric, ofAlone } from '../../compare/compare.ts';
 import { DEFAULTS } from '../../mix/spec.ts';
+import { outWidth } from './table.ts';
 
 interface Column {
   readonly app: number;
@@ -81,9 +82,26 @@ function notes({ mix, seeds, rows, apps }: Comparison): string[] {
   ];
 }
 
-/** The table for a terminal, where three applications fit into 80 columns. */
-export function compareText(result: Comparison, wallMs: number): string {
-  const columns = columnsOf(result.apps);
+/** The applications in tables that fit the terminal, most often three of them in each. */
+function tablesFor(result: Comparison, width: number): string[] {
+  const tables: string[] = [];
+  for (let from = 0; from < result.apps.length; ) {
+    let table = tableOf(result, from, from + 1);
+    let to = from + 1;
+    for (; to < result.apps.length; to++) {
+      const wider = tableOf(result, from, to + 1);
+      if (wider.indexOf('\n') > width) break;
+      table = wider;
+    }
+    tables.push(table);
+    from = to;
+  }
+  return tables;
+}
+
+/** The table of the applications from one to before another. */
+function tableOf(result: Comparison, from: number, to: number): string {
+  const columns = columnsOf(result.apps).filter(({ app }) => app >= from && app < to);
   const out = new Table({
     style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
     chars: { middle: ' ' },
@@ -91,7 +109,7 @@ export function compareText(result: Comparison, wallMs: number): string {
   });
   out.push([
     '',
-    ...result.apps.map((app) => ({
+    ...result.apps.slice(from, to).map((app) => ({
       content: app.name,
       colSpan: metricsOf(app).length,
       hAlign: 'center' as const,
@@ -104,8 +122,13 @@ export function compareText(result: Comparison, wallMs: number): string {
     );
     out.push([result.rows[r].name, ...lines]);
   }
+  return out.toString();
+}
+
+/** The tables for a terminal. */
+export function compareText(result: Comparison, wallMs: number): string {
   const lines = [
-    out.toString(),
+    ...tablesFor(result, outWidth()),
     `${READING.join('\n')}; * is the best of its column.`,
     '',
     ...notes(result),

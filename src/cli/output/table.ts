@@ -1,5 +1,6 @@
 /** Tables without lines that fit the terminal; 80 columns for output that is not a terminal. */
 import Table from 'cli-table3';
+import { painted, type Style } from './style.ts';
 
 const GAP = '  ';
 const MIN_LAST_WIDTH = 20;
@@ -47,7 +48,80 @@ const NO_LINES = {
   middle: GAP,
 };
 
+/** A column of a table that folds. */
+export interface FoldingColumn {
+  readonly head: string;
+  /** Columns of the same part stay together if there is room. */
+  readonly part: number;
+  readonly align?: 'left';
+}
+
+/** A cell: its text, and what it is. */
+export type Cell = string | { readonly text: string; readonly style: Style };
+
+const textOf = (cell: Cell) => (typeof cell === 'string' ? cell : cell.text);
+
+/**
+ * A table without lines whose numbers are right-aligned. If it is wider than `width`, its columns are folded into
+ * several tables, one below the other, each with the first column of names.
+ */
+export function foldedTable(
+  [names, ...columns]: readonly FoldingColumn[],
+  rows: readonly (readonly Cell[])[],
+  width = outWidth(),
+): string {
+  const widthOf = ({ head }: FoldingColumn, at: number) =>
+    Math.max(head.length, ...rows.map((row) => textOf(row[at]).length));
+  const all = columns.map((column, i) => ({ ...column, at: i + 1, width: widthOf(column, i + 1) }));
+  const first = { ...names, align: 'left' as const, at: 0, width: widthOf(names, 0) };
+  const room = width - first.width;
+  const lines = (shown: typeof all) => {
+    const pad = (text: string, one: (typeof all)[number]) =>
+      one.align === 'left' ? text.padEnd(one.width) : text.padStart(one.width);
+    const line = (cells: readonly Cell[]) =>
+      [first, ...shown]
+        .map((one) => ({ cell: cells[one.at], text: pad(textOf(cells[one.at]), one) }))
+        .map(({ cell, text }) => (typeof cell === 'string' ? text : painted(cell.style, text)))
+        .join(GAP)
+        .trimEnd();
+    const heads = [names, ...columns].map(({ head }): Cell => ({ text: head, style: 'head' }));
+    return [line(heads), ...rows.map(line)].join('\n');
+  };
+  return packed(all, room).map(lines).join('\n\n');
+}
+
+interface Sized {
+  readonly part: number;
+  readonly width: number;
+}
+
+/** Divides columns into tables of this width: by part if they do not fit together, then wherever the room ends. */
+function packed<C extends Sized>(columns: readonly C[], room: number): C[][] {
+  const needed = (some: readonly C[]) => some.reduce((sum, one) => sum + GAP.length + one.width, 0);
+  if (needed(columns) <= room) return [[...columns]];
+  const tables: C[][] = [];
+  for (const column of columns) {
+    const last = tables.at(-1);
+    const fits = last !== undefined && last[0].part === column.part && needed([...last, column]) <= room;
+    if (fits) last.push(column);
+    else tables.push([column]);
+  }
+  return tables;
+}
+
 /** Width of the terminal in columns. */
 export function outWidth(): number {
   return process.stdout.columns || 80;
+}
+
+/** The text in lines of at most `width` characters. */
+export function wrapped(text: string, width: number): string {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const last = lines[lines.length - 1];
+    if (last === '') lines[lines.length - 1] = word;
+    else if (last.length + 1 + word.length <= width) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines.join('\n');
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { makeFolders } from '../../interceptors/folders.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import { ConfigError } from '../../verbs/errors.ts';
+import { jsonText } from '../output/json.ts';
 import { canDraw, drawSvg, writeInto } from '../output/svg.ts';
 import { chartOf, FONT, type Layout } from './chart.ts';
 import { type Charts, htmlOf } from './html.ts';
@@ -65,7 +66,7 @@ export async function writeReport(report: Report, folder: string): Promise<void>
   const intro = [
     `\`${report.command}\`; isoverbs ${isoverbs}, Node.js ${node}, profiles ${report.profiles.slice(0, 12)}.`,
   ];
-  writeInto(join(folder, 'report.json'), `${JSON.stringify(jsonOf(report), null, 2)}\n`);
+  writeInto(join(folder, 'report.json'), jsonText(jsonOf(report)));
   writeInto(join(folder, 'report.md'), markdownOf(report, intro, picture));
   writeInto(join(folder, 'report.html'), htmlOf(report, charts));
 }

@@ -14,7 +14,8 @@ export function whatOf({ what, at, form }: Pick<Row, 'what' | 'at' | 'form'>): s
   return [what, at !== undefined && ` (${at})`, form !== undefined && `, ${form}`].filter(Boolean).join('');
 }
 
-function cells(row: Row): string[] {
+/** The cells of a row: what it measures, expected, tolerance, measured, all seeds, verdict. */
+export function cells(row: Row): string[] {
   const unit = row.unit === '' ? '' : ` ${row.unit}`;
   return [
     `  ${whatOf(row)}`,
@@ -87,7 +88,7 @@ function paperTable(paper: string, claims: readonly PaperClaim[]): string {
 }
 
 /** The verdict, with the number of lines that it rests on and the number of lines that are only reported. */
-function verdictText({ verdict, lines }: PaperClaim): string {
+export function verdictText({ verdict, lines }: PaperClaim): string {
   if (verdict === 'never') return 'cannot be shown';
   if (verdict !== 'holds' && verdict !== 'fails') return verdict;
   const judged = lines.holds + lines.fails;

@@ -1,0 +1,92 @@
+// Tables of the command: they fit the terminal, numbers are aligned, many applications are summed, colours only where
+// they are wanted.
+import { afterEach, expect, test, vi } from 'vitest';
+import { mixTable, policyStateLines } from '../../src/cli/output/mix-table.ts';
+import { hasColours } from '../../src/cli/output/style.ts';
+import { foldedTable, wrapped } from '../../src/cli/output/table.ts';
+import type { AppResult } from '../../src/mix/result.ts';
+
+afterEach(() => vi.unstubAllEnvs());
+
+function app(name: string, change: Partial<AppResult> = {}): AppResult {
+  return {
+    name,
+    kind: 'D',
+    tenant: name,
+    qps: 2,
+    messageBytes: 16,
+    throughputGbps: 0.5,
+    messageRateMmps: 1,
+    latencyUs: { avg: 1, p50: 1, p99: 2, p999: 3, max: 4 },
+    completed: 10,
+    errors: 0,
+    ...change,
+  };
+}
+
+const COLUMNS = ['name', 'aaaa', 'bbbb', 'cccc'].map((head, i) => ({ head, part: i < 3 ? 0 : 1 }));
+
+test('a table with room is one table, with names on the left and numbers on the right', () => {
+  const rows = [
+    ['x', '1', '22', '333'],
+    ['yyyyy', '4444', '5', '6'],
+  ];
+  expect(foldedTable(COLUMNS, rows, 80).split('\n')).toEqual([
+    'name   aaaa  bbbb  cccc',
+    'x         1    22   333',
+    'yyyyy  4444     5     6',
+  ]);
+});
+
+test('a table without room is folded by part, then by column; no line is longer than the terminal', () => {
+  const rows = [['x', '1', '2', '3']];
+  expect(foldedTable(COLUMNS, rows, 16).split('\n\n')).toEqual([
+    'name  aaaa  bbbb\nx        1     2',
+    'name  cccc\nx        3',
+  ]);
+  expect(foldedTable(COLUMNS, rows, 10).split('\n\n')).toHaveLength(3);
+});
+
+test('1,000 applications of one count are one row of sums; details list them', () => {
+  const many = Array.from({ length: 1000 }, (_, i) =>
+    app(`D.${i}`, { latencyUs: { avg: i, p50: i, p99: i, p999: i, max: i } }),
+  );
+  const table = mixTable([app('B', { errors: 3 }), ...many], 80);
+  expect(table).toMatch(/^D\.0-999 +2000 +16 +500\.00 +1000\.000 +10000 +0$/m);
+  expect(table).toMatch(/^D\.0-999 +499\.50 +999\.00 +999\.00 +999\.00 +999\.00$/m);
+  expect(table).toMatch(/^B +2 +16 +0\.50 +1\.000 +10 +3$/m);
+  for (const line of table.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+  expect(mixTable(many.slice(0, 8), 80)).toContain('D.7');
+  const detailed = many.map((one) => ({ ...one, queuePairs: [] }));
+  expect(mixTable(detailed, 80)).toContain('D.999');
+});
+
+test('tenants with the same state share a line', () => {
+  const state = { device: 'sim0', kind: 'D', because: 'small', does: 'left alone', why: 'never split' };
+  const policyStates = ['a', 'b', 'c', 'd'].map((tenant) => ({ ...state, tenant }));
+  const other = { ...state, tenant: 'e', kind: 'B' };
+  expect(policyStateLines({ policyStates: [...policyStates, other] } as never)).toEqual([
+    'a, b ... d (4 tenants) on sim0: D (small); left alone (never split)',
+    'e on sim0: B (small); left alone (never split)',
+  ]);
+});
+
+test('colours follow FORCE_COLOR, then NO_COLOR, then the terminal', () => {
+  const terminal = { isTTY: true, hasColors: () => true } as NodeJS.WriteStream;
+  const file = { isTTY: false } as NodeJS.WriteStream;
+  vi.stubEnv('FORCE_COLOR', undefined);
+  vi.stubEnv('NO_COLOR', undefined);
+  expect([terminal, file].map(hasColours)).toEqual([true, false]);
+  vi.stubEnv('NO_COLOR', '1');
+  expect([terminal, file].map(hasColours)).toEqual([false, false]);
+  vi.stubEnv('FORCE_COLOR', '1');
+  expect([terminal, file].map(hasColours)).toEqual([true, true]);
+  expect(mixTable([app('B', { errors: 3 })], 80)).toContain('\u001b[31m     3\u001b[39m');
+  vi.stubEnv('FORCE_COLOR', '0');
+  expect([terminal, file].map(hasColours)).toEqual([false, false]);
+  expect(mixTable([app('B', { errors: 3 })], 80)).not.toContain('\u001b');
+});
+
+test('wrapped text keeps words whole', () => {
+  expect(wrapped('one two three', 8)).toBe('one two\nthree');
+});
