@@ -54,6 +54,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   tenants: async () => (await import('./commands/tenants.ts')).addTenants,
   set: async () => (await import('./commands/tenants.ts')).addSet,
   run: async () => (await import('./commands/run.ts')).addRun,
+  init: async () => (await import('./commands/init.ts')).addInit,
+  rxe: async () => (await import('./commands/rxe.ts')).addRxe,
   completion: async () => (await import('./commands/completion.ts')).addCompletion,
 };
 

@@ -76,6 +76,15 @@ async function runProgram([command, ...args]: string[], words: RunFlags): Promis
     ...(weight !== undefined && { ISOVERBS_WEIGHT: String(weight) }),
     ...(traffic !== undefined && { ISOVERBS_TRAFFIC: traffic }),
   };
+  return runForwarded(command, args, env);
+}
+
+/** Runs a program in the foreground and forwards signals to it. @returns its exit code, as shells see it */
+export function runForwarded(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<number> {
   const child = spawn(command, args, { stdio: 'inherit', env });
   for (const signal of FORWARDED_SIGNALS) process.on(signal, () => forward(signal, child));
   return new Promise((resolve) => {
