@@ -91,6 +91,7 @@ export { type EmulateWaitOptions, emulateWait } from '../shim/wait/emulate-wait.
 export { type WaitChoice, withWait } from '../shim/wait/wait-support.ts';
 export { gidFromWords, gidToWords } from '../verbs/gid.ts';
 export { createCoordinatedShim } from './coordinated.ts';
+export { policyOptions } from './parse-options.ts';
 export { tasselWithAgent } from './tassel/index.ts';
 
 /** An entry of a table of built-in policies or interceptors. */

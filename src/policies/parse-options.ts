@@ -71,6 +71,20 @@ export function parseOptions<T>(name: string, schema: ZodType<T>, options: unkno
 }
 
 /**
+ * The options of a policy of your own, by the schemas of its options: quantities such as '8KiB' converted, defaults filled
+ * in, and a misspelt option refused. Call it in the constructor of the policy.
+ * @param name the policy, for messages
+ * @throws ConfigError naming each wrong or unknown option and what it accepts
+ */
+export function policyOptions<S extends z.core.$ZodLooseShape>(
+  name: string,
+  shape: S,
+  options: unknown = {},
+): z.output<z.ZodObject<S, z.core.$strict>> {
+  return parseOptions<z.output<z.ZodObject<S, z.core.$strict>>>(name, z.strictObject(shape), options);
+}
+
+/**
  * The options with quantities such as '8KiB' as numbers, in the unit that the option's name ends with.
  * @param name the policy, for messages
  * @throws ConfigError for an option without a value, and for an unknown unit

@@ -66,6 +66,13 @@ test('the guide is a strict TypeScript program', () => {
   expect(typeErrors("import { openDevice } from 'isoverbs';\nopenDevice().allocPD();")).toHaveLength(1);
 }, 60_000);
 
+test('the TypeScript policy of docs/policies.md is its example, and compiles under strict', () => {
+  const text = readFileSync(resolve(ROOT, 'docs/policies.md'), 'utf8');
+  const [block] = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map((match) => match[1]);
+  expect(block).toBe(readFileSync(resolve(ROOT, 'examples/policies/byte-window.ts'), 'utf8'));
+  expect(typeErrors(block)).toEqual([]);
+}, 60_000);
+
 test('the guide runs from top to bottom', () => {
   const blocks = blocksOf('docs/guide.md');
   expect(blocks.length).toBeGreaterThan(4);
