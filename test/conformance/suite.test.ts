@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { tagsIf } from '../support/variants.ts';
-import { type GroundName, groundOf, realDevices, realOnly } from '../verbs/ground.ts';
+import { type GroundName, groundOf, isAbsent } from '../verbs/ground.ts';
 import { cases } from './cases/index.ts';
 import { type Chain, engineChains, suiteChains } from './chains.ts';
 import type { Case } from './suite/case.ts';
@@ -11,10 +11,8 @@ import { type Outcome, play } from './suite/run.ts';
 import type { Trace } from './suite/scene.ts';
 import { suiteWorkerChains } from './worker-chains.ts';
 
-const absent: Record<GroundName, boolean> = { sim: realOnly, rxe: typeof realDevices === 'string' };
-
 function expectedOn(one: Case, name: GroundName) {
-  if (name === 'sim' || one.rxe === undefined) return one.expect;
+  if (name !== 'rxe' || one.rxe === undefined) return one.expect;
   return one.rxe.expect;
 }
 
@@ -35,7 +33,7 @@ const inWorkers = Object.entries(suiteWorkerChains);
 const isWhole = process.env.ISOVERBS_WHOLE === '1';
 const driver = process.env.ISOVERBS_DRIVERS;
 
-/** On an emulated machine, one case in this many is run for a change. */
+/** On an emulated machine, and on user-space devices, one case in this many is run for a change. */
 const SAMPLE = 12;
 /**
  * On simulated devices, every case is run for a change without a policy, whole, cut, and in turns. Other chains run one case
@@ -44,12 +42,15 @@ const SAMPLE = 12;
 const WHOLE = /^split and 0_WAIT$|^perf, in turns$/;
 const VARIANT_SAMPLE = 4;
 const tagsOf = (name: GroundName, i: number, isVariant = false) => ({
-  tags: tagsIf(name === 'rxe' ? i % SAMPLE === 0 : !isVariant || i % VARIANT_SAMPLE === 0),
+  tags: tagsIf(name !== 'sim' ? i % SAMPLE === 0 : !isVariant || i % VARIANT_SAMPLE === 0),
 });
 
 /** soft-RoCE sometimes loses the completions of a send that fails locally, and of requests around it. */
 const retryOf = (name: GroundName, one: Case) =>
   name === 'rxe' && JSON.stringify(expectedOn(one, name)).includes('LOC_QP_OP_ERR') ? { retry: 3 } : {};
+
+/** User-space devices have no rdma_cm. */
+const hasNeeds = (one: Case, name: GroundName) => name !== 'soft' || !one.name.startsWith('rdma_cm:');
 
 function suiteOn(name: GroundName): void {
   const bare = new Map<Case, Promise<Outcome>>();
@@ -61,7 +62,7 @@ function suiteOn(name: GroundName): void {
     if (!isAsExpected(outcome.trace, one, name)) bare.delete(one);
     return outcome;
   };
-  const here = cases.filter((one) => expectedOn(one, name) !== undefined);
+  const here = cases.filter((one) => expectedOn(one, name) !== undefined && hasNeeds(one, name));
   describe('no shim', () => {
     for (const [i, one] of here.entries()) {
       test(one.name, { ...tagsOf(name, i), ...retryOf(name, one) }, async () => {
@@ -69,7 +70,7 @@ function suiteOn(name: GroundName): void {
         const { events, ...rest } = compact(expectedOn(one, name) as Trace);
         expect({ ...trace, events: [] }).toEqual({ ...rest, events: [] });
         // Events of soft-RoCE are not compared.
-        if (name === 'sim') expect(trace.events).toEqual(events);
+        if (name !== 'rxe') expect(trace.events).toEqual(events);
       });
     }
   });
@@ -79,20 +80,20 @@ function suiteOn(name: GroundName): void {
       expect((await play(one, groundOf(name, wait), chain(), counts)).trace).toEqual(trace);
     });
   /** On simulated devices, each chain takes other cases into its sample. */
-  const shifted = (i: number, nth: number) => (name === 'rxe' ? i : i + nth);
+  const shifted = (i: number, nth: number) => (name === 'sim' ? i + nth : i);
   for (const [nth, [what, chain]] of Object.entries(suiteChains).entries()) {
     describe(what, () => {
       for (const [i, one] of here.entries()) compared(shifted(i, nth), one, { chain }, !WHOLE.test(what));
     });
   }
   // On a device without WAIT some chains are identical.
-  const engines = Object.entries(engineChains).filter(([what]) => name === 'sim' || !/WAIT emul/.test(what));
+  const engines = Object.entries(engineChains).filter(([what]) => name !== 'rxe' || !/WAIT emul/.test(what));
   for (const [nth, [what, chain]] of engines.entries()) {
     describe(what, () => {
       for (const [i, one] of here.entries()) {
         // The sample is divided among the chains.
         const isMine = Math.floor(i / SAMPLE) % engines.length === nth;
-        if (name === 'rxe') compared(isMine ? i : i * SAMPLE + 1, one, chain);
+        if (name !== 'sim') compared(isMine ? i : i * SAMPLE + 1, one, chain);
         else compared(shifted(i, nth), one, chain, !WHOLE.test(what));
       }
     });
@@ -109,7 +110,7 @@ function suiteOn(name: GroundName): void {
   }
 }
 
-for (const name of ['sim', 'rxe'] as const) {
-  if (absent[name]) test.skip(`${name}: unavailable on this machine`, () => {});
+for (const name of ['sim', 'soft', 'rxe'] as const) {
+  if (isAbsent(name)) test.skip(`${name}: unavailable on this machine`, () => {});
   else describe(name, () => suiteOn(name));
 }

@@ -49,7 +49,7 @@ feature('Address handles', { group: 'addr', others: 'every InfiniBand and RoCE d
     // the route.
     const headers = routes.map((_, i) => b.bytes.subarray(1024 * i + 20, 1024 * i + 40));
     expect(headers.map((header) => header[1])).toEqual([8, 16]);
-    expect(headers.map((header) => header[8])).toEqual(ground.name === 'sim' ? [5, 64] : [64, 64]);
+    expect(headers.map((header) => header[8])).toEqual(ground.name === 'rxe' ? [64, 64] : [5, 64]);
     closePair(pair);
   });
 

@@ -17,7 +17,7 @@ export interface Ears {
 
 export function ears(ground: Ground): Ears {
   const { cm, cmError } = ground.provider;
-  if (cm === null) throw new Error(`no rdma_cm on ${ground.name}: ${cmError}`);
+  if (cm === null) throw new V.UnsupportedError(`no rdma_cm on ${ground.name}: ${cmError}`);
   const channel = cm.createEventChannel();
   const events: V.CmEvent[] = [];
   cm.watchEventChannel(channel, (event) => events.push(event));

@@ -249,11 +249,15 @@ async function stamped(ground: Ground, wcFlags: number): Promise<{ wcs: V.WcBatc
   return { wcs, close };
 }
 
+/** Packets that a user-space device reads from its socket together arrive at one time. */
+const isLater = (ground: Ground, time: bigint, than: bigint) =>
+  ground.name === 'soft' ? time >= than : time > than;
+
 feature('completion timestamps', { group: 'cqex', refusedBy: ['rxe'], others }, (it) => {
   it('report when each request completed, on the clock of queryRtValues', async (ground) => {
     const { wcs, close } = await stamped(ground, V.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP);
     expect(wcs.ticks(0)).toBeGreaterThan(0n);
-    expect(wcs.ticks(1)).toBeGreaterThan(wcs.ticks(0));
+    expect(wcs.ticks(1)).toSatisfy((ticks: bigint) => isLater(ground, ticks, wcs.ticks(0)));
     const end = openEnd(ground, 0);
     expect(end.p.queryRtValues(end.context).ticks).toBeGreaterThanOrEqual(wcs.ticks(1));
     expect([wcs.wrId(0), wcs.wrId(1)]).toEqual([1, 2]);
@@ -263,7 +267,7 @@ feature('completion timestamps', { group: 'cqex', refusedBy: ['rxe'], others }, 
   it('wall clock', async (ground) => {
     const { wcs, close } = await stamped(ground, V.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
     expect(wcs.wallclockNs(0)).toBeGreaterThan(0n);
-    expect(wcs.wallclockNs(1)).toBeGreaterThan(wcs.wallclockNs(0));
+    expect(wcs.wallclockNs(1)).toSatisfy((ns: bigint) => isLater(ground, ns, wcs.wallclockNs(0)));
     close();
   });
 

@@ -6,9 +6,11 @@
 import { describe, expect, test } from 'vitest';
 import { addonStatus, createRdmaCoreProvider } from '../../src/providers/rdma-core/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
+import { createSoftNetwork } from '../../src/providers/soft/index.ts';
+import { whyNoUdp } from '../../src/providers/soft/native.ts';
 import * as V from '../../src/verbs/index.ts';
 
-export type GroundName = 'sim' | 'rxe';
+export type GroundName = 'sim' | 'soft' | 'rxe';
 
 /** Where one case runs: two devices that reach each other, possibly the same device twice. */
 export interface Ground {
@@ -30,6 +32,30 @@ function simGround(wait: boolean): Ground {
   const turn = () => fabric.advance(50_000);
   return { name: 'sim', provider: fabric.provider, devices: ['sim0', 'sim1'], fabric, gidIndex: 1, turn };
 }
+
+/** Why there are no user-space RoCE devices; null if there are. */
+export const noSoft = whyNoUdp();
+
+/** Each ground has two addresses of its own, because the port of an address belongs to one process. */
+function softGround(): Ground {
+  // Grounds come less often than once a microsecond, and are gone before the addresses are used again.
+  const number = 2 * Number((process.hrtime.bigint() / 1000n) & 0x1fffffn);
+  const addresses = [1, 2].map((own) => {
+    const low = number + own - 1;
+    return `127.${64 + (low >> 16)}.${(low >> 8) & 255}.${low & 255}`;
+  });
+  const { provider } = createSoftNetwork({ addresses });
+  return {
+    name: 'soft',
+    provider,
+    devices: ['soft0', 'soft1'],
+    fabric: null,
+    gidIndex: 0,
+    turn: aMillisecond,
+  };
+}
+
+const aMillisecond = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
 
 /** Names of one or two real devices, or the reason why there are none. */
 function findRealDevices(): [string, string] | string {
@@ -61,8 +87,7 @@ function realGround(devices: readonly [string, string]): Ground {
     if (gid.startsWith('::ffff:') && type === 'RoCE v2') gidIndex = i;
   }
   provider.closeDevice(context);
-  const turn = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
-  return { name: 'rxe', provider, devices, fabric: null, gidIndex, turn };
+  return { name: 'rxe', provider, devices, fabric: null, gidIndex, turn: aMillisecond };
 }
 
 /** The real devices as a separate ground, for cases against other programs; null if there are none. */
@@ -75,6 +100,7 @@ export function realGroundIfAny(): Ground | null {
  * WAIT.
  */
 export function groundOf(name: GroundName, wait = true): Ground {
+  if (name === 'soft') return softGround();
   return name === 'sim' ? simGround(wait) : realGround(real as [string, string]);
 }
 
@@ -95,12 +121,18 @@ declare module 'vitest' {
   }
 }
 
+/** Whether there is no such device here, or it need not be tested here. */
+export function isAbsent(ground: GroundName): boolean {
+  if (ground === 'rxe') return typeof real === 'string';
+  return realOnly || (ground === 'soft' && noSoft !== null);
+}
+
 /** Declares a feature: its cases run on every ground. */
 export function feature(name: string, notes: FeatureNotes, declare: (it: Case) => void): void {
   const { group, refusedBy = [], others } = notes;
-  for (const ground of ['sim', 'rxe'] as const) {
+  for (const ground of ['sim', 'soft', 'rxe'] as const) {
     const refused = refusedBy.includes(ground);
-    const absent = ground === 'rxe' ? typeof real === 'string' : realOnly;
+    const absent = isAbsent(ground);
     describe.skipIf(absent)(`${group}: ${name} on ${ground}${refused ? ' is refused' : ''}`, () => {
       declare((title, run) => {
         test(title, async ({ task }) => {

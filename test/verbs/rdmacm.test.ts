@@ -32,7 +32,7 @@ const {
 } = V;
 
 const UDP = V.RDMA_PS_UDP;
-const NOTES = { group: 'rdmacm', others: 'librdmacm and the rdma_ucm module' };
+const NOTES = { group: 'rdmacm', refusedBy: ['soft'] as const, others: 'librdmacm and the rdma_ucm module' };
 const bytes = (text: string) => new TextEncoder().encode(text);
 /** Private data arrives padded with zeros to the capacity of its message. */
 const text = (data: Uint8Array) => new TextDecoder().decode(data).replace(/\0+$/, '');

@@ -26,7 +26,7 @@ const GROUPS: readonly [group: string, feature: string, verb: keyof typeof refus
 ];
 
 for (const [group, name, verb, others] of GROUPS) {
-  feature(name, { group, refusedBy: ['sim', 'rxe'], others }, (it) => {
+  feature(name, { group, refusedBy: ['sim', 'soft', 'rxe'], others }, (it) => {
     it(`${verb} throws UnsupportedError`, () => calls[verb]());
   });
 }

@@ -11,7 +11,11 @@ const IMPORTS = ['ibv_import_device', 'ibv_import_pd', 'ibv_import_mr'];
 
 feature(
   'import of objects of another process',
-  { group: 'shared_pd', refusedBy: ['sim', 'rxe'], others: 'out of scope: open the device in each process' },
+  {
+    group: 'shared_pd',
+    refusedBy: ['sim', 'soft', 'rxe'],
+    others: 'out of scope: open the device in each process',
+  },
   (it) => {
     for (const verb of IMPORTS) it(`${verb} throws UnsupportedError`, () => calls[verb]());
   },

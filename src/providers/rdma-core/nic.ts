@@ -1,7 +1,7 @@
 /** The facts that rdma-core reports about a NIC: its link rate. Others are in data sheets or must be measured. */
 import { type NicFacts, UNMEASURED } from '../../verbs/nic.ts';
+import type { Provider } from '../../verbs/provider.ts';
 import type { PortAttr } from '../../verbs/types.ts';
-import type { NativeVerbs } from './addon.ts';
 
 /** Lanes by active_width (ibv_query_port(3)). */
 const LANES = new Map([
@@ -35,10 +35,7 @@ export function linkGbpsOf({ activeWidth, activeSpeed }: Pick<PortAttr, 'activeW
 }
 
 /** Describes the first port, the only one that isoverbs' policies consider. */
-export function describeNic(
-  native: Pick<NativeVerbs, 'queryPort' | 'queryDevice'>,
-  context: number,
-): NicFacts {
+export function describeNic(native: Pick<Provider, 'queryPort' | 'queryDevice'>, context: number): NicFacts {
   const port = native.queryPort(context, 1);
   return {
     linkGbps: linkGbpsOf(port),

@@ -11,6 +11,7 @@ import { guidOf, type HostNames } from './addresses.ts';
 import { requireInteger } from './arguments.ts';
 import { deviceAttr, LIMITS, portAttr } from './limits.ts';
 import { type Context, type Objects, requireNoChildren } from './objects.ts';
+import { maxKbps } from './rate-verbs.ts';
 import type { TimePump } from './time-pump.ts';
 
 type DeviceQueries = Pick<
@@ -78,7 +79,7 @@ function deviceAttrEx({ linkGbps, rateLimiters }: Readonly<NicParams>): DeviceAt
     packetPacing:
       rateLimiters === 0
         ? { minKbps: 0, maxKbps: 0, supportedQpTypes: 0 }
-        : { minKbps: 1, maxKbps: Math.floor(linkGbps * 1e6), supportedQpTypes: PACED_TYPES },
+        : { minKbps: 1, maxKbps: maxKbps(linkGbps), supportedQpTypes: PACED_TYPES },
     maxDeviceMemoryBytes: 0,
     xrc: (LIMITS.deviceCapFlags & C.IBV_DEVICE_XRC) !== 0,
   };

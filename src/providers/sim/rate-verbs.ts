@@ -12,9 +12,14 @@ import type { TimePump } from './time-pump.ts';
 
 const MAX_BYTES = 2 ** 31 - 1;
 
+/** The highest rate limit of a link in units of 1000 bit/s, which has 32 bits. */
+export function maxKbps(linkGbps: number): number {
+  return Math.min(Math.floor(linkGbps * 1e6), 2 ** 32 - 1);
+}
+
 /** Checks a rate in units of 1000 bit/s. @throws InvalidArgumentError when it exceeds the link's rate */
 export function requireRate(verb: string, kbps: unknown, sim: Simulation): number {
-  return requireInteger(verb, 'rateLimitKbps', kbps, 0, Math.floor(sim.world.params.linkGbps * 1e6));
+  return requireInteger(verb, 'rateLimitKbps', kbps, 0, maxKbps(sim.world.params.linkGbps));
 }
 
 /**

@@ -1,6 +1,7 @@
 /** The devices: one for each address of a network interface. */
+import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
-import { IPV4_BYTES } from '../../roce/icrc.ts';
+import { IPV4_BYTES, IPV6_BYTES } from '../../roce/icrc.ts';
 import { ConfigError, ConnectionError } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../../verbs/gid.ts';
 
@@ -9,6 +10,8 @@ export interface SoftDevice {
   readonly name: string;
   /** Bytes of payload per packet at most. */
   readonly mtuBytes: number;
+  /** Number of the network interface; 0 if unknown. */
+  readonly ifindex: number;
   /** Its address as a GID; the first of several if `tries` allows more. */
   gid: string;
   /**
@@ -23,26 +26,45 @@ const LOOPBACK_TRIES = 64;
 /** Headers of a packet besides its payload: UDP, BTH, RETH, immediate, ICRC. */
 const ROCE_BYTES = 8 + 12 + 16 + 4 + 4;
 const MTUS = [4096, 2048, 1024, 512, 256];
-/** Node.js does not report the MTU of an interface; this is what Ethernet has. */
+/** The MTU of Ethernet, where the kernel does not tell that of the interface. */
 const ETHERNET_BYTES = 1500;
-const LOOPBACK_BYTES = 65536;
 
 /** The devices of these addresses, or of all interfaces if there are none. @throws ConfigError for a text that is no address */
 export function softDevices(addresses: readonly string[]): SoftDevice[] {
-  if (addresses.length > 0) return addresses.map((text, index) => deviceAt(`soft${index}`, text, 1));
-  const found = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  if (addresses.length > 0) {
+    return addresses.map((text, index) => deviceAt(`soft${index}`, text, interfaceOf(text), 1));
+  }
+  const found = Object.entries(networkInterfaces()).flatMap(([ndev, list]) =>
+    (list ?? []).map((one) => ({ ...one, ndev })),
+  );
   const usable = found.filter(({ family, scopeid }) => family === 'IPv4' || scopeid === 0);
   // The loopback interface comes first, so that soft0 is there on every machine.
   const sorted = [
     ...usable.filter(({ internal }) => internal),
     ...usable.filter(({ internal }) => !internal),
   ];
-  return sorted.map(({ address }, index) =>
-    deviceAt(`soft${index}`, address, address === '127.0.0.1' ? LOOPBACK_TRIES : 1),
+  return sorted.map(({ address, ndev }, index) =>
+    deviceAt(`soft${index}`, address, ndev, address === '127.0.0.1' ? LOOPBACK_TRIES : 1),
   );
 }
 
-function deviceAt(name: string, address: string, tries: number): SoftDevice {
+/** The interface with this address; that of 127.0.0.1 has all of 127.0.0.0/8. */
+function interfaceOf(address: string): string {
+  const all = Object.entries(networkInterfaces());
+  const has = (wanted: string) => all.find(([, list]) => list?.some((one) => one.address === wanted))?.[0];
+  return has(address) ?? (address.startsWith('127.') ? has('127.0.0.1') : undefined) ?? '';
+}
+
+/** A number that the kernel tells about an interface. */
+function numberOf(ndev: string, file: string, otherwise: number): number {
+  try {
+    return Number(readFileSync(`/sys/class/net/${ndev}/${file}`, 'utf8')) || otherwise;
+  } catch {
+    return otherwise;
+  }
+}
+
+function deviceAt(name: string, address: string, ndev: string, tries: number): SoftDevice {
   const v4 = !address.includes(':');
   let gid: string;
   try {
@@ -50,9 +72,9 @@ function deviceAt(name: string, address: string, tries: number): SoftDevice {
   } catch (cause) {
     throw new ConfigError(`ISOVERBS_SOFT_ADDRESSES: '${address}' is not an IPv4 or IPv6 address`, { cause });
   }
-  const isLoopback = gid.startsWith('::ffff:127.') || gid === '::1';
-  const room = (isLoopback ? LOOPBACK_BYTES : ETHERNET_BYTES) - (v4 ? IPV4_BYTES : 40) - ROCE_BYTES;
-  return { name, mtuBytes: MTUS.find((mtu) => mtu <= room) ?? MTUS[MTUS.length - 1], gid, tries };
+  const room = numberOf(ndev, 'mtu', ETHERNET_BYTES) - (v4 ? IPV4_BYTES : IPV6_BYTES) - ROCE_BYTES;
+  const mtuBytes = MTUS.find((mtu) => mtu <= room) ?? MTUS[MTUS.length - 1];
+  return { name, mtuBytes, ifindex: numberOf(ndev, 'ifindex', 0), gid, tries };
 }
 
 /** Opens a device at its address, or at the first of its addresses that is free. @throws ConnectionError */

@@ -5,12 +5,12 @@
 
 import { UPLINK_NIC } from '../../sim/profile/profiles.ts';
 import { Simulation } from '../../sim/simulation.ts';
-import { IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND } from '../../verbs/constants.ts';
 import { requireKnown, UnsupportedError } from '../../verbs/errors.ts';
 import { gidToBytes } from '../../verbs/gid.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/verbs.ts';
 import { EventLoopAlarm, monotonicClock, sleepInRealTime } from '../rdma-core/alarm.ts';
+import { describeNic } from '../rdma-core/nic.ts';
 import { tcpRendezvous } from '../rdma-core/rendezvous.ts';
 import { type HostNames, isGroup } from '../sim/addresses.ts';
 import { buildProvider } from '../sim/provider.ts';
@@ -72,7 +72,7 @@ function namesOf(devices: readonly SoftDevice[], peers: Peers): HostNames {
       index,
       gid: index === 0 ? devices[host].gid : '::',
       type: 'RoCE v2',
-      ndevIfindex: 0,
+      ndevIfindex: index === 0 ? devices[host].ifindex : 0,
     }),
     hostOf: (gid) => peers.numberOf(gid),
   };
@@ -91,7 +91,7 @@ function softProvider(
   return Object.freeze({
     ...base,
     describeWait: () => 'WAIT and ENABLE are executed by the device, which is software',
-    describeNic: () => null,
+    describeNic: (context: number) => describeNic(base, context),
     ...lifetimes(base, pump, start),
     ...timedVerbs(base, pump),
     ...refusals(base),
@@ -180,22 +180,15 @@ function timedVerbs(base: Provider, pump: RealTimePump): TimedVerbs {
 }
 
 /** Verbs that these devices do not have yet. */
-function refusals(base: Provider): Pick<Provider, 'createQp' | 'createAh'> {
+function refusals(base: Provider): Pick<Provider, 'createAh'> {
   const no = 'user-space RoCE devices do not support';
   return {
     ...unsupportedVerbs({
-      openXrcd: `${no} XRC yet`,
       attachMcast: `${no} multicast yet`,
       detachMcast: `${no} multicast yet`,
       queryEce: `${no} enhanced connection establishment`,
       setEce: `${no} enhanced connection establishment`,
     }),
-    createQp(pd, attr) {
-      if (attr?.qpType === IBV_QPT_XRC_SEND || attr?.qpType === IBV_QPT_XRC_RECV) {
-        throw new UnsupportedError(`createQp: ${no} XRC yet; use RC`, { verb: 'createQp' });
-      }
-      return base.createQp(pd, attr);
-    },
     createAh(pd, attr) {
       const ah = base.createAh(pd, attr);
       if (!isGroup(gidToBytes(attr.dgid as string))) return ah;

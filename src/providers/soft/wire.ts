@@ -27,6 +27,7 @@ export function toWire(world: World, p: number, out: Uint8Array, at: number): nu
   record.payload = pool.bytes;
   record.payloadOffset = pool.slab(p);
   record.payloadBytes = pool.length[p];
+  record.srqNumber = pool.srqNum[p];
   record.immediate = record.invalidateKey = pool.imm[p] >>> 0;
   if (kind === P.PKT_DATAGRAM) {
     record.qkey = pool.rkey[p] >>> 0;
@@ -58,7 +59,16 @@ function fillAddress(pool: P.PacketPool, p: number, kind: number): void {
 }
 
 function transportOf(type: number): number {
-  return type === C.IBV_QPT_RC ? O.RC : type === C.IBV_QPT_UC ? O.UC : O.UD;
+  switch (type) {
+    case C.IBV_QPT_RC:
+      return O.RC;
+    case C.IBV_QPT_UC:
+      return O.UC;
+    case C.IBV_QPT_UD:
+      return O.UD;
+    default:
+      return O.XRC;
+  }
 }
 
 function operationOf(kind: number, flags: number, imm: number): number {
@@ -107,7 +117,7 @@ export function fromWire(world: World, buf: Uint8Array, at: number, length: numb
   const pool = world.packets;
   if (decodePacket(buf, at, length, record) !== DECODED || record.payloadBytes > P.SLAB_BYTES) return -1;
   const transport = record.opcode & O.TRANSPORT_MASK;
-  if (transport !== O.RC && transport !== O.UC && transport !== O.UD) return -1;
+  if (record.opcode === O.CNP) return -1;
   pool.dest[p] = record.destQp;
   pool.source[p] = 0;
   pool.epoch[p] = 0;
@@ -128,7 +138,11 @@ export function fromWire(world: World, buf: Uint8Array, at: number, length: numb
   }
   if (operation >= O.READ_RESPONSE_FIRST && operation <= O.ATOMIC_ACKNOWLEDGE) {
     if (!readResponse(pool, p, operation)) return -1;
-  } else readRequest(pool, p, operation);
+    return transport === O.XRC ? C.IBV_QPT_XRC_SEND : C.IBV_QPT_RC;
+  }
+  pool.srqNum[p] = record.srqNumber;
+  readRequest(pool, p, operation);
+  if (transport === O.XRC) return C.IBV_QPT_XRC_RECV;
   return transport === O.RC ? C.IBV_QPT_RC : C.IBV_QPT_UC;
 }
 

@@ -128,7 +128,6 @@ export const UPLINK_NIC: Readonly<NicParams> = Object.freeze({
   linkGbps: NEVER,
   loopbackGbps: NEVER,
   propagationNs: 0,
-  rateLimiters: 0,
   // Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4.
   headerBytes: 58,
   ackBytes: 62,
