@@ -44,7 +44,10 @@ test.each<[string[], RegExp]>([
   [app('X'), /unknown kind 'X'; use one of B, M, D/],
   [app(''), /unknown kind ''/],
   [app('B:sze=1'), /unknown key 'sze'; did you mean 'size'\? use one of name, op, size/],
-  [app('B:op=wirte'), /'wirte' is not one of write, send, read, atomic, cas, register; did you mean 'write'\?/],
+  [
+    app('B:op=wirte'),
+    /'wirte' is not one of write, send, read, atomic, cas, register; did you mean 'write'\?/,
+  ],
   [[...app('B'), '--profile', 'cx6-10g'], /unknown profile 'cx6-10g'; did you mean 'cx6-100g'/],
   [[...app('B'), '--set', 'linkGps=40'], /a profile has no 'linkGps'; did you mean 'linkGbps'\? its/],
   [[...app('B'), '--policy', 'perf:isolation=alwys'], /got 'alwys'; did you mean 'always'\?/],
