@@ -24,7 +24,7 @@ import { type Ah, Groups, MULTICAST } from './network/address.ts';
 import { LinkFaults } from './network/link-faults.ts';
 import { SwitchNetwork } from './network/switches.ts';
 import type { Layout } from './network/topology.ts';
-import { isRemote, type Uplink } from './network/uplink.ts';
+import { isRemote, type PartialMessage, type Uplink } from './network/uplink.ts';
 import { CommandQueue } from './nic/command-queue.ts';
 import { NicCaches } from './nic/context-caches.ts';
 import { Pcie } from './nic/pcie.ts';
@@ -138,6 +138,8 @@ export class World {
   private readonly makeQpScheduler: MakeQpScheduler;
   /** The real network that replaces the hosts' cables; null: there is none. */
   private readonly uplink: Uplink | null;
+  /** By number of the queue pair: the messages of peers outside of the simulation that have arrived in part. */
+  readonly partials: PartialMessage[] = [];
   /** Whether a scheduler distinguishes senders with work from others. */
   private readonly reportsWork: boolean;
   /** Ports whose scheduler holds back a waiting packet. */

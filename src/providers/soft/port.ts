@@ -1,5 +1,5 @@
 /** The port of one device: a UDP socket, the packets that leave through it, and those that it receives. */
-import { isSealed, ROCE_PORT, type Route, sealPacket } from '../../roce/icrc.ts';
+import { identificationOf, ROCE_PORT, type Route, sealPacket } from '../../roce/icrc.ts';
 import { BTH_BYTES, ICRC_BYTES } from '../../roce/opcodes.ts';
 import * as P from '../../sim/kernel/packets.ts';
 import type { Ah, Group } from '../../sim/network/address.ts';
@@ -202,7 +202,7 @@ export class SoftPort {
     copyAddress(route.source, inGids, (row + ROW_GID) * 4);
     copyAddress(route.dest, this.gid, 0);
     route.sourcePort = inRows[row + 3];
-    if (!isSealed(route, inSlab, at, length)) {
+    if (identificationOf(route, inSlab, at, length) < 0) {
       counters.badIcrc++;
       return;
     }

@@ -80,8 +80,9 @@ function request(world: World, qp: Qp, p: number): void {
     onRequest(world, qp, p);
     return;
   }
-  qp.partial ??= new PartialMessage();
-  const { partial } = qp;
+  world.partials[qp.qpn] ??= new PartialMessage();
+  const partial = world.partials[qp.qpn];
+  partial.keepOnlyOf(qp);
   if (!isNextPart(world, qp, partial, p)) {
     partial.kind = -1;
     if (reliable) refuse(world, qp, NAK_INVALID_REQUEST);

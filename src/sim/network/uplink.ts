@@ -3,6 +3,8 @@
  * through the uplink, encoded by its owner, and packets from outside enter through inbound.ts.
  */
 
+import type { Qp } from '../transport/qp.ts';
+
 /** Numbers of hosts outside of the simulation go down from here; FIRST_REMOTE - n is the uplink's address n. */
 export const FIRST_REMOTE = -16;
 
@@ -25,11 +27,21 @@ export function isRemote(host: number): boolean {
   return host <= FIRST_REMOTE;
 }
 
-/** The part of a message that has arrived so far, for packets that do not repeat its address. */
+/** The part of a queue pair's message that has arrived so far, for packets that do not repeat its address. */
 export class PartialMessage {
+  private owner: Qp | null = null;
+  private epoch = 0;
   /** PKT_SEND, PKT_WRITE, or -1 between messages. */
   kind = -1;
   rkey = 0;
   /** [0] address of the next byte of a WRITE, [1] bytes that are missing. */
   readonly numbers = new Float64Array(2);
+
+  /** Forgets the part if it is of another queue pair with the same number, or from before a RESET. */
+  keepOnlyOf(qp: Qp): void {
+    if (this.owner === qp && this.epoch === qp.epoch) return;
+    this.owner = qp;
+    this.epoch = qp.epoch;
+    this.kind = -1;
+  }
 }

@@ -15,6 +15,7 @@ const READ_BUSY = 2;
 const WRITE_BUSY = 3;
 const MESSAGE_DONE = 4;
 const FETCH_DONE = 5;
+const TAKES = 6;
 
 /** Reads up to this size are short: a single PCIe read request. */
 const SHORT_BYTES = 512;
@@ -40,9 +41,10 @@ export class Pcie {
   /**
    * READ_DONE, WRITE_DONE: end of the last transfer. READ_BUSY, WRITE_BUSY: time spent on bytes so far.
    * MESSAGE_DONE, FETCH_DONE: the time until which the link is busy with all short reads, and with those that are not parts
-   * of messages, which come first.
+   * of messages, which come first. TAKES: the time on the link of the transfer that begins; no double is passed on, so that none is
+   * allocated.
    */
-  private readonly times = new Float64Array(6);
+  private readonly times = new Float64Array(7);
   /** Completion times of the most recent short reads, to limit those in flight. */
   private readonly ends: Float64Array;
   private next = 0;
@@ -76,12 +78,13 @@ export class Pcie {
 
   private readFrom(bytes: number, last: number): void {
     const { times } = this;
-    const busy = this.busyNsOf(bytes);
+    this.measure(bytes);
+    const busy = times[TAKES];
     times[READ_BUSY] += busy;
     this.bytes[0] += bytes;
     this.draw();
     if (bytes <= SHORT_BYTES) {
-      this.readShort(busy, last);
+      this.readShort(last);
       return;
     }
     let first = this.clock[0] + this.readNs * this.factor[0];
@@ -92,8 +95,9 @@ export class Pcie {
   }
 
   /** Short reads overtake payload in flight and take their share of its rate. */
-  private readShort(busy: number, last: number): void {
+  private readShort(last: number): void {
     const { times, ends } = this;
+    const busy = times[TAKES];
     let start = this.clock[0];
     if (times[READ_DONE] > start) times[READ_DONE] += busy;
     if (ends.length > 0 && ends[this.next] > start) start = ends[this.next];
@@ -112,7 +116,8 @@ export class Pcie {
   /** Writes host memory now; `done` is the time at which the CPU sees the last byte. */
   write(bytes: number): void {
     const { times } = this;
-    const busy = this.busyNsOf(bytes);
+    this.measure(bytes);
+    const busy = times[TAKES];
     let start = this.clock[0];
     if (times[WRITE_DONE] > start) start = times[WRITE_DONE];
     times[WRITE_DONE] = start + busy;
@@ -122,10 +127,10 @@ export class Pcie {
     this.done[0] = start + busy + this.writeNs * this.factor[0];
   }
 
-  /** Time that a transfer takes on the link. */
-  private busyNsOf(bytes: number): number {
-    if (!this.hasPackets) return bytes * this.nsPerByte;
-    return (bytes + Math.ceil(bytes / this.payloadBytes) * this.headerBytes) * this.nsPerByte;
+  /** Sets TAKES. */
+  private measure(bytes: number): void {
+    const packets = this.hasPackets ? Math.ceil(bytes / this.payloadBytes) : 0;
+    this.times[TAKES] = (bytes + packets * this.headerBytes) * this.nsPerByte;
   }
 
   /** Time spent on bytes in the busier direction. */

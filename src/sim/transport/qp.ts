@@ -7,7 +7,6 @@ import type { RateLimiter } from '../egress/rate-limiter.ts';
 import type { Limiter } from '../egress/rate-limiters.ts';
 import type { Ah } from '../network/address.ts';
 import type { Dcqcn } from '../network/dcqcn.ts';
-import type { PartialMessage } from '../network/uplink.ts';
 import type { Cq } from '../queues/cq.ts';
 import type { Srq } from '../queues/srq.ts';
 import { WorkQueue } from '../queues/work-queue.ts';
@@ -129,8 +128,6 @@ export class Qp {
   readonly qpn: number;
   readonly host: number;
   readonly type: number;
-  /** Type of the queue pairs it receives from; 0 for datagrams. */
-  readonly peerType: number;
   /** Whether its packets are not acknowledged. */
   readonly unreliable: boolean;
   readonly xrcd: number;
@@ -252,8 +249,6 @@ export class Qp {
   ePsn = 0;
   /** Messages executed since RESET, mod 2^24: the number in acknowledgements on a real wire. */
   msn = 0;
-  /** The message of a peer outside of the simulation that has arrived in part. */
-  partial: PartialMessage | null = null;
   nakSent = false;
   /** Whether IBV_EVENT_COMM_EST was raised for this connection. */
   establishedRaised = false;
@@ -299,7 +294,6 @@ export class Qp {
     this.qpn = o.qpn;
     this.host = o.host;
     this.type = o.type;
-    this.peerType = PEER_TYPES[o.type] ?? 0;
     this.unreliable = o.type === C.IBV_QPT_UC || o.type === C.IBV_QPT_UD;
     this.srq = o.srq;
     this.xrcd = o.xrcd;
@@ -313,6 +307,11 @@ export class Qp {
     this.sq = new WorkQueue(o.cap.maxSendWr, o.cap.maxSendSge, o.cap.maxInlineData, o.pd);
     const receives = o.srq === null && o.xrcd === 0 ? o.cap.maxRecvWr : 1;
     this.rq = new WorkQueue(receives, o.cap.maxRecvSge, 0, o.pd);
+  }
+
+  /** Type of the queue pairs it receives from; 0 for datagrams. */
+  get peerType(): number {
+    return PEER_TYPES[this.type] ?? 0;
   }
 
   get replies(): Sender {
@@ -380,7 +379,6 @@ export class Qp {
   halt(): void {
     this.haltRequester();
     this.receiving = false;
-    this.partial = null;
     this.nakSent = false;
     this.dropping = false;
     this.responses.count = 0;

@@ -33,6 +33,12 @@ const fds = () =>
   Uint32Array.from({ length: random.below(70) }, () =>
     random.chance(0.95) ? random.pick(opened) : random.u32(),
   );
+// GID of 127.0.0.1.
+const LOOPBACK = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 127, 0, 0, 1);
+const udp = native.openUdp(LOOPBACK, 0, 4096);
+const udpFd = () => (random.chance(0.8) ? udp : fd());
+const rows = () =>
+  Uint32Array.from({ length: random.below(80) }, () => (random.chance(0.7) ? 0 : random.u32()));
 const flag = () => random.chance(0.5);
 let listeners = 2;
 function oneEnd() {
@@ -83,6 +89,13 @@ const CALLS = {
     flag(),
     random.pick([1, 2, 3, 0, 4]),
   ],
+  openUdp: () => [
+    random.pick([LOOPBACK, LOOPBACK, bytes()]),
+    random.pick([0, 0, 1, 65_536]),
+    random.below(100_000),
+  ],
+  sendUdp: () => [udpFd(), bytes(), rows(), random.below(9), random.below(65_536)],
+  receiveUdp: () => [udpFd(), bytes(), 1 + random.below(512), rows(), random.below(9)],
 };
 
 const missing = Object.keys(native).filter((name) => typeof native[name] === 'function' && !(name in CALLS));
@@ -93,7 +106,7 @@ const passed = Object.fromEntries(Object.keys(CALLS).map((name) => [name, 0]));
 function tidy(name, result) {
   if (name === 'createMemory') native.closeFd(result.fd);
   if (name === 'createWake') [result.near, result.far].forEach(native.closeFd);
-  if (/listen|accept|connect/.test(name) && result >= 0) native.closeFd(result);
+  if (/listen|accept|connect|openUdp/.test(name) && result >= 0) native.closeFd(result);
   if (name === 'receiveFds') result?.fds.forEach(native.closeFd);
 }
 
