@@ -7,6 +7,7 @@ export type { TopologyName, TopologyOptions } from '../../sim/network/topology.t
 export type {
   AckRequests,
   CongestionControl,
+  MrFlush,
   NicParams,
   PalosSums,
   RateLimiterName,
