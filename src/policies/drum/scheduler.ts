@@ -156,7 +156,7 @@ export class DrumScheduler extends Scheduler {
 
   /** The order serves an application by its rate. */
   private share(app: number): void {
-    for (const { order } of [this.outbound, this.inbound]) order.setWeight(app, this.apps.shareOf(app));
+    for (const { order } of this.directions) order.setWeight(app, this.apps.shareOf(app));
   }
 
   /** Solves for the rates, if anything has changed. */

@@ -90,6 +90,11 @@ export abstract class RatedScheduler extends LinkScheduler<PacedOrder> {
     return rates.hasTokens(qp.index);
   }
 
+  /** Whether queue pairs whose peer is on the same device have a direction of their own. */
+  protected get usesLoopback(): boolean {
+    return true;
+  }
+
   protected override directionOf(qp: QpView, out: Actions): Direction<PacedOrder> | null {
     return this.mayGo(qp, out) ? super.directionOf(qp, out) : null;
   }

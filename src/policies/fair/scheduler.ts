@@ -9,7 +9,7 @@ import * as L from '../../verbs/layout.ts';
 import { byTenant, Entities } from '../kit/entities.ts';
 import { egressBytes, ingressBytes } from '../kit/wire.ts';
 import type { Direction } from '../link/direction.ts';
-import { INBOUND, isAtomic, OUTBOUND, type WindowChoice } from '../link/link-scheduler.ts';
+import { INBOUND, isAtomic, LOOPBACK, OUTBOUND, type WindowChoice } from '../link/link-scheduler.ts';
 import type { WindowRules } from '../link/windows.ts';
 import { Advances, MOST_MESSAGES } from './advances.ts';
 import { AtomicShares } from './atomics.ts';
@@ -57,16 +57,16 @@ const ASIDE_SAMPLE_NS = 500e6;
 export class Scheduler extends RatedScheduler {
   protected readonly outbound: Direction<PacedOrder>;
   protected readonly inbound: Direction<PacedOrder>;
+  protected readonly loopback: Direction<PacedOrder> | null;
   protected readonly tenants = new Entities({
     keyOf: byTenant,
     onNew: (tenant) => {
-      this.outbound.order.begin(tenant);
-      this.inbound.order.begin(tenant);
+      for (const { order } of this.directions) order.begin(tenant);
       this.atomics.begin(tenant);
       this.advances.begin(tenant);
     },
     mayForget: (tenant) =>
-      ![this.outbound.order, this.inbound.order, this.atomics].some((one) => one.isAhead(tenant)),
+      !this.atomics.isAhead(tenant) && !this.directions.some(({ order }) => order.isAhead(tenant)),
   });
   private worth: Judge;
   private readonly trial = new DeviceTimer(this.tokenOf(TRIAL), true);
@@ -109,6 +109,7 @@ export class Scheduler extends RatedScheduler {
     this.worth = this.createJudge();
     this.outbound = this.addDirection(OUTBOUND, this.addOrder(), this.choice);
     this.inbound = this.addDirection(INBOUND, this.addOrder(), this.choice);
+    this.loopback = this.usesLoopback ? this.addDirection(LOOPBACK, this.addOrder(), this.choice) : null;
     this.atomics = this.createAtomics(context);
   }
 
@@ -211,13 +212,13 @@ export class Scheduler extends RatedScheduler {
       nsPerByte: times * costs.nsPerByte,
       nsPerRequest: times * costs.nsPerRequest,
     };
-    for (const direction of [this.outbound, this.inbound]) {
+    for (const direction of this.directions) {
       direction.order.setPace(nsPerByte);
       // The round trip of a piece depends on its length.
       if (isNewPiece) direction.remeasure();
       direction.order.configure(costs, waitingCosts);
-      direction.configure(this.window(this.choice));
     }
+    this.configureWindows(this.choice);
     this.fitParts();
     this.pull(out);
   }
@@ -233,7 +234,7 @@ export class Scheduler extends RatedScheduler {
   relabel(qp: QpView, out: Actions): void {
     const tenant = this.tenants.of(qp);
     this.endAdvance(tenant, out);
-    for (const { order } of [this.outbound, this.inbound]) {
+    for (const { order } of this.directions) {
       order.setWeight(tenant, qp.labels.weight);
       order.setQpWeight(qp.index, qp.labels.qpWeight);
     }
@@ -274,13 +275,14 @@ export class Scheduler extends RatedScheduler {
 
   /** Leaves the device alone where scheduling it does not help. */
   private judge(context: ContextView, out: Actions): void {
-    const { worth, outbound, inbound, plain } = this;
+    const { worth, plain } = this;
+    const orders = this.directions.map(({ order }) => order);
     const { isOn: wasOn, level, isAside: wasAside } = worth;
-    const isContended = worth.isAside ? plain.size > 1 : outbound.order.isShared || inbound.order.isShared;
+    const isContended = worth.isAside ? plain.size > 1 : orders.some(({ isShared }) => isShared);
     // What they send is seen again, and shows whether anything is sent at all.
     this.seePlain(out);
     this.settleAll(out);
-    const sentBytes = outbound.order.servedBytes + inbound.order.servedBytes + this.passes;
+    const sentBytes = orders.reduce((sum, { servedBytes }) => sum + servedBytes, this.passes);
     const nowNs = this.clock.nowNs(context, out);
     this.trial.set(worth.onTimer(nowNs, sentBytes, isContended), out);
     if (worth.isOn !== wasOn || worth.level !== level) this.refit(out);
@@ -349,7 +351,7 @@ export class Scheduler extends RatedScheduler {
     const qp = advances.end(tenant, out);
     if (qp === undefined) return;
     const { messages, bytes, opcode } = advances;
-    const direction = opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
+    const direction = this.wayOf(qp, opcode);
     const load = bytes + messages * this.headers[opcode];
     direction.order.passed(qp.index, load, messages);
     direction.passed(load);
@@ -368,7 +370,7 @@ export class Scheduler extends RatedScheduler {
     if (!advances.follows(tenant, qp.index) || !worth.isResting || isAtomic(opcode)) return;
     if (this.daemonRates.limits(qp.index)) return;
     const below = bytes < ADVANCE_BYTES ? ADVANCE_BYTES : 1 << (32 - Math.clz32(bytes));
-    const { order } = opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
+    const { order } = this.wayOf(qp, opcode);
     const headerBytes = this.headers[opcode];
     if (below > wire.mtuBytes || headerBytes === 0) return;
     const behind = order.behind(tenant, below + headerBytes, ADVANCE_SHARE * MOST_MESSAGES);
@@ -415,7 +417,7 @@ export class Scheduler extends RatedScheduler {
       if (isRated && !this.mayGo(qp, out)) break;
       opcode = words[at + L.WR_OP] & 0xff;
       if (isAtomic(opcode) && worth.isOn && this.atomics.mustWait(qp, out)) break;
-      const direction = opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
+      const direction = this.wayOf(qp, opcode);
       const load = this.loadOf(opcode, bytes);
       const run = isRated ? 1 : runLength(words, at, count - passed);
       let n = worth.isOn ? this.passable(direction, tenant, load, run, qp, out) : run;

@@ -38,6 +38,7 @@ export class Scheduler extends LinkScheduler<ChunkOrder> {
   readonly weights: ChunkWeights;
   protected readonly outbound: Direction<ChunkOrder>;
   protected readonly inbound: Direction<ChunkOrder>;
+  protected readonly loopback = null;
   private readonly urgent: Urgent;
   private options: PalosOptions;
   /** By queue pair: 1 if it is labelled, so that its short messages are urgent. Labels would take two loads more. */

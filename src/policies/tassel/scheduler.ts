@@ -236,6 +236,11 @@ export class TasselScheduler extends Scheduler {
     this.settle(out);
   }
 
+  /** Rates hold for whatever a queue pair sends, wherever its peer is. */
+  protected override get usesLoopback(): boolean {
+    return false;
+  }
+
   /** Atomics take part of a rate as all others do. */
   protected override directionOf(qp: QpView, out: Actions): Direction<PacedOrder> | null {
     if (this.rates.isRated(qp.index) && isAtomic(out.nextOpcode(qp))) return this.outbound;
