@@ -77,7 +77,7 @@ export function addIsolation(command: Command): void {
     .option('--keep <dir>', 'keep results of runs in this folder, and reuse those of the same build')
     .option('--jobs <n>', 'parallel runs (default: one per core)')
     .option('--json', 'print one JSON object')
-    .option('--md', 'print the table as Markdown')
+    .option('--md', 'print the tables as Markdown')
     .option('--svg <file>', 'draw a heat map for each scheme into this file')
     .action(run);
   describe(isolationCommand, {

@@ -78,7 +78,18 @@ export function isolationText(result: Isolation, all: boolean): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** The table for a page, as GitHub-flavoured Markdown. */
+/** The violations of a scheme by attacker, the most first: `BW-4KB 14 of 63`. */
+function byAttacker({ scheme, meetings }: SchemeMeetings): string {
+  const familyOf = ({ attacker }: Meeting) => attacker.slice(0, attacker.indexOf('/'));
+  const counts = [...new Set(meetings.map(familyOf))]
+    .map((name) => ({ name, ...countsOf(meetings.filter((one) => familyOf(one) === name)) }))
+    .filter(({ violated }) => violated > 0)
+    .sort((a, b) => b.violated / b.pairs - a.violated / a.pairs);
+  const parts = counts.map(({ name, violated, pairs }) => `\`${name}\` ${violated} of ${pairs}`);
+  return `- ${scheme}: ${parts.join(', ') || 'none'}`;
+}
+
+/** The tables for a page, as GitHub-flavoured Markdown. */
 export function isolationMarkdown(result: Isolation): string {
   const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
   return [
@@ -86,7 +97,12 @@ export function isolationMarkdown(result: Isolation): string {
     row(HEADS.map((_, i) => (i === 0 ? '---' : '---:'))),
     ...result.schemes.map((scheme) => row(rowOf(scheme))),
     '',
+    ...LEGEND,
     `${notesOf(result)}.`,
+    '',
+    'Violations by attacker:',
+    '',
+    ...result.schemes.map(byAttacker),
     '',
   ].join('\n');
 }
