@@ -194,7 +194,9 @@ test('help and version exit with 0, usage errors with 2, failures with 1', () =>
   expect(wrong.err).toContain('ISO_ERR_CONFIG');
 });
 
-test('every object of --json has the version of its schema, and demo and mix fit into 80 columns', () => {
+test('every object of --json has the version of its schema, and demo and mix fit into 80 columns', {
+  tags: ['long'],
+}, () => {
   const mix = [
     'mix',
     '--app',

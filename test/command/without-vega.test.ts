@@ -49,7 +49,9 @@ test.each([
   expect(readFileSync(old, 'utf8')).toBe('an older picture');
 });
 
-test('reproduce says before the runs that its report will have no pictures, and writes it', () => {
+test('reproduce says before the runs that its report will have no pictures, and writes it', {
+  tags: ['long'],
+}, () => {
   const out = join(folder, 'report');
   const { code, err } = isoverbs(`reproduce --figure drum-4a --seeds 1 --out ${out}`);
   expect({ code, err }).toEqual({

@@ -226,6 +226,7 @@ test('a policy that holds nothing back harms no tenant', async () => {
 });
 
 test("the same seed prints and draws the same bytes, and a case's command repeats it exactly", {
+  tags: ['long'],
   timeout: 120_000,
 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-random-'));

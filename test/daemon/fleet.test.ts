@@ -162,7 +162,9 @@ describe.skipIf(natsReason !== '')('a fleet', () => {
     await until(() => expect([a.agent.peers, b.agent.peers]).toEqual(down));
   });
 
-  test('a server that stops and starts again interrupts the agents, and is logged once', async () => {
+  test('a server that stops and starts again interrupts the agents, and is logged once', {
+    tags: ['long'],
+  }, async () => {
     const nats = await started();
     const [a, b] = [daemon(nats.url, 0), daemon(nats.url, 1)];
     await a.meet(b);

@@ -68,21 +68,17 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
     });
   }
 
-  test(
-    'a shell script that starts several programs',
-    async () => {
-      await using world = await worldOf();
-      const script = 'exec 3<&0; "$0" "$1" <&3 & "$0" "$1" <&3 & wait';
-      const shell = world.run('shell', ['sh', '-c', script, process.execPath, PROGRAM]);
-      await has(world, 'shell', 2, 2);
-      shell.child.stdin!.end();
-      await shell.ended;
-      expect(shell.errors).toEqual([]);
-      expect(shell.stderr).toBe('');
-      await has(world, 'shell', 0, 0);
-    },
-    TIMEOUT_MS,
-  );
+  test('a shell script that starts several programs', { tags: ['long'], timeout: TIMEOUT_MS }, async () => {
+    await using world = await worldOf();
+    const script = 'exec 3<&0; "$0" "$1" <&3 & "$0" "$1" <&3 & wait';
+    const shell = world.run('shell', ['sh', '-c', script, process.execPath, PROGRAM]);
+    await has(world, 'shell', 2, 2);
+    shell.child.stdin!.end();
+    await shell.ended;
+    expect(shell.errors).toEqual([]);
+    expect(shell.stderr).toBe('');
+    await has(world, 'shell', 0, 0);
+  });
 
   test(
     'each thread is a client; a terminated one leaves, and all leave when the process exits',
@@ -104,25 +100,24 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
     TIMEOUT_MS,
   );
 
-  test(
-    'a program whose event loop never runs joins anyway',
-    async () => {
-      await using world = await worldOf();
-      const busyMs = 20_000;
-      const busy = world.start('busy', [PROGRAM, `sync ${busyMs}`]);
-      await until('it joins', () => busy.changes.some(({ joined }) => joined));
-      const joinedMs = (busy.changes.find(({ joined }) => joined)!.ns - busy.changes[0].ns) / 1e6;
-      process.stdout.write(
-        `processes: joined ${joinedMs.toFixed(1)} ms after its first round, without a turn\n`,
-      );
-      expect(joinedMs).toBeLessThan(busyMs / 2);
-      // The program also receives a grant.
-      const other = world.start('other', [PROGRAM]);
-      await until('it has half', () => busy.last.rate === 50);
-      expect([...busy.errors, ...other.errors]).toEqual([]);
-    },
-    TIMEOUT_MS,
-  );
+  test('a program whose event loop never runs joins anyway', {
+    tags: ['long'],
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    await using world = await worldOf();
+    const busyMs = 20_000;
+    const busy = world.start('busy', [PROGRAM, `sync ${busyMs}`]);
+    await until('it joins', () => busy.changes.some(({ joined }) => joined));
+    const joinedMs = (busy.changes.find(({ joined }) => joined)!.ns - busy.changes[0].ns) / 1e6;
+    process.stdout.write(
+      `processes: joined ${joinedMs.toFixed(1)} ms after its first round, without a turn\n`,
+    );
+    expect(joinedMs).toBeLessThan(busyMs / 2);
+    // The program also receives a grant.
+    const other = world.start('other', [PROGRAM]);
+    await until('it has half', () => busy.last.rate === 50);
+    expect([...busy.errors, ...other.errors]).toEqual([]);
+  });
 });
 
 describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
@@ -209,19 +204,18 @@ describe.skipIf(reason !== '' || !HAS_NAMESPACES)('containers', AT_ONCE, () => {
     '',
   ].join('\n');
 
-  test(
-    'a program in separate namespaces is identified as the kernel reports it to the daemon',
-    async () => {
-      await using world = await worldOf(config);
-      const boxed = ['unshare', '-Urpfm', '--mount-proc', process.execPath, PROGRAM];
-      const tenants = [world.run('liar', [...boxed, 'boxed']), world.run('liar', [...boxed, 'other'])];
-      await until('they join', () => tenants.every(({ last }) => last.joined));
-      expect(tenants.every(({ pid }) => pid < 100)).toBe(true);
-      const uid = process.getuid!();
-      await has(world, 'by-command', 1, 1);
-      await has(world, uid === 0 ? 'by-user' : 'liar', 1, 1);
-      expect(tenants.flatMap(({ errors }) => errors)).toEqual([]);
-    },
-    TIMEOUT_MS,
-  );
+  test('a program in separate namespaces is identified as the kernel reports it to the daemon', {
+    tags: ['long'],
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    await using world = await worldOf(config);
+    const boxed = ['unshare', '-Urpfm', '--mount-proc', process.execPath, PROGRAM];
+    const tenants = [world.run('liar', [...boxed, 'boxed']), world.run('liar', [...boxed, 'other'])];
+    await until('they join', () => tenants.every(({ last }) => last.joined));
+    expect(tenants.every(({ pid }) => pid < 100)).toBe(true);
+    const uid = process.getuid!();
+    await has(world, 'by-command', 1, 1);
+    await has(world, uid === 0 ? 'by-user' : 'liar', 1, 1);
+    expect(tenants.flatMap(({ errors }) => errors)).toEqual([]);
+  });
 });

@@ -51,7 +51,7 @@ describe.skipIf(reason !== '')('rates of targets', { concurrent: true, timeout: 
     expect(await rateOf(world)).toEqual([{}]);
   });
 
-  test('each queue pair to a peer has the rate of that peer', async () => {
+  test('each queue pair to a peer has the rate of that peer', { tags: ['long'] }, async () => {
     await using world = await worldOf();
     using one = new Sender(world, 'a', [{ to: 1, kbps: 20e6 }, { to: 2, kbps: 20e6 }, { to: 2 }]);
     await send([one], [[20, 20, REST]]);
@@ -100,7 +100,9 @@ describe.skipIf(reason !== '')('rates of targets', { concurrent: true, timeout: 
 });
 
 describe.skipIf(reason !== '')('isoverbs bench', { timeout: TIMEOUT_MS }, () => {
-  test("--run_infinitely has the lower one of its own rate and the operator's", async () => {
+  test("--run_infinitely has the lower one of its own rate and the operator's", {
+    tags: ['long'],
+  }, async () => {
     await using world = await worldOf();
     const args = ['write_bw', '--provider', 'sim', '--run_infinitely', '-D', '1', '--report_gbits'];
     const bench = spawn(
@@ -142,7 +144,7 @@ describe.skipIf(reason !== '')('isoverbs bench', { timeout: TIMEOUT_MS }, () => 
 });
 
 describe.skipIf(reason !== '')('an agent in the daemon', { timeout: TIMEOUT_MS }, () => {
-  test('sets the rates of queue pairs, next to an operator', async () => {
+  test('sets the rates of queue pairs, next to an operator', { tags: ['long'] }, async () => {
     const module = join(PROGRAMS, 'rate-agent.mjs');
     await using world = await worldOf('', module);
     using one = new Sender(world, 'a', [{}, { to: 2 }, { kbps: 3e6 }], module);

@@ -15,7 +15,9 @@ const set = (world: World, tenant: string, setting: object) =>
   request(world.socket, { type: 'set', tenant, ...setting });
 
 describe.skipIf(reason !== '')('tassel under a daemon', { concurrent: true, timeout: TIMEOUT_MS }, () => {
-  test('a rate bounds all processes of the tenant, whose parts a killed one gives back', async () => {
+  test('a rate bounds all processes of the tenant, whose parts a killed one gives back', {
+    tags: ['long'],
+  }, async () => {
     await using world = await worldOf();
     using one = new Sender(world, 'a', [{}]);
     await send([one], ALL, 0.05);

@@ -45,6 +45,7 @@ const share = (row: TenantRow | undefined) => Math.round(row?.rateGbps ?? 0);
 
 test.skipIf(reason !== '')(
   'shares of 1:3, totals, and a limit',
+  { tags: ['long'], timeout: 60_000 },
   async () => {
     await begin('token-bucket', { one: { ISOVERBS_WEIGHT: '1' }, three: { ISOVERBS_WEIGHT: '3' } });
     const { one, three } = await rows(
@@ -63,11 +64,11 @@ test.skipIf(reason !== '')(
     world.tenants[0].child.kill('SIGKILL');
     await rows((now) => now.one === undefined && share(now.three) === LINK_GBPS);
   },
-  60_000,
 );
 
 test.skipIf(reason !== '')(
   "perf splits a tenant's messages when they delay another tenant",
+  { tags: ['long'], timeout: 60_000 },
   async () => {
     await begin('perf', { long: {}, short: { ISOVERBS_TRAFFIC: 'latency' } });
     const { long, short } = await rows((now) => now.long?.split && now.short?.class === 'delay');
@@ -77,5 +78,4 @@ test.skipIf(reason !== '')(
     world.tenants[1].child.kill('SIGKILL');
     await rows((now) => now.short === undefined && !now.long.split);
   },
-  60_000,
 );

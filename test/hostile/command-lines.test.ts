@@ -42,7 +42,7 @@ describe('command lines that cannot work end with an error', TIMEOUT, () => {
     },
   );
 
-  test('--config of a FIFO or a device is refused at once', async () => {
+  test('--config of a FIFO or a device is refused at once', { tags: ['long'] }, async () => {
     const fifo = join(folder(), 'fifo');
     expect(spawnSync('mkfifo', [fifo]).status).toBe(0);
     for (const path of [fifo, '/dev/zero', '/dev/null', '/dev/tty']) {

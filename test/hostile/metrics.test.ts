@@ -160,21 +160,25 @@ describe.skipIf(reason !== '')('on a Unix socket', { timeout: 60_000 }, () => {
       : 'only root can connect as several users';
   if (cannot !== '') console.warn(`skipped: ${cannot}`);
 
-  test.skipIf(cannot !== '')('a user with 100 subordinate users keeps no other from its answer', async () => {
-    const { socketPath } = await unix();
-    const uids = [EVIL, ...Array.from({ length: 100 }, (_, i) => SUBORDINATE + i)];
-    const { child, ended, printed } = start(join('../../hostile/children/flood-metrics.py'), [
-      socketPath,
-      ...uids.map(String),
-    ]);
-    await until(() => printed().includes('flooding'));
-    const statuses: number[] = [];
-    for (let i = 0; i < 15; i++) {
-      statuses.push(await scrape({ socketPath }));
-      await sleep(300);
-    }
-    expect(statuses).toEqual(Array(15).fill(200));
-    child.kill('SIGKILL');
-    await ended;
-  });
+  test.skipIf(cannot !== '')(
+    'a user with 100 subordinate users keeps no other from its answer',
+    { tags: ['long'] },
+    async () => {
+      const { socketPath } = await unix();
+      const uids = [EVIL, ...Array.from({ length: 100 }, (_, i) => SUBORDINATE + i)];
+      const { child, ended, printed } = start(join('../../hostile/children/flood-metrics.py'), [
+        socketPath,
+        ...uids.map(String),
+      ]);
+      await until(() => printed().includes('flooding'));
+      const statuses: number[] = [];
+      for (let i = 0; i < 15; i++) {
+        statuses.push(await scrape({ socketPath }));
+        await sleep(300);
+      }
+      expect(statuses).toEqual(Array(15).fill(200));
+      child.kill('SIGKILL');
+      await ended;
+    },
+  );
 });

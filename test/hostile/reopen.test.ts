@@ -154,7 +154,9 @@ describe.skipIf(noDevice !== '')('a tenant with one process after the other', ()
 });
 
 describe.skipIf(noDevice !== '')('while the daemon does not answer, a program', () => {
-  test('waits at its first queue pair, goes on without the daemon, and says so', async () => {
+  test('waits at its first queue pair, goes on without the daemon, and says so', {
+    tags: ['long'],
+  }, async () => {
     const { socket, running } = await limited({ maxRequestsPerS: PER_S });
     running.child.kill('SIGSTOP');
     const program = greedy(socket, { TRICK: 'reopen', SECONDS: '4' });
@@ -166,7 +168,7 @@ describe.skipIf(noDevice !== '')('while the daemon does not answer, a program', 
     expect(program.err()).toMatch(/the daemon does not answer\)|has not answered within 2000 ms/);
   });
 
-  test('opens further contexts with what its tenant was granted last', async () => {
+  test('opens further contexts with what its tenant was granted last', { tags: ['long'] }, async () => {
     const { socket, running } = await limited({ maxRequestsPerS: PER_S });
     const program = greedy(socket, { TRICK: 'later' });
     while (!program.out().includes('stop')) await delay(5);
@@ -217,6 +219,7 @@ describe.skipIf(noDevice !== '')('after the end of the daemon, a program that op
 
 describe.skipIf(noDevice !== '')('a program that the daemon refuses', () => {
   test('gets no queue pair while others have all connections, and one afterwards', {
+    tags: ['long'],
     timeout: 30_000,
   }, async () => {
     const { socket } = await limited({}, { limits: { clients: 1, clientsOfAUser: 1, reserved: 0 } });

@@ -97,7 +97,7 @@ describe.skipIf(reason !== '')('one person is one user', { timeout: 120_000 }, (
     ]);
   });
 
-  test('subordinate users connect at the rate of one user', async () => {
+  test('subordinate users connect at the rate of one user', { tags: ['long'] }, async () => {
     const { socket, lines } = setUp('limits: { clients: 600, clientsOfAUser: 500 }');
     const said = await come(socket, 20, 0, subordinates(100));
     expect(connected(said)).toBeLessThanOrEqual(500);
@@ -122,7 +122,9 @@ describe.skipIf(reason !== '')('one person is one user', { timeout: 120_000 }, (
     expect(connected(await come(socket, 1, 0, others))).toBe(20);
   });
 
-  test('six users that take all contexts they can leave some to every other user', async () => {
+  test('six users that take all contexts they can leave some to every other user', {
+    tags: ['long'],
+  }, async () => {
     const { socket, tenants } = setUp();
     const greedy = await come(
       socket,

@@ -49,7 +49,7 @@ describe.skipIf(reason !== '')('words of clients', TIMEOUT, () => {
     one.close();
   });
 
-  test('tables and JSON escape them', async () => {
+  test('tables and JSON escape them', { tags: ['long'] }, async () => {
     const socket = join(folder(), 's');
     await daemon(socket, ['--policy', 'token-bucket']);
     await tenant(socket, WORDS);

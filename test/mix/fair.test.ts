@@ -172,7 +172,9 @@ async function withTarget(targetUs?: number) {
   };
 }
 
-test('a target is met at the cost of the throughput of others, and one that is met anyway costs nothing', async () => {
+test('a target is met at the cost of the throughput of others, and one that is met anyway costs nothing', {
+  tags: ['long'],
+}, async () => {
   const [none, loose, tight, tighter, impossible] = await Promise.all(
     [undefined, 1.4, 1.3, 1.2, 1].map((targetUs) => withTarget(targetUs)),
   );

@@ -107,7 +107,7 @@ test('a worker thread with a wrong configuration fails with the error', () => {
   expect(node([...REGISTER, script])).toEqual({ code: 0, out: 'ISO_ERR_CONFIG', err: '' });
 });
 
-test('ISOVERBS_LOG=info prints policies, devices and counts at exit', () => {
+test('ISOVERBS_LOG=info prints policies, devices and counts at exit', { tags: ['long'] }, () => {
   const env = { ISOVERBS_POLICY: 'perf', ISOVERBS_LOG: 'info' };
   expect(node([...REGISTER, `${OPEN} c.close();`], env).err).toBe(
     'isoverbs: policy perf (from ISOVERBS_POLICY); attached to 1 context(s) of sim0; 0 sends (0 split, 0 held, 0 emulated) and 0 receives posted, 0 completions',

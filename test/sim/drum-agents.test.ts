@@ -46,7 +46,9 @@ test('three tenants weighted 1:2:4 share the completion rate of their receiver',
   }
 });
 
-test('hosts from which an application sends are held to its rates there, whatever their queue pairs', async () => {
+test('hosts from which an application sends are held to its rates there, whatever their queue pairs', {
+  tags: ['long'],
+}, async () => {
   const apps = [16, 8].map(
     (qps, host) => `M:name=${NAMES[host]},tenant=t,size=16,op=send,qps=${qps},depth=32,host=${host},to=3`,
   );

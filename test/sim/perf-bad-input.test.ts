@@ -164,7 +164,9 @@ async function flood(options: Record<string, unknown> | null) {
   return { first, refusal, taken, served, flooded };
 }
 
-test('a flood of 10^6 requests is rejected as on the bare device, and others are served', async () => {
+test('a flood of 10^6 requests is rejected as on the bare device, and others are served', {
+  tags: ['long'],
+}, async () => {
   const bare = await flood(null);
   expect(bare).toMatchObject({ first: 64, taken: 0, served: 20 });
   expect(bare.refusal[0]).toBe(V.ENOMEM);

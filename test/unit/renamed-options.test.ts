@@ -35,7 +35,7 @@ const expectOneWarning = () => {
   ]);
 };
 
-test('parseOptions() takes the former name for the current one, and warns once', () => {
+test('parseOptions() takes the former name for the current one, and warns once', { tags: ['long'] }, () => {
   const [, { parseOptions }, { perfOptions }] = modules;
   expect(parseOptions('perf', perfOptions, { turnNs: '50us' }).slotNs).toBe(50_000);
   expect(parseOptions('perf', perfOptions, { turnNs: 60_000 }).slotNs).toBe(60_000);
