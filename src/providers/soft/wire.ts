@@ -4,6 +4,7 @@ import * as O from '../../roce/opcodes.ts';
 import * as S from '../../roce/syndrome.ts';
 import { ACK, NAK_INVALID_REQUEST, NAK_RNR, NAK_SEQUENCE } from '../../sim/kernel/event-kinds.ts';
 import * as P from '../../sim/kernel/packets.ts';
+import { describePacket } from '../../sim/network/wire-format.ts';
 import type { World } from '../../sim/world.ts';
 import * as C from '../../verbs/constants.ts';
 
@@ -14,99 +15,9 @@ const LAST_NAK = S.NAK_REMOTE_OPERATION;
 const record = new RocePacket();
 
 /** Writes packet `p` of the pool to `out`, without its ICRC, and returns its bytes. */
-export function toWire(world: World, p: number, out: Uint8Array, at: number): number {
-  const pool = world.packets;
-  const qp = world.qps[pool.source[p]]!;
-  const kind = pool.kind[p];
-  const flags = pool.flags[p];
-  record.opcode = transportOf(qp.type) | operationOf(kind, flags, pool.imm[p]);
-  record.solicited = (flags & P.SOLICITED) !== 0;
-  record.ackRequest = (flags & P.ACK_REQUEST) !== 0 && !qp.unreliable;
-  record.destQp = pool.dest[p];
-  record.psn = pool.psn[p];
-  record.payload = pool.bytes;
-  record.payloadOffset = pool.slab(p);
-  record.payloadBytes = pool.length[p];
-  record.srqNumber = pool.srqNum[p];
-  record.immediate = record.invalidateKey = pool.imm[p] >>> 0;
-  if (kind === P.PKT_DATAGRAM) {
-    record.qkey = pool.rkey[p] >>> 0;
-    record.sourceQp = qp.qpn;
-  } else if (kind <= P.PKT_FETCH_ADD) {
-    fillAddress(pool, p, kind);
-  } else {
-    record.msn = qp.msn;
-    record.syndrome = kind === P.PKT_ACK ? syndromeOf(pool.imm[p]) : S.ackSyndrome(S.NO_CREDITS);
-    const slab = pool.slab(p) >> 2;
-    record.originalLo = pool.words[slab];
-    record.originalHi = pool.words[slab + 1];
-  }
+export function toWire({ packets, qps }: World, p: number, out: Uint8Array, at: number): number {
+  describePacket(packets, p, qps[packets.source[p]]!, true, record);
   return encodePacket(record, out, at);
-}
-
-function fillAddress(pool: P.PacketPool, p: number, kind: number): void {
-  record.remoteAddrHi = Math.floor(pool.addr[p] / TWO32);
-  record.remoteAddrLo = pool.addr[p] % TWO32;
-  record.rkey = pool.rkey[p] >>> 0;
-  record.dmaLength = pool.rest[p];
-  if (kind < P.PKT_COMPARE_SWAP) return;
-  const slab = pool.slab(p) >> 2;
-  const swaps = kind === P.PKT_COMPARE_SWAP;
-  record.compareLo = swaps ? pool.words[slab] : 0;
-  record.compareHi = swaps ? pool.words[slab + 1] : 0;
-  record.swapAddLo = pool.words[swaps ? slab + 2 : slab];
-  record.swapAddHi = pool.words[swaps ? slab + 3 : slab + 1];
-}
-
-function transportOf(type: number): number {
-  switch (type) {
-    case C.IBV_QPT_RC:
-      return O.RC;
-    case C.IBV_QPT_UC:
-      return O.UC;
-    case C.IBV_QPT_UD:
-      return O.UD;
-    default:
-      return O.XRC;
-  }
-}
-
-function operationOf(kind: number, flags: number, imm: number): number {
-  switch (kind) {
-    case P.PKT_SEND:
-    case P.PKT_WRITE:
-    case P.PKT_DATAGRAM:
-      return messageOperation(kind, flags);
-    case P.PKT_READ:
-      return O.READ_REQUEST;
-    case P.PKT_COMPARE_SWAP:
-      return O.COMPARE_SWAP;
-    case P.PKT_FETCH_ADD:
-      return O.FETCH_ADD;
-    case P.PKT_RESPONSE:
-      return imm === P.PKT_READ ? responseOperation(flags) : O.ATOMIC_ACKNOWLEDGE;
-    default:
-      return O.ACKNOWLEDGE;
-  }
-}
-
-function messageOperation(kind: number, flags: number): number {
-  const base = kind === P.PKT_WRITE ? O.WRITE_FIRST : O.SEND_FIRST;
-  const first = (flags & P.FIRST) !== 0;
-  if ((flags & P.LAST) === 0) return base + (first ? O.SEND_FIRST : O.SEND_MIDDLE);
-  if ((flags & P.HAS_INV) !== 0) return first ? O.SEND_ONLY_INVALIDATE : O.SEND_LAST_INVALIDATE;
-  const last = first ? O.SEND_ONLY : O.SEND_LAST;
-  return base + last + ((flags & P.HAS_IMM) !== 0 ? 1 : 0);
-}
-
-function responseOperation(flags: number): number {
-  if ((flags & P.FIRST) !== 0) return (flags & P.LAST) !== 0 ? O.READ_RESPONSE_ONLY : O.READ_RESPONSE_FIRST;
-  return (flags & P.LAST) !== 0 ? O.READ_RESPONSE_LAST : O.READ_RESPONSE_MIDDLE;
-}
-
-function syndromeOf(syndrome: number): number {
-  if (syndrome === ACK) return S.ackSyndrome(S.NO_CREDITS);
-  return syndrome >= NAK_RNR ? S.rnrSyndrome(syndrome - NAK_RNR) : S.nakSyndrome(syndrome - NAK_SEQUENCE);
 }
 
 /**

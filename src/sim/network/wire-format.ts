@@ -39,7 +39,7 @@ export function describePacket(
   const flags = pool.flags[p];
   into.opcode = TRANSPORTS[type] | operationOf(pool, p);
   into.solicited = (flags & P.SOLICITED) !== 0;
-  into.ackRequest = (flags & P.ACK_REQUEST) !== 0;
+  into.ackRequest = (flags & P.ACK_REQUEST) !== 0 && type !== C.IBV_QPT_UC && type !== C.IBV_QPT_UD;
   into.becn = false;
   into.destQp = pool.dest[p];
   into.psn = pool.psn[p];
@@ -84,8 +84,8 @@ function operationOf(pool: P.PacketPool, p: number): number {
   const withImm = (flags & P.HAS_IMM) !== 0;
   switch (pool.kind[p]) {
     case P.PKT_SEND:
-      if ((flags & P.HAS_INV) !== 0) return first ? O.SEND_ONLY_INVALIDATE : O.SEND_LAST_INVALIDATE;
       if (!last) return first ? O.SEND_FIRST : O.SEND_MIDDLE;
+      if ((flags & P.HAS_INV) !== 0) return first ? O.SEND_ONLY_INVALIDATE : O.SEND_LAST_INVALIDATE;
       if (first) return withImm ? O.SEND_ONLY_IMM : O.SEND_ONLY;
       return withImm ? O.SEND_LAST_IMM : O.SEND_LAST;
     case P.PKT_WRITE:
@@ -110,7 +110,7 @@ function operationOf(pool: P.PacketPool, p: number): number {
 }
 
 /** The syndrome on the wire of one in the simulation. */
-export function syndromeOf(syndrome: number): number {
+function syndromeOf(syndrome: number): number {
   if (syndrome === K.ACK) return S.ackSyndrome(S.NO_CREDITS);
   return syndrome >= K.NAK_RNR
     ? S.rnrSyndrome(syndrome - K.NAK_RNR)
