@@ -1,30 +1,10 @@
 // Applications with memory regions of their own, and peers that post no receives or few.
 import { expect, test } from 'vitest';
-import { parseApp, parsePolicy } from '../../src/mix/parse.ts';
-import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
-import type { MixResult } from '../../src/mix/result.ts';
-import { runMix } from '../../src/mix/run.ts';
-import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
+import { type Changes, resolve, runApps } from './app-runs.ts';
 
 const SHORT = { durationNs: 1e6, warmupNs: 2e5 };
 
-async function run(apps: string[], more: Partial<MixSpec> & { use?: string } = {}): Promise<MixResult> {
-  const { use = 'none', ...rest } = more;
-  const result = await runMix({
-    ...DEFAULTS,
-    ...SHORT,
-    ...parsePolicy(use),
-    ...rest,
-    apps: apps.map(parseApp),
-  });
-  expect(result.invariants).toEqual([]);
-  return result;
-}
-
-const resolve = (text: string) => {
-  const spec = { ...DEFAULTS, apps: [parseApp(text)] };
-  return appsOf(spec, paramsOf(spec))[0];
-};
+const run = (apps: string[], more: Changes = {}) => runApps(apps, { ...SHORT, ...more });
 
 test('regionSize determines the number of buffers, and buffers the size of a region', () => {
   const one = { regions: 1, isRandom: false };

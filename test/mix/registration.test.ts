@@ -1,31 +1,12 @@
 // Applications that register and deregister memory regions without pause, and their effect on others.
 import { expect, test } from 'vitest';
-import { parseApp, parsePolicy } from '../../src/mix/parse.ts';
-import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
 import type { MixResult } from '../../src/mix/result.ts';
-import { runMix } from '../../src/mix/run.ts';
 import { parseStep } from '../../src/mix/script/script.ts';
-import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
+import { type Changes, resolve, runApps } from './app-runs.ts';
 
 const SHORT = { durationNs: 2e6, warmupNs: 2e5 };
 
-async function run(apps: string[], more: Partial<MixSpec> & { use?: string } = {}): Promise<MixResult> {
-  const { use = 'none', ...rest } = more;
-  const result = await runMix({
-    ...DEFAULTS,
-    ...SHORT,
-    ...parsePolicy(use),
-    ...rest,
-    apps: apps.map(parseApp),
-  });
-  expect(result.invariants).toEqual([]);
-  return result;
-}
-
-const resolve = (text: string) => {
-  const spec = { ...DEFAULTS, apps: [parseApp(text)] };
-  return appsOf(spec, paramsOf(spec))[0];
-};
+const run = (apps: string[], more: Changes = {}) => runApps(apps, { ...SHORT, ...more });
 
 test('op=register has regions of its size on each core, and no queue pairs', () => {
   expect(resolve('B:op=register,cores=6,contexts=3,regions=1024,size=4KiB,pds=each')).toMatchObject({
@@ -91,7 +72,7 @@ test.each(['none', 'perf', 'fair', 'token-bucket'])(
 test('registration does nothing to others unless it flushes the caches', async () => {
   const victim = 'D:regions=64';
   const app = 'B:op=register,cores=6,regions=8,size=4KiB,host=1';
-  const latency = async (apps: string[], set: MixSpec['set']) =>
+  const latency = async (apps: string[], set: NonNullable<Changes['set']>) =>
     (await run(apps, { set })).apps[0].latencyUs!;
   const still = { pcieJitter: 0, hostJitter: 0 };
   const alone = await latency([victim], still);
