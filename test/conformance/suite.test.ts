@@ -45,6 +45,9 @@ const tagsOf = (name: GroundName, i: number, isVariant = false) => ({
   tags: tagsIf(name !== 'sim' ? i % SAMPLE === 0 : !isVariant || i % VARIANT_SAMPLE === 0),
 });
 
+/** In real time, all cases under all chains take half an hour: user-space devices run the sample, without ISOVERBS_WHOLE=1. */
+const isLeftOut = (name: GroundName, i: number) => name === 'soft' && !isWhole && i % SAMPLE !== 0;
+
 /** soft-RoCE sometimes loses the completions of a send that fails locally, and of requests around it. */
 const retryOf = (name: GroundName, one: Case) =>
   name === 'rxe' && JSON.stringify(expectedOn(one, name)).includes('LOC_QP_OP_ERR') ? { retry: 3 } : {};
@@ -74,11 +77,13 @@ function suiteOn(name: GroundName): void {
       });
     }
   });
-  const compared = (i: number, one: Case, { chain, wait = true }: Chain, isVariant = false) =>
+  const compared = (i: number, one: Case, { chain, wait = true }: Chain, isVariant = false) => {
+    if (isLeftOut(name, i)) return;
     test(one.name, { ...tagsOf(name, i, isVariant), ...retryOf(name, one) }, async () => {
       const { trace, counts } = await bareRun(one);
       expect((await play(one, groundOf(name, wait), chain(), counts)).trace).toEqual(trace);
     });
+  };
   /** On simulated devices, each chain takes other cases into its sample. */
   const shifted = (i: number, nth: number) => (name === 'sim' ? i + nth : i);
   for (const [nth, [what, chain]] of Object.entries(suiteChains).entries()) {
