@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 
 const PAGE = 'docs/isolation.md';
 const TABLES = /(<!-- tables -->\n)[\s\S]*?(<!-- end of the tables -->)/;
-const TIMES = ['--duration', '4ms', '--warmup', '2ms'];
+const TIMES = ['--duration', '3ms', '--warmup', '1500us'];
 
 process.chdir(new URL('..', import.meta.url).pathname);
 const page = readFileSync(PAGE, 'utf8');

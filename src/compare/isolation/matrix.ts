@@ -88,7 +88,8 @@ interface Plan {
   readonly pairing: Pairing;
   readonly schemes: readonly Scheme[];
   readonly aloneVictim: Mix;
-  readonly aloneAttacker: Mix;
+  /** Null: it moves no messages, and nothing of it is measured. */
+  readonly aloneAttacker: Mix | null;
 }
 
 /**
@@ -100,7 +101,7 @@ export async function isolation(options: IsolationOptions): Promise<Isolation> {
   const plans = plansOf(options);
   const mixes = plans.flatMap(({ schemes, aloneVictim, aloneAttacker }) => [
     aloneVictim,
-    aloneAttacker,
+    ...(aloneAttacker === null ? [] : [aloneAttacker]),
     ...schemes.map(({ mix }) => mix),
   ]);
   const jobs = distinct(mixes.map((mix) => jobOf(mix, seed)));
@@ -148,7 +149,7 @@ function planOf(
     },
     schemes: policies.includes('none') ? [bare, ...others] : others,
     aloneVictim: { ...fixed, apps: [own] },
-    aloneAttacker: { ...fixed, apps: [other] },
+    aloneAttacker: attackerApp.isRegistering ? null : { ...fixed, apps: [other] },
   };
 }
 
@@ -159,22 +160,23 @@ function meetingOf(
   seed: number,
   outcomes: Outcomes,
 ) {
-  const results = [aloneVictim, aloneAttacker, mix].map((one) => trustedResult(one, seed, outcomes));
-  const [own, other, both] = results.map((result) => result?.apps);
+  const appsIn = (one: Mix) => trustedResult(one, seed, outcomes)?.apps;
+  const [own, both] = [appsIn(aloneVictim), appsIn(mix)];
+  const other = aloneAttacker === null ? null : appsIn(aloneAttacker)?.[0];
   if (own === undefined || other === undefined || both === undefined) return [];
-  return [{ ...judged(pairing, own[0], other[0], both), command: commandOf(mix, seed) }];
+  return [{ ...judged(pairing, own[0], other, both), command: commandOf(mix, seed) }];
 }
 
 /**
  * What came of a pair.
  * @param own the victim alone
- * @param other the attacker alone
+ * @param other the attacker alone; null: it moves no messages
  * @param both the victim and the attacker together
  */
 export function judged(
   pairing: Pairing,
   own: AppResult,
-  other: AppResult,
+  other: AppResult | null,
   both: readonly AppResult[],
 ): Omit<Meeting, 'command'> {
   const [{ throughputGbps: aloneGbps }, { throughputGbps: gotGbps }] = [own, both[0]];
@@ -185,7 +187,7 @@ export function judged(
     ...{ aloneGbps, gotGbps, dueGbps },
     ofAlone: gotGbps / aloneGbps,
     isViolation: gotGbps < ALPHA * dueGbps,
-    work: part(both[0], own) + part(both[1], other),
+    work: other === null ? Number.NaN : part(both[0], own) + part(both[1], other),
   };
 }
 
