@@ -1,7 +1,7 @@
 /**
  * What two applications compete for, and what the first is due, from the parameters of the device alone: decided before
- * any run. Every message occupies shared resources of both hosts for some time, and contexts, regions and pages occupy entries of caches. Two
- * applications compete where both together want more than there is.
+ * any run. Every message occupies shared resources of both hosts for some time, and contexts, regions and pages occupy
+ * entries of caches. Two applications compete where both together want more than there is.
  */
 import { AppCosts } from '../../mix/nics/costs.ts';
 import type { App } from '../../mix/resolve.ts';

@@ -4,8 +4,10 @@ import { requireLiveKeys } from '../../mix/live/spec.ts';
 import { type MixApp, mixApp, quoted, withKeys } from '../../mix/mixture.ts';
 import { parsePolicy } from '../../mix/parse.ts';
 import type { AppResult } from '../../mix/result.ts';
+import { PROFILES } from '../../sim/profile/profiles.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity } from '../../verbs/units.ts';
+import { schemesOf } from '../schemes.ts';
 import { ATTACKER, type Isolation, type IsolationOptions, judged, type Meeting, VICTIM } from './matrix.ts';
 import { type Attacker, attackersOf, type Test, victimsOf } from './suite.ts';
 
@@ -61,7 +63,7 @@ export async function isolationLive(options: LiveOptions): Promise<Isolation> {
   if (attackers.length === 0 || victims.length === 0) {
     throw new ConfigError('these attackers and victims are for simulated devices only; choose others');
   }
-  for (const policy of policies) parsePolicy(policy);
+  const says = saysOf(policies);
   const lab = new Lab(options);
   const of = attackers.length + victims.length + policies.length * attackers.length * victims.length;
   lab.onRun = (done) => onDone?.(done, of);
@@ -72,11 +74,18 @@ export async function isolationLive(options: LiveOptions): Promise<Isolation> {
     const meetings: Meeting[] = [];
     for (const [attacker, victim] of pairs) meetings.push(await lab.meet(attacker, victim, policy, alone));
     const [scheme, group] = policy === 'none' ? ['bare', 'bare' as const] : [policy, 'policy' as const];
-    schemes.push({ scheme, group, says: policy, meetings });
+    schemes.push({ scheme, group, says: says.get(policy) ?? 'no policy', meetings });
   }
   const { broken } = lab;
   const fixed = { profile: devices.join(', ') || 'the first device', duration, warmup };
   return { fixed, seed, pairings: schemes[0].meetings, schemes, runs: lab.runs, broken };
+}
+
+/** What the policies are. @throws ConfigError for an unknown policy */
+function saysOf(policies: readonly string[]): ReadonlyMap<string, string> {
+  const mix = { profile: 'ideal', duration: '1ms', warmup: '0ms', apps: [] };
+  const schemes = schemesOf(mix, PROFILES.ideal, { policies, schedulers: [] });
+  return new Map(schemes.map(({ name, says }) => [name, says]));
 }
 
 /** Runs mixtures on real devices, one at a time. */

@@ -75,7 +75,14 @@ export interface IsolationOptions {
 
 /** What the suite compares by default. */
 export const POLICIES: readonly string[] = [
-  ...['none', 'token-bucket', 'perf', 'justitia', 'palos', 'tassel', 'drum', 'fair'],
+  'none',
+  'token-bucket',
+  'perf',
+  'justitia',
+  'palos',
+  'tassel',
+  'drum',
+  'fair',
 ];
 export const SCHEDULERS: readonly string[] = ['sp', 'ets'];
 

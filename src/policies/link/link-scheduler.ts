@@ -358,8 +358,8 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
 }
 
 /**
- * The choice for the loopback, where what is in flight delays nobody on the link. It takes more to fill it, because the data
- * is read and written over the same PCIe link.
+ * The choice for the loopback. Requests in flight there delay nobody on the link, and more of them are needed to fill it,
+ * because their data is read and written over the same PCIe link.
  */
 function roomy(choice: WindowChoice): WindowChoice {
   return { ...choice, sparePieces: choice.sparePieces + LOOPBACK_PIECES };

@@ -41,8 +41,8 @@ export class Pcie {
   /**
    * READ_DONE, WRITE_DONE: end of the last transfer. READ_BUSY, WRITE_BUSY: time spent on bytes so far.
    * MESSAGE_DONE, FETCH_DONE: the time until which the link is busy with all short reads, and with those that are not parts
-   * of messages, which come first. TAKES: the time on the link of the transfer that begins; no double is passed on, so that none is
-   * allocated.
+   * of messages, which come first. TAKES: the time on the link of the transfer that begins, which is kept here because a
+   * double that is passed on may be allocated.
    */
   private readonly times = new Float64Array(7);
   /** Completion times of the most recent short reads, to limit those in flight. */
