@@ -128,8 +128,6 @@ export class Qp {
   readonly qpn: number;
   readonly host: number;
   readonly type: number;
-  /** Whether its packets are not acknowledged. */
-  readonly unreliable: boolean;
   readonly xrcd: number;
   /** In an XRC_RECV, `pd` and `recvCq` are those of the shared receive queue that the current message names. */
   pd: number;
@@ -275,10 +273,11 @@ export class Qp {
    */
   ackHeld = -1;
   ackHeldPsn = 0;
-  /** Syndrome of the fatal NAK to send once the responses have left; -1 if none. */
-  fatalSyndrome = -1;
-  /** Status of the receive that fails with it; 0 when none. */
-  fatalRecvStatus = 0;
+  /**
+   * The fatal NAK to send once the responses have left, -1 if none: its syndrome in the low byte, and above it the status
+   * of the receive that fails with it, 0 when none does.
+   */
+  fatalNak = -1;
 
   readonly requests = new Sender(this, ROLE_REQUEST);
   /** Created with the first response: most queue pairs never have one. */
@@ -294,7 +293,6 @@ export class Qp {
     this.qpn = o.qpn;
     this.host = o.host;
     this.type = o.type;
-    this.unreliable = o.type === C.IBV_QPT_UC || o.type === C.IBV_QPT_UD;
     this.srq = o.srq;
     this.xrcd = o.xrcd;
     this.pd = o.pd;
@@ -307,6 +305,11 @@ export class Qp {
     this.sq = new WorkQueue(o.cap.maxSendWr, o.cap.maxSendSge, o.cap.maxInlineData, o.pd);
     const receives = o.srq === null && o.xrcd === 0 ? o.cap.maxRecvWr : 1;
     this.rq = new WorkQueue(receives, o.cap.maxRecvSge, 0, o.pd);
+  }
+
+  /** Whether its packets are not acknowledged. */
+  get unreliable(): boolean {
+    return this.type === C.IBV_QPT_UC || this.type === C.IBV_QPT_UD;
   }
 
   /** Type of the queue pairs it receives from; 0 for datagrams. */
@@ -385,7 +388,7 @@ export class Qp {
     this.respPhase = IDLE;
     this.respToken = (this.respToken + 1) | 0;
     this.ackHeld = -1;
-    this.fatalSyndrome = -1;
+    this.fatalNak = -1;
   }
 
   /** Stops the requester only. */

@@ -42,7 +42,7 @@ import { adoptSrq, withSrqDomain } from './xrc.ts';
 
 /** A request packet has arrived. */
 export function onRequest(world: World, qp: Qp, p: number): void {
-  if (qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR || qp.fatalSyndrome >= 0) return;
+  if (qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR || qp.fatalNak >= 0) return;
   const pool = world.packets;
   if (qp.peer !== pool.source[p]) return;
   if (qp.state === C.IBV_QPS_RTR) established(world, qp);
@@ -439,8 +439,8 @@ export function responseSent(world: World, qp: Qp, port: Port): void {
     startResponse(world, qp);
     return;
   }
-  if (qp.fatalSyndrome >= 0) {
-    endResponder(world, qp, qp.ePsn, qp.fatalSyndrome, qp.fatalRecvStatus);
+  if (qp.fatalNak >= 0) {
+    endResponder(world, qp, qp.ePsn, qp.fatalNak & 0xff, qp.fatalNak >> 8);
   } else if (qp.ackHeld >= 0) {
     const syndrome = qp.ackHeld;
     qp.ackHeld = -1;
@@ -466,15 +466,14 @@ function sendAck(world: World, qp: Qp, psn: number, syndrome: number): void {
 
 /** Refuses a request packet from outside that breaks the rules of the protocol; the connection ends. */
 export function refuse(world: World, qp: Qp, syndrome: number): void {
-  if (qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR || qp.fatalSyndrome >= 0) return;
+  if (qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR || qp.fatalNak >= 0) return;
   fatal(world, qp, syndrome, 0);
 }
 
 /** Ends the connection with a NAK once the responses before it have left. */
 function fatal(world: World, qp: Qp, syndrome: number, recvStatus: number): void {
   if (qp.responses.count > 0) {
-    qp.fatalSyndrome = syndrome;
-    qp.fatalRecvStatus = recvStatus;
+    qp.fatalNak = (recvStatus << 8) | syndrome;
     return;
   }
   endResponder(world, qp, qp.ePsn, syndrome, recvStatus);
