@@ -57,6 +57,30 @@ eachShort(1, ['5000', '5000,depth=4', '8KiB', '12KiB', '20000', '6000,op=read,de
   },
 );
 
+const MANY = 'M:size=8,qps=128,cores=8';
+
+test('the short messages of many queue pairs are as fast as on a bare device while no other tenant sends', async () => {
+  const more = { warmupNs: 1e6, durationNs: 1.4e6 };
+  const bare = await run([MANY], {}, { ...more, policy: 'none' });
+  const fair = await run([MANY], {}, more);
+  expect(fair('M').messageRateMmps / bare('M').messageRateMmps).toBeGreaterThan(0.98);
+  expect(fair('M').latencyUs!.p999 / bare('M').latencyUs!.p999).toBeLessThan(1.05);
+});
+
+eachShort(1, ['D:think=50us', 'D', 'D:think=1ms'])('they cost the cores little beside %s', async (other) => {
+  const more = { warmupNs: 1e6, durationNs: 1.6e6 };
+  const bare = await run([MANY, other], {}, { ...more, policy: 'none' });
+  const fair = await run([MANY, other], {}, more);
+  expect(fair('M').messageRateMmps / bare('M').messageRateMmps).toBeGreaterThan(0.9);
+  expect(fair('D').latencyUs!.avg / bare('D').latencyUs!.avg).toBeLessThan(1.02);
+});
+
+test('a tenant that begins beside them has its share', { tags: ['long'] }, async () => {
+  const of = await run([MANY, 'B:qps=16,start=2ms'], {}, { warmupNs: 2.6e6, durationNs: 4e6 });
+  expect(of('B').throughputGbps).toBeGreaterThan(0.48 * 97.9);
+  expect(of('M').messageRateMmps).toBeGreaterThan(0.48 * 112);
+});
+
 test('rates are upper bounds, and other tenants share what is left', async () => {
   const of = await run(['B:name=a', 'B:name=b', 'B:name=c', 'D'], { ratesGbps: { a: 10, b: 30 } });
   expect(of('a').throughputGbps / (10 * PAYLOAD)).toBeCloseTo(1, 1.7);

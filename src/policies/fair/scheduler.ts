@@ -421,7 +421,7 @@ export class Scheduler extends RatedScheduler {
       const load = this.loadOf(opcode, bytes);
       const run = isRated ? 1 : runLength(words, at, count - passed);
       let n = worth.isOn ? this.passable(direction, tenant, load, run, qp, out) : run;
-      if (n < run && this.isAlone(qp, direction, load, out)) {
+      if (n < run && (this.isAlone(qp, direction, load, out) || direction.isSole(qp, load, out))) {
         n = run;
         direction.order.passAlone(qp.index, load, n);
       } else if (n < run && direction.isOverrun && direction.order.isTiny(load)) {

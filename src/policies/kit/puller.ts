@@ -103,6 +103,11 @@ export class Puller {
   /** These may be changed; a change applies from the next piece on. */
   windowBytes: number;
   pieceBytes: number;
+  /**
+   * Serving stops when the window is exceeded by half of this, and resumes when half of this is free, so that several short
+   * requests go in one post instead of one in each of several posts.
+   */
+  refillBytes = 0;
   /** The number of pieces that `issue` has just issued, if it is not 1. */
   pieces = 1;
   /** Time without a completion after which a queue pair is left out of the window. Longer windows take longer to send. */
@@ -252,9 +257,10 @@ export class Puller {
 
   /** Serves queue pairs until the window is full or the order has none, and sets a timer for what comes next. */
   private serveAll(out: Actions): void {
-    const { order, enlisted, qps, clock } = this;
+    const { order, enlisted, qps, clock, used } = this;
+    let fullBytes = this.windowBytes - this.refillBytes / 2;
     for (let first = enlisted.first(); first !== NONE; first = enlisted.first()) {
-      if (this.isFull && this.flying.first() !== NONE) {
+      if (used[0] >= fullBytes && this.flying.first() !== NONE) {
         order.onFull?.();
         if (this.watch[WATCH_ENDS_NS] === Number.POSITIVE_INFINITY) this.beginWatch(qps[first]!.context, out);
         return;
@@ -268,6 +274,7 @@ export class Puller {
         return;
       }
       if (!this.serve(qps[index]!, out)) this.delist(index);
+      fullBytes = this.windowBytes + this.refillBytes / 2;
     }
   }
 

@@ -13,7 +13,7 @@ import { LatePolls } from './late-polls.ts';
 import { mostDelayNs, type Opposite, waitingBytes } from './opposite.ts';
 import { Pace, SLOW_PIECE_BYTES } from './pace.ts';
 import { Paths } from './paths.ts';
-import { PieceLength } from './piece-length.ts';
+import { evenBytes, PieceLength } from './piece-length.ts';
 import { Reports } from './reports.ts';
 import { RoundTrip } from './round-trip.ts';
 import { Rows } from './rows.ts';
@@ -21,13 +21,16 @@ import { Spacing } from './spacing.ts';
 import type { TurnOrder } from './turn-order.ts';
 import { WholeMessages } from './whole-messages.ts';
 import type { LoadOf, Takes, WindowOptions } from './window-options.ts';
+import { BOTH_WINDOWS, MOST_REFILL, STALL_WINDOWS, WindowSizes } from './window-sizes.ts';
 
 /** The longest messages that may be sent whole, in pieces. */
 const WHOLE_PIECES = 3;
-/** The window, as a multiple, while only one tenant waits, with READs and WRITEs in the same queue pair. */
-const BOTH_WINDOWS = 4;
-/** A queue pair without a completion for this many times the time of a full window is left out of the window. */
-const STALL_WINDOWS = 8;
+
+/** A queue pair cannot send what it has to send. */
+function held(order: TurnOrder, qp: number): number {
+  order.hold(qp);
+  return BLOCKED;
+}
 
 /** One direction of the link. */
 export class Direction<Turns extends TurnOrder> implements Opposite {
@@ -37,8 +40,6 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   part = 1;
   /** Whether other processes share the device. Requests may then take long because of their traffic. */
   isSteered = false;
-  /** A piece on the wire, as a part of the window. */
-  leastPart = 0;
   /** The other direction of the link, once there is one. */
   other: Direction<Turns> | null = null;
   private readonly takes: Takes;
@@ -53,22 +54,15 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   private isUsed: Uint8Array = new Uint8Array(64);
   private readonly roundTrip: RoundTrip;
   window: WindowOptions;
-  /**
-   * The window; and a longer one for requests that follow each other so closely on their queue pair that the device
-   * fetches them from memory: messages shorter than a piece, several of which go at once, and those of a queue pair that
-   * alone has something to send.
-   */
-  private windowBytes = 1;
-  private fetchedBytes = 1;
-  private longestBytes = 1;
-  private longestWireBytes = 1;
+  private readonly sizes = new WindowSizes();
   /** The last round with a message shorter than a piece. */
   private shortRound = Number.NEGATIVE_INFINITY;
   roundTripNs = 0;
-  spareBytes = 0;
   private readonly rows = new Rows();
   private readonly reports = new Reports();
   private readonly paths = new Paths();
+  /** Whether the queue pair in service belongs to a tenant that is alone, and sends short messages. */
+  private isSoleNow = false;
   readonly whole = new WholeMessages();
 
   /** @param token the token of this direction's timer */
@@ -114,29 +108,24 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
 
   /** Fits the window to the round trip and the length of pieces. */
   private fit(): void {
-    const { puller, wire } = this;
-    const { linkPerNs, pieceBytes, windowBytes } = this.window;
-    const roundTripNs = this.roundTrip.ns || Math.max(this.window.roundTripNs, this.roundTrip.leastNs);
-    const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, pieceBytes);
-    const spareBytes = this.window.sparePieces * piece;
-    this.roundTripNs = roundTripNs;
-    this.spareBytes = spareBytes;
-    const coveredNs = roundTripNs + this.latePolls.coveredNs;
-    this.windowBytes = windowBytes ?? coveredNs * linkPerNs + spareBytes;
-    this.fetchedBytes = windowBytes ?? this.windowBytes + this.window.fetchedPieces * piece;
-    this.leastPart = Math.min(1, piece / this.windowBytes);
-    const lateBytes = LatePolls.pieceBytes(this.windowBytes, wire);
-    this.longestBytes = this.isLengthened ? Math.max(pieceBytes, lateBytes) : pieceBytes;
-    this.longestWireBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
-    puller.pieceBytes = this.longestBytes;
-    puller.windowBytes = this.windowBytes;
-    this.pace.expectedNs = roundTripNs + this.windowBytes / linkPerNs;
+    const { puller, sizes, window } = this;
+    this.roundTripNs = this.roundTrip.ns || Math.max(window.roundTripNs, this.roundTrip.leastNs);
+    const coveredNs = this.roundTripNs + this.latePolls.coveredNs;
+    sizes.fit(window, this.wire, coveredNs, window.lengthensPieces && this.latePolls.ns > 0);
+    puller.pieceBytes = sizes.longestBytes;
+    puller.windowBytes = sizes.windowBytes;
+    this.pace.expectedNs = this.roundTripNs + sizes.windowBytes / window.linkPerNs;
     puller.stallNs = Math.max(STALL_NS, STALL_WINDOWS * this.pace.expectedNs);
-    this.rows.fit(this.window, coveredNs, spareBytes);
+    this.rows.fit(window, coveredNs, sizes.spareBytes);
   }
 
-  private get isLengthened(): boolean {
-    return this.window.lengthensPieces && this.latePolls.ns > 0;
+  /** A piece on the wire, as a part of the window. */
+  get leastPart(): number {
+    return this.sizes.leastPart;
+  }
+
+  get spareBytes(): number {
+    return this.sizes.spareBytes;
   }
 
   /** A queue pair was created. */
@@ -179,7 +168,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   /** Whether a long message that cannot be cut is in flight. The device sends others in turns with it in any case. */
   get isOverrun(): boolean {
     const { whole, puller } = this;
-    return whole.has(whole.last) && puller.flyingBytes(whole.last) > this.windowBytes;
+    return whole.has(whole.last) && puller.flyingBytes(whole.last) > this.sizes.windowBytes;
   }
 
   /** Whether messages of this length occupy their queue pair for longer than the link, where they do not queue then. */
@@ -222,8 +211,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     if (isLate && !latePolls.isAwaiting) {
       const eachNs = pace.takenNs(index, nowNs) / inflight;
       const usedPart = pace.usedPart(index, nowNs, this.sentBytes);
-      const pieceBytes = this.isSlow(index) ? SLOW_PIECE_BYTES : this.puller.pieceBytes;
-      const pieceNs = pieceBytes / this.window.linkPerNs;
+      const pieceNs =
+        (this.isSlow(index) ? SLOW_PIECE_BYTES : this.puller.pieceBytes) / this.window.linkPerNs;
       latePolls.suspect(index, { lateNs, usedPart, eachNs, pieceNs }, nowNs);
     } else this.paceEnded(index, nowNs, isLate && latePolls.ns > 0, isBulk);
     if (latePolls.expire(lateNs, expectedNs, nowNs)) this.fit();
@@ -266,9 +255,10 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
    */
   private countedPart(qp: number, inflight: number, bytes: number): number {
     if (this.isSlow(qp)) return 0;
-    const { whole, pieceLength, windowBytes, part, roundTripNs } = this;
+    const { whole, pieceLength, part, roundTripNs } = this;
+    const { windowBytes, longestWireBytes } = this.sizes;
     const lateBytes = this.order.lateBytes?.(qp) ?? 0;
-    if (lateBytes > 0) return Math.max(bytes - lateBytes, Math.min(bytes, this.longestWireBytes)) / bytes;
+    if (lateBytes > 0) return Math.max(bytes - lateBytes, Math.min(bytes, longestWireBytes)) / bytes;
     if (whole.has(qp)) return whole.countedPart(bytes, windowBytes * part, pieceLength.isQuiet);
     const rowPart = this.rows.countedPart(inflight, bytes, roundTripNs);
     if (!this.followsPath(qp)) return rowPart;
@@ -284,6 +274,13 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     return this.order.paces?.(qp) === true;
   }
 
+  /** Whether a tenant is alone with short messages. These may wait in their queue pairs: to hold them costs time. */
+  isSole(qp: QpView, bytes: number, out: Actions): boolean {
+    const { order } = this;
+    if (order.isSole === undefined || this.isSteered || !this.window.followsPaths) return false;
+    return this.isShort(bytes) && order.isSole(qp.index, this.clock.nowNs(qp.context, out));
+  }
+
   /** Whether a queue pair has the most messages in flight that it may have. */
   isFull(qp: QpView, out: Actions): boolean {
     return out.inflight(qp) >= this.rows.mostMessages;
@@ -294,9 +291,9 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
    * queue, so that they cost the application's core nothing more.
    */
   private isFullNow(qp: QpView, out: Actions): boolean {
-    const mostBytes = this.paths.mostBytes(qp.index, this.windowBytes * this.part);
+    const mostBytes = this.paths.mostBytes(qp.index, this.sizes.windowBytes * this.part);
     if (this.puller.flyingBytes(qp.index) >= mostBytes) return true;
-    if (!this.isFull(qp, out) || this.order.lateBytes?.(qp.index)) return false;
+    if (this.isSoleNow || !this.isFull(qp, out) || this.order.lateBytes?.(qp.index)) return false;
     return this.window.queuedMessages === 0 || this.order.isShared || !this.isShort(out.nextBytes(qp));
   }
 
@@ -307,8 +304,9 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     if (!this.takes(qp, out)) return BLOCKED;
     const isSlow = this.isSlow(index);
     const isPaced = this.isPaced(index);
+    this.isSoleNow = !isPaced && this.isSole(qp, out.nextBytes(qp), out);
     if (isSlow ? out.inflightBytes(qp) >= pace.flightBytes(index) : this.isFullNow(qp, out))
-      return this.hold(index);
+      return held(order, index);
     const isLate = this.latePolls.ns > 0;
     if (isLate && !isSlow && !isPaced) this.space(qp, out);
     const opcode = out.nextOpcode(qp);
@@ -319,8 +317,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const isWhole = leftBytes > pieceBytes && !isLate && this.goesWhole(qp, leftBytes, out);
     const mostBytes = isWhole ? leftBytes : this.fitPiece(index, pieceBytes, leftBytes);
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : mostBytes);
-    if (bytes === BLOCKED) return this.hold(index);
-    const isUncut = !isSlow && !isPaced && bytes > Math.max(pieceBytes, this.windowBytes);
+    if (bytes === BLOCKED) return held(order, index);
+    const isUncut = !isSlow && !isPaced && bytes > Math.max(pieceBytes, this.sizes.windowBytes);
     whole.sent(index, isUncut, bytes / window.linkPerNs);
     if (isUncut) whole.sinceNs = this.clock.nowNs(qp.context, out);
     puller.stallNs = Math.max(puller.stallNs, whole.stallNs);
@@ -339,35 +337,30 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     return bytes + moreBytes;
   };
 
-  private hold(index: number): number {
-    this.order.hold(index);
-    return BLOCKED;
-  }
-
   /**
    * Whether what is left of a message is at most the longest piece, or else the window has room for it and nothing waits
    * behind it. In pieces, as much would be in flight, and the device would fetch the pieces one after another.
    */
   private goesWhole(qp: QpView, leftBytes: number, out: Actions): boolean {
-    const { order, longestBytes, window } = this;
+    const { order, window } = this;
+    const { longestBytes } = this.sizes;
     if (!window.fitsPieces || leftBytes > WHOLE_PIECES * longestBytes) return false;
     if (leftBytes <= longestBytes) return order.creditOf(qp.index) >= leftBytes;
     if (order.isShared || out.backlog(qp) > 1) return false;
     const roomBytes =
-      this.windowBytes * this.part * (1 - this.pieceLength.passedPart) - this.puller.usedBytes;
+      this.sizes.windowBytes * this.part * (1 - this.pieceLength.passedPart) - this.puller.usedBytes;
     return egressBytes(this.wire, IBV_WR_RDMA_WRITE, leftBytes) <= roomBytes;
   }
 
   /** While polls are late, 0_WAITs keep the pieces of a queue pair apart, if the device supports them. */
   private space(qp: QpView, out: Actions): void {
-    const { waitStepNs } = this.window;
-    if (waitStepNs === 0 || qp.type === IBV_QPT_UD || out.room(qp) < 4) return;
+    if (this.window.waitStepNs === 0 || qp.type === IBV_QPT_UD || out.room(qp) < 4) return;
     const nowNs = this.clock.nowNs(qp.context, out);
-    const { pieceBytes } = this.puller;
-    const waits = this.spacing.waits(qp.index, nowNs, this.sentBytes, pieceBytes, this.window);
-    if (waits === 0) return;
-    out.zeroWaits(qp, waits);
-    this.count(qp.index);
+    const waits = this.spacing.waits(qp.index, nowNs, this.sentBytes, this.puller.pieceBytes, this.window);
+    if (waits > 0) {
+      out.zeroWaits(qp, waits);
+      this.count(qp.index);
+    }
   }
 
   /** Times the request that was issued last. */
@@ -440,12 +433,17 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
       if (bytes < puller.pieceBytes) this.shortRound = this.order.round;
       const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
       const part = this.part * (this.window.followsPaths && !this.isSteered ? this.paths.backoff.part : 1);
-      const usualBytes = isFetched ? this.fetchedBytes : this.windowBytes;
+      const usualBytes = isFetched ? this.sizes.fetchedBytes : this.sizes.windowBytes;
       puller.windowBytes = (usualBytes + waitingBytes(this.other)) * part;
       // Its requests go in order, so that others in front of them keep one direction of the link idle.
       if (this.other?.isUsed[qp.index] === 1 && this.isQuiet && this.other.isQuiet)
         puller.windowBytes *= BOTH_WINDOWS;
       if (this.window.fitsPieces) this.fitPieces();
+      if (this.isSoleNow) puller.windowBytes = Number.POSITIVE_INFINITY;
+      const rowBytes = this.isShort(bytes)
+        ? this.rows.rowMessages * this.loadOf(this.wire, opcode, bytes)
+        : 0;
+      puller.refillBytes = Math.min(rowBytes, puller.windowBytes * MOST_REFILL);
     }
   }
 
@@ -455,10 +453,11 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
 
   /** Shortens pieces, and lets the window be exceeded by half a piece on average instead of by one. */
   private fitPieces(): void {
-    const { puller, pieceLength, longestWireBytes } = this;
+    const { puller, pieceLength, sizes } = this;
+    const { longestBytes, longestWireBytes } = sizes;
     const bytes = puller.windowBytes;
     if (pieceLength.update(longestWireBytes))
-      puller.pieceBytes = pieceLength.fit(bytes, this.longestBytes, longestWireBytes);
+      puller.pieceBytes = pieceLength.fit(bytes, longestBytes, longestWireBytes);
     const lessBytes = pieceLength.lessPieces * puller.pieceBytes;
     puller.windowBytes = Math.max(1, bytes * (1 - pieceLength.passedPart) - lessBytes);
   }
@@ -475,10 +474,10 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   private fitPiece(index: number, pieceBytes: number, leftBytes: number): number {
     const dueBytes = this.order.dueBytes?.(index) ?? 0;
     if (dueBytes > pieceBytes) return Math.min(dueBytes - (dueBytes % pieceBytes), SLOW_PIECE_BYTES);
-    if (this.isLengthened) return pieceBytes;
+    if (this.window.lengthensPieces && this.latePolls.ns > 0) return pieceBytes;
     const packets = Math.ceil(this.order.creditOf(index) / this.wire.mtuBytes);
     const mostBytes = Math.min(pieceBytes, packets * this.wire.mtuBytes);
-    return this.cutsEvenly ? Math.ceil(leftBytes / Math.max(1, Math.ceil(leftBytes / mostBytes))) : mostBytes;
+    return this.cutsEvenly ? evenBytes(leftBytes, mostBytes) : mostBytes;
   }
 
   private get cutsEvenly(): boolean {
@@ -490,7 +489,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const { order, puller, reports } = this;
     const { index } = qp;
     reports.issued(index, bytes);
-    const isEndOfRow = this.isShort(bytes) && reports.inRow >= this.rows.rowMessages;
+    const isEndOfRow = !this.isSoleNow && this.isShort(bytes) && reports.inRow >= this.rows.rowMessages;
     const isLast = order.creditOf(index) <= 0 || isEndOfRow;
     const leastBytes = this.cutsEvenly ? puller.pieceBytes / 2 : puller.pieceBytes;
     if (!reports.isDue(index, leastBytes, isLast)) return;

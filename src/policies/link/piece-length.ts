@@ -21,6 +21,11 @@ const PASSED_TIMES = 8;
 /** Pieces are fitted while at most this part of them ends a message. */
 const MOST_ENDS = 0.08;
 
+/** The length of pieces when a message is cut evenly. @param mostBytes what a piece may have at most */
+export function evenBytes(leftBytes: number, mostBytes: number): number {
+  return Math.ceil(leftBytes / Math.max(1, Math.ceil(leftBytes / mostBytes)));
+}
+
 /** The traffic of one direction, as far as the length of pieces depends on it. */
 export class PieceLength {
   /** The parts of recent traffic, in bytes on the wire, that passed, and that were messages shorter than a piece. */

@@ -9,6 +9,11 @@ export interface TurnOrder extends Order {
   readonly isIdle?: boolean;
   /** Whether those that wait belong to one tenant; absent: that makes no difference. */
   readonly isOneTenant?: boolean;
+  /**
+   * Whether no tenant but that of the queue pair has sent anything, or waited, for some time; absent: that makes no
+   * difference.
+   */
+  isSole?(qp: number, nowNs: number): boolean;
   /** The number of the round, in which each queue pair has a turn. */
   readonly round: number;
   /** Bytes on the wire that all queue pairs have sent while they waited for the window. */

@@ -1,0 +1,45 @@
+/** The lengths that follow from what a window depends on, and from times that are measured: of the window and of pieces. */
+import { IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
+import { egressBytes, type WireFacts } from '../kit/wire.ts';
+import { LatePolls } from './late-polls.ts';
+import type { WindowOptions } from './window-options.ts';
+
+/** The window, as a multiple, while only one tenant waits, with READs and WRITEs in the same queue pair. */
+export const BOTH_WINDOWS = 4;
+/** A row of short messages goes in one post, because each takes time of the core, if it is at most this part of the window. */
+export const MOST_REFILL = 0.25;
+/** A queue pair without a completion for this many times the time of a full window is left out of the window. */
+export const STALL_WINDOWS = 8;
+
+/** The lengths of one direction, in bytes. */
+export class WindowSizes {
+  /**
+   * The window; and a longer one for requests that follow each other so closely on their queue pair that the device
+   * fetches them from memory: messages shorter than a piece, several of which go at once, and those of a queue pair that
+   * alone has something to send.
+   */
+  windowBytes = 1;
+  fetchedBytes = 1;
+  /** What the window has in addition to a round trip. */
+  spareBytes = 0;
+  /** The longest piece, and its length on the wire. */
+  longestBytes = 1;
+  longestWireBytes = 1;
+  /** A piece on the wire, as a part of the window. */
+  leastPart = 0;
+
+  /**
+   * @param coveredNs the time that what is in flight must cover
+   * @param isLengthened whether pieces are longer because polls are late
+   */
+  fit(window: WindowOptions, wire: WireFacts, coveredNs: number, isLengthened: boolean): void {
+    const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, window.pieceBytes);
+    this.spareBytes = window.sparePieces * piece;
+    this.windowBytes = window.windowBytes ?? coveredNs * window.linkPerNs + this.spareBytes;
+    this.fetchedBytes = window.windowBytes ?? this.windowBytes + window.fetchedPieces * piece;
+    this.leastPart = Math.min(1, piece / this.windowBytes);
+    const lateBytes = LatePolls.pieceBytes(this.windowBytes, wire);
+    this.longestBytes = isLengthened ? Math.max(window.pieceBytes, lateBytes) : window.pieceBytes;
+    this.longestWireBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
+  }
+}
