@@ -17,9 +17,17 @@ export interface Opposite {
 export const mostDelayNs = (other: Opposite | null): number =>
   other === null ? 0 : other.puller.usedBytes / other.window.linkPerNs;
 
-/** What the other direction has in flight beyond a round trip, in bytes: it waits even if it is evenly spaced. */
+/** The most of a round trip for which a request is taken to wait for the other direction. */
+const MOST_WAIT = 0.5;
+
+/**
+ * What the other direction has in flight beyond a round trip, in bytes: it waits even if it is evenly spaced. At most half
+ * a round trip counts, because both directions count what waits in the other one.
+ */
 export function waitingBytes(other: Opposite | null): number {
   if (other === null) return 0;
   const { puller, window, roundTripNs, spareBytes } = other;
-  return Math.max(0, Math.min(spareBytes, puller.usedBytes - roundTripNs * window.linkPerNs));
+  const tripBytes = roundTripNs * window.linkPerNs;
+  const mostBytes = Math.max(spareBytes, MOST_WAIT * tripBytes);
+  return Math.max(0, Math.min(mostBytes, puller.usedBytes - tripBytes));
 }
