@@ -379,6 +379,16 @@ test('every id that a claim shows is one of a paper', () => {
   }
 });
 
+test('each paper is cited, and every one of its claims has a statement and the place in the paper', () => {
+  for (const { key, cited, statements, bare, policy, notShown } of PAPERS) {
+    expect(cited.title.length * cited.authors.length, key).toBeGreaterThan(0);
+    const ids = [...bare, ...(policy?.ids ?? []), ...notShown.flatMap((one) => one.ids)];
+    expect(Object.keys(statements).sort(), key).toEqual([...new Set(ids)].sort());
+    for (const { where, says } of Object.values(statements))
+      expect([where, says].join(': ')).toMatch(/[\w)]: [A-Z0-9].*\.$/);
+  }
+});
+
 test('five papers make 49 claims about bare devices; all but one are shown', () => {
   expect(PAPERS.map(({ name, bare }) => [name, bare.length])).toEqual([
     ['PeRF', 19],

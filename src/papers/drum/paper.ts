@@ -6,10 +6,19 @@ import * as claimsShare from './claims-share.ts';
 import * as claimsSolver from './claims-solver.ts';
 import * as figures from './figures.ts';
 import * as figuresSolver from './figures-solver.ts';
+import { STATEMENTS } from './statements.ts';
 
 export const DRUM: Paper = {
   key: 'drum',
   name: 'DRUM',
+  cited: {
+    title:
+      'Enabling Distributed and Optimal RDMA Resource Sharing in Large-Scale Data Center Networks: Modeling, Analysis, and Implementation',
+    authors: 'Dian Shen, Junzhou Luo, Fang Dong, Xiaolin Guo, Ciyuan Chen, Kai Wang, John C. S. Lui',
+    venue: 'IEEE/ACM Transactions on Networking, 2023',
+    doi: '10.1109/TNET.2023.3263562',
+  },
+  statements: STATEMENTS,
   bare: idsOf('drum', `II.A-fig2a II.C-fig2b II.D-fig2c V-tc1-fig10-raw`),
   policy: {
     ids: idsOf(

@@ -13,11 +13,28 @@ export interface NotShown {
   reason: string;
 }
 
+/** How to cite a paper. */
+export interface Citation {
+  title: string;
+  authors: string;
+  /** Where and when it was published; absent if the paper does not say. */
+  venue?: string;
+  doi?: string;
+  /** An address of the paper, for papers without a DOI. */
+  url?: string;
+}
+
+/** What a paper says, by id of the claim: the section or figure, and the statement in our words. */
+export type Statements = Readonly<Record<string, { readonly where: string; readonly says: string }>>;
+
 export interface Paper {
   /** Prefix of its claims' ids and of its figures' names; the name of its policy as a system. */
   key: string;
   /** Name in reports. */
   name: string;
+  cited: Citation;
+  /** Of all its claims, including those that are not shown. */
+  statements: Statements;
   /** Ids of all its claims about bare devices. */
   bare: readonly string[];
   /** Absent while its policy is not implemented. */

@@ -15,10 +15,17 @@ import * as figuresAppendices from './figures-appendices.ts';
 import * as figuresIsolation from './figures-isolation.ts';
 import * as figuresScale from './figures-scale.ts';
 import * as figuresSensitivity from './figures-sensitivity.ts';
+import { STATEMENTS } from './statements.ts';
 
 export const JUSTITIA: Paper = {
   key: 'justitia',
   name: 'Justitia',
+  cited: {
+    title: 'Justitia: Software Multi-Tenancy in Hardware Kernel-Bypass Networks',
+    authors: 'Yiwen Zhang, Yue Tan, Brent Stephens, Mosharaf Chowdhury',
+    venue: '19th USENIX Symposium on Networked Systems Design and Implementation (NSDI 2022)',
+  },
+  statements: STATEMENTS,
   bare: idsOf(
     'justitia',
     `3.1.1-fig3-infi 3.1.1-fig3-roce 3.1.1-fig3-iwarp 3.1.1-fig4 3.1.1-139x 3.1.2-coexist B-fig26 B-fig27 B-fig28

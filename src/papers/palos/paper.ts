@@ -8,10 +8,16 @@ import * as claimsLatency from './claims-latency.ts';
 import * as claimsTables from './claims-tables.ts';
 import * as claimsWeights from './claims-weights.ts';
 import * as figures from './figures.ts';
+import { STATEMENTS } from './statements.ts';
 
 export const PALOS: Paper = {
   key: 'palos',
   name: 'Palos',
+  cited: {
+    title: 'Palos: Fair and Flexible Flow Scheduling on RNIC',
+    authors: 'Zhenlong Ma, Fan Yang, Ning Kang, Jing Xu, Guojun Yuan, Zhan Wang, Ninghui Sun',
+  },
+  statements: STATEMENTS,
   bare: idsOf('palos', `II.B-fig2-64B II.B-fig2-sweep II.B-fig3 II.B-model V.A-fig7-cx5 V.A-fig8-cx5`),
   policy: {
     ids: idsOf(

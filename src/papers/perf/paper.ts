@@ -17,6 +17,7 @@ import * as figuresApplications from './figures-applications.ts';
 import * as figuresIsolation from './figures-isolation.ts';
 import * as figuresMotivation from './figures-motivation.ts';
 import * as figuresScale from './figures-scale.ts';
+import { STATEMENTS } from './statements.ts';
 
 const NOT_SHOWN: readonly NotShown[] = [
   {
@@ -43,6 +44,13 @@ const NOT_SHOWN: readonly NotShown[] = [
 export const PERF: Paper = {
   key: 'perf',
   name: 'PeRF',
+  cited: {
+    title: 'PeRF: Preemption-enabled RDMA Framework',
+    authors: 'Sugi Lee, Mingyu Choi, Ikjun Yeom, Younghoon Kim',
+    venue: '2024 USENIX Annual Technical Conference',
+    url: 'https://www.usenix.org/conference/atc24/presentation/lee',
+  },
+  statements: STATEMENTS,
   bare: idsOf(
     'perf',
     `2.2-fig1a 2.2-fig1b-below-mtu 2.2-fig1b-above-mtu 2.2-fig1c 2.2-rules 2.3.1-fig2a 2.3.1-fig2b 2.3.1-m-vs-d

@@ -5,10 +5,18 @@ import * as claimsCycle from './claims-cycle.ts';
 import * as claimsPacing from './claims-pacing.ts';
 import * as claimsPolicy from './claims-policy.ts';
 import * as figures from './figures.ts';
+import { STATEMENTS } from './statements.ts';
 
 export const TASSEL: Paper = {
   key: 'tassel',
   name: 'Tassel',
+  cited: {
+    title: 'Accurate and Scalable Rate Limiter for RDMA NICs',
+    authors: 'Zilong Wang, Xinchun Wan, Chaoliang Zeng, Kai Chen',
+    venue: '7th Asia-Pacific Workshop on Networking (APNet 2023)',
+    doi: '10.1145/3600061.3600078',
+  },
+  statements: STATEMENTS,
   bare: idsOf('tassel', `2.1-commercial 2.2-model`),
   policy: {
     ids: idsOf('tassel', `4-fig7 4-fig8a 3.2.3-n 3.2.3-k 3.2.4-memory 3.2.2-wheel 3.2.2-pheap 3.2.4-compute`),
