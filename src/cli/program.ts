@@ -196,6 +196,7 @@ function addReproduce(command: Command): void {
     .option('--jobs <n>', 'parallel runs (default: one per core)')
     .option('--smoke', 'run only the short set')
     .option('--keep <folder>', 'keep results of runs in this folder, and reuse those of the same code')
+    .option('--against <file>', 'compare with the report.json of an earlier run')
     .option('--json', 'print JSON')
     .option('--freeze', 'write the profiles and all measured values to src/papers/engine/frozen.json')
     .action(async ({ seeds, jobs, ...options }: ReproduceWords) => {
@@ -212,6 +213,7 @@ function addReproduce(command: Command): void {
       ['isoverbs reproduce --system bare --smoke --seeds 1', 'the short set, on one seed'],
       ['isoverbs reproduce --figure all --policy perf none --out out/report', 'the figures, as a page'],
       ['isoverbs reproduce --system perf --keep out/reproduce', 'all claims about perf'],
+      ['isoverbs reproduce --system bare --against old/report.json', 'what changed since an earlier report'],
     ],
     failed: 'a line does not hold, or a run failed',
     seeAlso: ['docs/simulation.md', 'docs/reproduction.md', 'isoverbs mix'],
@@ -228,6 +230,7 @@ interface ReproduceWords {
   jobs?: string;
   smoke?: boolean;
   keep?: string;
+  against?: string;
   json?: boolean;
   freeze?: boolean;
 }

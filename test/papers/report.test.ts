@@ -3,16 +3,20 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
-import { escapeHtml, html, htmlOf } from '../../src/cli/report/html.ts';
+import { compared, comparisonSentences, readReport } from '../../src/cli/report/against.ts';
+import { htmlOf } from '../../src/cli/report/html.ts';
 import { escapeMarkdown, markdownOf } from '../../src/cli/report/markdown.ts';
+import { escapeHtml, html } from '../../src/cli/report/markup.ts';
 import type { Report } from '../../src/cli/report/report.ts';
-import { byPaper, verdictTable } from '../../src/cli/report/sections.ts';
-import { slim } from '../../src/cli/report/write.ts';
+import { byPaper, figureNumbers, toleranceBar, verdictTable } from '../../src/cli/report/sections.ts';
+import { slim, writeReport } from '../../src/cli/report/write.ts';
 import type { Row } from '../../src/papers/engine/evaluate-claim.ts';
 import { allFigures } from '../../src/papers/engine/figures.ts';
 import { mix } from '../../src/papers/engine/mix.ts';
 import { claimsAbout, reproducibleOf, SYSTEMS } from '../../src/papers/engine/papers.ts';
+import { paperClaims } from '../../src/papers/engine/report.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const folder = mkdtempSync(join(tmpdir(), 'report-'));
@@ -28,6 +32,8 @@ const ROW: Row = {
   kind: 'range',
   expected: '1 to 2',
   tolerance: '-',
+  min: 1,
+  max: 2,
   measured: 3,
   seed: 1,
   lowest: 2,
@@ -38,6 +44,7 @@ const ROW: Row = {
 const PAPER = { paper: 'PeRF', lines: { holds: 0, fails: 1, reported: 0 } };
 const REPORT: Report = {
   command: EVIL,
+  date: '2026-01-31',
   versions: { isoverbs: '1', node: '20', code: 'c' },
   profiles: 'p',
   systems: ['bare'],
@@ -100,7 +107,9 @@ test('html`` escapes text but not markup', () => {
 test('texts of claims and figures never become markup', () => {
   const chart = '<svg width="1"><text>t</text></svg>';
   const page = htmlOf(REPORT, new Map([['perf-0', { wide: chart, narrow: chart }]]));
-  expect(page).not.toMatch(/<script|alert\("/i);
+  // Nothing but the data and the script of the page.
+  expect(page.match(/<script/gi)).toHaveLength(2);
+  expect(page).not.toMatch(/alert\("/);
   expect(page.match(/&lt;script&gt;/g)?.length).toBeGreaterThan(20);
   const text = markdownOf(REPORT, [], () => 'figures/perf-0.svg');
   expect(text).not.toMatch(/<script|[^\\]\| z/i);
@@ -109,7 +118,7 @@ test('texts of claims and figures never become markup', () => {
 
 test('a paper claim has the deciding line, and the claims that show it or the reason why none does', () => {
   const text = markdownOf(REPORT, []);
-  expect(text).toMatch(/\| perf-1 \| fails \|.*\| 1 to 2 x \| 3 x \| x \|/);
+  expect(text).toMatch(/\| perf-1 \| fails \|.*: 3 x \| 1 to 2 x \| x\. /);
   expect(text).toMatch(/\| perf-9 \| never \| {2}\| {2}\| {2}\| &lt;script/);
   expect(verdictTable(byPaper(REPORT)).rows).toEqual([['PeRF', '2', '0', '1', '0', '0', '1', '0']]);
 });
@@ -125,7 +134,7 @@ test('without vega, the page has its tables and names the missing packages', () 
   const page = htmlOf(REPORT, null);
   expect(page).toContain('optional packages vega and vega-lite are not installed');
   expect(page).toContain('<details><summary>Numbers</summary>');
-  expect(page).not.toContain('<svg');
+  expect(page).not.toContain('class="chart');
 });
 
 test('slim() removes only redundant parts of a picture', () => {
@@ -160,7 +169,9 @@ test('--out writes the three files, and a second call runs nothing again', { tim
   expect(page).toContain('npm run reproduce -- --figure perf-2b --policy none perf --seeds 1<');
   expect(page).toContain('isoverbs mix --profile cx6-100g --policy perf ');
   expect(page.match(/<svg role="img"/g)).toHaveLength(2);
-  expect(page.replaceAll(/xmlns(:xlink)?="[^"]*"/g, '')).not.toMatch(/https?:|<script|src=|@import/);
+  expect(page.replaceAll(/xmlns(:xlink)?="[^"]*"/g, '')).not.toMatch(
+    /(?<!<a )href="https?:|src=|@import|fetch\(/,
+  );
   const { figures, versions } = JSON.parse(readFileSync(join(out, 'report.json'), 'utf8'));
   expect(figures[0].panels[2].series[0].points[0].value).toBeGreaterThan(90);
   expect(versions.node).toBe(process.versions.node);
@@ -179,9 +190,10 @@ const BROWSERS = ['chromium', 'chromium-browser', 'google-chrome'];
 const browser = BROWSERS.find((name) => spawnSync(name, ['--version']).status === 0);
 
 /** Opens a file in a browser and returns the DOM and the console output. */
-function browse(file: string, width: number) {
+function browse(file: string, width: number, flags: readonly string[] = []) {
   const quiet = ['--headless', '--no-sandbox', '--disable-gpu', `--user-data-dir=${join(folder, 'browser')}`];
   const more = [
+    ...flags,
     '--enable-logging=stderr',
     '--v=0',
     `--window-size=${width},900`,
@@ -205,6 +217,165 @@ test.skipIf(browser === undefined)(
     expect(dom).toContain('perf-2b: D_App alongside B_App');
   },
 );
+
+/** A report with all claims about bare devices, with made-up measurements, and with the figure of the test above. */
+async function wholeReport(): Promise<string> {
+  const claims = claimsAbout('bare');
+  const rows = claims.flatMap(({ id: claim, part, checks }) =>
+    checks.map(({ what, unit, expect: { kind, expected, tolerance, min, max } }): Row => {
+      const line = { system: 'bare', claim, part, what, unit, kind, expected, tolerance, min, max };
+      const measured = Number.isFinite(min) ? min : Number.isFinite(max) ? max : 1;
+      const verdict = kind === 'reported' ? 'reported' : 'holds';
+      return { ...line, measured, seed: 1, lowest: measured, highest: measured, verdict };
+    }),
+  );
+  const { figures } = JSON.parse(readFileSync(join(out, 'report.json'), 'utf8'));
+  const made = {
+    systems: ['bare'],
+    claims,
+    rows,
+    paper: paperClaims(['bare'], claims, rows),
+    figures,
+    broken: [],
+  };
+  await writeReport(
+    { ...REPORT, ...made, command: 'isoverbs reproduce', notShown: [] },
+    join(folder, 'whole'),
+  );
+  return readFileSync(join(folder, 'whole', 'report.html'), 'utf8');
+}
+
+/** Opens a copy of the report with one more script, and returns what the script writes as JSON. */
+async function inBrowser(name: string, script: string, ...flags: string[]): Promise<unknown> {
+  const page = await wholeReport();
+  const copy = join(folder, `${name}.html`);
+  const write = `const said = document.createElement('pre'); said.id = 'said'; document.body.append(said);
+    const say = (value) => { said.textContent = btoa(JSON.stringify(value)); };`;
+  writeFileSync(
+    copy,
+    page.replace('</body>', () => `<script>${write}${script}</script></body>`),
+  );
+  const { dom } = browse(copy, 1280, ['--virtual-time-budget=20000', ...flags]);
+  const [, said] = /<pre id="said">([\w+/=]*)<\/pre>/.exec(dom) ?? [];
+  return JSON.parse(atob(said));
+}
+
+test.skipIf(browser === undefined)(
+  'in a browser, claims are filtered, sorted, linked and saved',
+  { timeout: 120_000 },
+  async () => {
+    const said = (await inBrowser(
+      'used',
+      `const saved = [];
+    URL.createObjectURL = (blob) => { blob.text().then((text) => saved.push(text)); return '#'; };
+    const shown = () => [...document.querySelectorAll('.claims tbody tr')].filter((row) => !row.hidden).map((row) => row.id);
+    const { paper, verdict, text } = document.querySelector('.filter').elements;
+    const all = shown();
+    paper.value = 'perf'; paper.dispatchEvent(new Event('input', { bubbles: true }));
+    const ofPerf = shown();
+    const link = location.hash;
+    text.value = 'turn packet'; text.dispatchEvent(new Event('input', { bubbles: true }));
+    const withWords = shown();
+    location.hash = '#claims?paper=tassel';
+    window.dispatchEvent(new HashChangeEvent('hashchange'));
+    const linked = shown();
+    const head = document.querySelector('.claims thead th');
+    head.querySelector('button').click();
+    head.querySelector('button').click();
+    const order = [head.getAttribute('aria-sort'), ...shown()];
+    for (const one of ['claims', 'lines', 'json', 'csv', 'svg']) document.querySelector('[data-save=' + one + ']').click();
+    const tip = document.querySelector('.chart.wide path title').textContent;
+    setTimeout(() => say({ all, ofPerf, link, withWords, linked, order, tip, saved }), 500);`,
+    )) as Record<string, string[]> & { link: string; tip: string };
+    expect(said.all).toHaveLength(49);
+    expect(said.ofPerf).toEqual(said.all.filter((id) => id.startsWith('perf-')));
+    expect(said.link).toBe('#claims?paper=perf');
+    expect(said.withWords).toEqual(['perf-2.2-rules']);
+    expect(said.linked).toEqual(['tassel-2.1-commercial', 'tassel-2.2-model']);
+    expect(said.order).toEqual(['descending', 'tassel-2.2-model', 'tassel-2.1-commercial']);
+    expect(said.tip).toMatch(/^bare, .*: [\d.]+/);
+    const [claims, lines, json, numbers, picture] = said.saved;
+    expect(claims.split('\n')[0]).toBe('id,verdict,where,says,what,expected,measured');
+    expect(lines.split('\n').length).toBeGreaterThan(100);
+    expect(JSON.parse(json).paper).toHaveLength(49);
+    expect(numbers).toContain('bare');
+    expect(picture).toMatch(/^<svg .*fill="white"/);
+  },
+);
+
+const AXE = fileURLToPath(import.meta.resolve('axe-core/axe.min.js'));
+
+test.skipIf(browser === undefined).each([
+  ['light', []],
+  ['dark', ['--blink-settings=preferredColorScheme=0']],
+])('axe-core has no serious finding, %s', { timeout: 240_000 }, async (name, flags) => {
+  const axe = readFileSync(AXE, 'utf8').replaceAll('</script', '<\\/script');
+  const script = `${axe}
+    const brief = ({ id, impact, nodes }) => ({ id, impact, nodes: nodes.length, first: nodes[0].html.slice(0, 200) });
+    for (const one of document.querySelectorAll('details')) one.open = true;
+    axe.run().then(({ violations, passes }) => say({ found: violations.map(brief), passes: passes.length,
+      dark: matchMedia('(prefers-color-scheme: dark)').matches }));`;
+  const { found, passes, dark } = (await inBrowser(`axe-${name}`, script, ...flags)) as {
+    found: { impact: string }[];
+    passes: number;
+    dark: boolean;
+  };
+  expect(dark).toBe(name === 'dark');
+  expect(passes).toBeGreaterThan(10);
+  expect(found.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([]);
+});
+
+test('tolerance bars show one-sided and two-sided bounds, and keep far values at the edge', () => {
+  const bar = (min: number, max: number, measured: number) => toleranceBar({ ...ROW, min, max, measured });
+  expect(bar(0, 2, 1)).toMatchObject({ from: 0.1, to: 0.9, at: 0.5 });
+  expect(bar(0, 2, 99)).toMatchObject({ at: 1, text: 'measured 99 x, allowed 0 to 2' });
+  const most = bar(Number.NEGATIVE_INFINITY, 0.8, 0.4);
+  expect(most).toMatchObject({ from: 0, to: 0.5, text: 'measured 0.4 x, allowed at most 0.8' });
+  expect(most?.at).toBeCloseTo(0.1);
+  expect(bar(Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, 1)).toBeUndefined();
+  expect(bar(1, 2, Number.NaN)).toBeUndefined();
+  expect(toleranceBar({ ...ROW, kind: 'reported' })).toBeUndefined();
+});
+
+test.each([
+  ['Fig. 1(a), section 2.2', '1a'],
+  ['Fig. 9(a)-(c), section 5.2.3', '9a 9b 9c'],
+  ['section 3.1.2, Appendix B, Figs. 26-28', '26 27 28'],
+  ['Figs. 4(a), 5(a), section III-E', '4a 5a'],
+  ['Fig. 3(a)(b), section 3.1.1', '3a 3b'],
+  ['section 4', ''],
+])('the figures of %j are %j', (where, numbers) => {
+  expect(figureNumbers(where).join(' ')).toBe(numbers);
+});
+
+test('a comparison names verdicts and measurements that changed, and lines that only one report has', () => {
+  const file = join(folder, 'old.json');
+  const gone = { ...ROW, what: 'gone', min: null };
+  const old = {
+    ...REPORT,
+    rows: [{ ...ROW, verdict: 'holds', measured: 2 }, gone],
+    paper: [{ ...PAPER, id: 'perf-1', verdict: 'holds' }],
+  };
+  writeFileSync(file, JSON.stringify(old));
+  const found = compared(REPORT, readReport(file), 'old.json');
+  expect(found).toMatchObject({
+    with: 'old.json (isoverbs 1, code c, 2026-01-31, seeds 1)',
+    otherSeeds: false,
+    verdicts: [{ what: 'perf-1' }, { what: `bare/x: ${EVIL}`, was: 'holds', is: 'fails' }],
+    measured: [{ was: 2, is: 3, unit: 'x' }],
+    figures: [],
+    added: [],
+    gone: ['bare/x: gone'],
+  });
+  const text = comparisonSentences(found).join(' ');
+  expect(text).toContain(
+    '2 verdicts differ; 1 lines and 0 points of 0 figures changed by more than 1 %. 1 lines are only',
+  );
+  expect(htmlOf({ ...REPORT, against: found }, null)).toContain('Compared with an older report');
+  expect(markdownOf({ ...REPORT, against: found }, [])).toContain('2 verdicts differ');
+  writeFileSync(file, '{"rows": 1}');
+  expect(() => readReport(file)).toThrow(/^against: .*old\.json is no report\.json of 'isoverbs reproduce/);
+});
 
 const DOCS = resolve(import.meta.dirname, '../../docs');
 

@@ -1,4 +1,5 @@
 /** `isoverbs reproduce`: runs what papers claim, reports which claims hold, and draws the papers' figures. */
+import { existsSync } from 'node:fs';
 import { distinct } from '../../mix/jobs.ts';
 import { quoted } from '../../mix/mixture.ts';
 import { brokenRuns } from '../../mix/outcomes.ts';
@@ -21,6 +22,7 @@ import { version } from '../../version.ts';
 import { jsonText } from '../output/json.ts';
 import { progressLine } from '../output/progress.ts';
 import { canDraw, INSTALL_VEGA } from '../output/svg.ts';
+import { compared, readReport } from '../report/against.ts';
 import { jsonOf, type Report } from '../report/report.ts';
 import { reportText } from '../report/text.ts';
 import { requireFolder, writeReport } from '../report/write.ts';
@@ -43,6 +45,8 @@ export interface ReproduceOptions {
   out?: string;
   /** A folder for results of runs. Results of the same build are reused. */
   keep?: string;
+  /** The report.json of an earlier run, to compare with. */
+  against?: string;
   /** Whether to write frozen.json after running everything. */
   freeze?: boolean;
 }
@@ -109,18 +113,20 @@ function requirePolicy(word: string): void {
   }
 }
 
+// The package has no tsconfig.json. This path is the same from src and from dist.
+const IN_CLONE = existsSync(new URL('../../../tsconfig.json', import.meta.url));
+
 /** The command that produces the same report. Options for output are left out. */
 function commandOf({ system, figure, policy, id, smoke, seeds }: ReproduceOptions): string {
   const lists = Object.entries({ system, figure, policy, id }).flatMap(([name, words]) =>
     words === undefined ? [] : [`--${name}`, ...words.map(quoted)],
   );
-  return ['npm run reproduce --', ...lists, ...(smoke ? ['--smoke'] : []), `--seeds ${seeds.join(',')}`].join(
-    ' ',
-  );
+  const start = IN_CLONE ? 'npm run reproduce --' : 'isoverbs reproduce';
+  return [start, ...lists, ...(smoke ? ['--smoke'] : []), `--seeds ${seeds.join(',')}`].join(' ');
 }
 
 /** Runs what the cache does not have, and compares all results with the papers. */
-async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> {
+async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Omit<Report, 'against'>> {
   const { systems, claims, whole, figures, everyFigure, policies } = plan;
   const { seeds, out, keep = out === undefined ? undefined : `${out}/runs` } = options;
   const cache = keep === undefined ? undefined : new RunCache(keep, buildHash());
@@ -138,6 +144,7 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
   const frozen = ofBare ? readFrozen() : null;
   return {
     command: commandOf(options),
+    date: new Date().toISOString().slice(0, 10),
     versions: { isoverbs: version(), node: process.versions.node, code: buildHash() },
     profiles: profilesHash(),
     systems,
@@ -167,7 +174,10 @@ export async function reproduce(options: ReproduceOptions): Promise<void> {
   if (options.out !== undefined) requireFolder(options.out);
   if (options.out !== undefined && plan.figures.length > 0 && !(await canDraw()))
     process.stderr.write(`isoverbs: the report will have tables, but no pictures: ${INSTALL_VEGA}\n`);
-  const report = await reportOf(plan, options);
+  const old = options.against === undefined ? undefined : readReport(options.against);
+  const found = await reportOf(plan, options);
+  const against = old === undefined ? undefined : compared(found, old, options.against ?? '');
+  const report: Report = { ...found, against };
   const { rows, broken, runs } = report;
   const text = options.json ? jsonText(jsonOf(report)) : reportText(report);
   process.stdout.write(text);

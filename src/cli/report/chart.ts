@@ -1,7 +1,7 @@
 /** A figure as a vega-lite specification: lines or bars for measured values, diamonds for values that the paper states. */
 import type { TopLevelSpec } from 'vega-lite';
 import type { FigureResult, PanelResult } from '../../papers/engine/evaluate-figure.ts';
-import { label } from './figure-table.ts';
+import { label, paperText, valueText } from './figure-table.ts';
 
 /** Panels side by side, or one below the other for a phone. */
 export type Layout = 'wide' | 'narrow';
@@ -11,7 +11,36 @@ const STATED = 'stated in the paper';
 const BARE = '#6b6b6b';
 /** Okabe and Ito's palette, which colour-blind readers can distinguish. */
 const PALETTE = ['#0072b2', '#56b4e9', '#d55e00', '#e69f00', '#009e73', '#cc79a7', '#8c6d1f', '#5b3a8e'];
+/** Lighter colours for a dark page, by the colours that they replace. */
+export const DARK_COLORS: Readonly<Record<string, string>> = {
+  [BARE]: '#a3a3a3',
+  '#0072b2': '#4ba6e0',
+  '#d55e00': '#f58535',
+  '#8c6d1f': '#c4a350',
+  '#5b3a8e': '#b08fe8',
+};
 const BAR_PX = 15;
+/** Dashes of lines and shapes of their points, by series, so that series can be told apart without colours. */
+const DASHES: readonly (readonly number[])[] = [
+  [],
+  [6, 2],
+  [2, 2],
+  [8, 2, 2, 2],
+  [12, 3],
+  [1, 3],
+  [4, 4],
+  [9, 2, 2, 2, 2, 2],
+];
+const SHAPES = [
+  'circle',
+  'square',
+  'triangle-up',
+  'cross',
+  'triangle-down',
+  'wedge',
+  'triangle-right',
+  'triangle-left',
+];
 /** Smaller differences between seeds are not drawn, because they would be dots. */
 const SPREAD = 0.02;
 
@@ -41,17 +70,28 @@ function colorsOf(names: readonly string[]): string[] {
   return names.map((name) => (name === 'none' ? BARE : PALETTE[others.indexOf(name) % PALETTE.length]));
 }
 
-/** Rows for vega. A logarithmic axis only shows values above 0. */
-function valuesOf({ series, log }: PanelResult) {
+/** Rows for vega. A logarithmic axis only shows values above 0. `tip` is what a reader sees when pointing at the mark. */
+function valuesOf({ series, log, unit }: PanelResult) {
   return series.flatMap(({ name, points }) =>
-    points.filter(({ value }) => !log || value > 0).map((point) => ({ ...point, series: label(name) })),
+    points
+      .filter(({ value }) => !log || value > 0)
+      .map((point) => ({
+        ...point,
+        series: label(name),
+        tip: `${label(name)}, ${point.x}: ${valueText(point)}${unit === '' ? '' : ` ${unit}`}`,
+      })),
   );
 }
 
+/** Names marks for the reader who points at them (see titled() in write.ts). */
+const TIP = { description: { field: 'tip', type: 'nominal' } } as const;
+
 function statedOf({ paper }: PanelResult) {
-  return paper.map(({ series, x, value }) => {
+  return paper.map((point) => {
+    const { series, x, value } = point;
     const [lowest, highest] = typeof value === 'number' ? [value, value] : value;
-    return { series: label(series), x, lowest, highest, value: (lowest + highest) / 2 };
+    const tip = `the paper, ${x}: ${paperText(point)}`;
+    return { series: label(series), x, lowest, highest, value: (lowest + highest) / 2, tip };
   });
 }
 
@@ -99,46 +139,68 @@ function axesOf(figure: FigureResult, panel: PanelResult, names: readonly string
 }
 
 /** Earlier lines are thicker, so that they remain visible behind later ones. */
-const thickness = (i: number) => Math.max(5 - 1.25 * i, 1.25);
+const thickness = (i: number) => Math.max(4 - 0.75 * i, 1.5);
+const dashOf = (i: number) => [...DASHES[i % DASHES.length]];
+const shapeAt = (i: number) => SHAPES[i % SHAPES.length];
 
 const isLine = ({ x }: FigureResult) => x.values.every((one) => typeof one === 'number');
 
-/** One layer per line; one layer for all bars; dots instead of bars on a logarithmic axis, which has no zero. */
-function measuredLayers(figure: FigureResult, panel: PanelResult, axes: Axes, color: Color) {
+const isBars = (figure: FigureResult, { log }: PanelResult) => !isLine(figure) && !log;
+
+/** One layer per line; for bars, a layer with all of them and one with their names; dots on a logarithmic axis, which has no zero. */
+function measuredLayers(figure: FigureResult, panel: PanelResult, axes: Axes, names: readonly string[]) {
   const values = valuesOf(panel);
+  const { color, shape } = keyOf(names, isBars(figure, panel));
   if (!isLine(figure)) {
-    const mark = panel.log
-      ? { type: 'point' as const, filled: true, size: 60, opacity: 1 }
-      : { type: 'bar' as const };
-    return [{ data: { values }, mark, encoding: { ...axes.point, color } }];
+    if (panel.log) {
+      const mark = { type: 'point' as const, filled: true, size: 60, opacity: 1, aria: true };
+      return [{ data: { values }, mark, encoding: { ...axes.point, ...TIP, color, shape } }];
+    }
+    return [
+      {
+        data: { values },
+        mark: { type: 'bar' as const, aria: true },
+        encoding: { ...axes.point, ...TIP, color },
+      },
+      {
+        data: { values },
+        mark: { type: 'text' as const, align: 'left' as const, dx: 3, fontSize: 8 },
+        encoding: { ...axes.point, text: { field: 'series' } },
+      },
+    ];
   }
-  return panel.series.map(({ name }, i) => ({
-    data: { values: values.filter(({ series }) => series === label(name)) },
-    mark: { type: 'line' as const, point: { size: 30 }, strokeWidth: thickness(i) },
-    encoding: { ...axes.point, color },
-  }));
+  return panel.series.flatMap(({ name }, i) => {
+    const data = { values: values.filter(({ series }) => series === label(name)) };
+    const at = names.indexOf(name);
+    return [
+      {
+        data,
+        mark: { type: 'line' as const, strokeWidth: thickness(i), strokeDash: dashOf(at) },
+        encoding: { ...axes.point, color },
+      },
+      {
+        data,
+        mark: { type: 'point' as const, filled: true, size: 36, opacity: 1, aria: true },
+        encoding: { ...axes.point, ...TIP, color, shape },
+      },
+    ];
+  });
 }
 
 /** A line from the lowest to the highest value of the seeds. */
-function spreadLayer(figure: FigureResult, panel: PanelResult, axes: Axes, color: Color) {
+function spreadLayer(figure: FigureResult, panel: PanelResult, axes: Axes, names: readonly string[]) {
   const values = valuesOf(panel).filter(({ lowest, highest }) => highest - lowest > SPREAD * highest);
-  const bars = !isLine(figure) && !panel.log;
+  const bars = isBars(figure, panel);
   return {
     data: { values },
     mark: { type: 'rule' as const, strokeWidth: 1.5, ...(bars && { color: 'black' }) },
-    encoding: bars ? axes.span : { ...axes.span, color },
+    encoding: bars ? axes.span : { ...axes.span, color: keyOf(names, bars).color },
   };
 }
 
-function statedLayers(panel: PanelResult, axes: Axes, color: Color) {
+function statedLayers(figure: FigureResult, panel: PanelResult, axes: Axes, names: readonly string[]) {
   const paper = statedOf(panel);
-  const shape = {
-    datum: STATED,
-    type: 'nominal',
-    title: null,
-    scale: { domain: [STATED], range: ['diamond'] },
-    legend: { symbolFillColor: 'white', symbolStrokeColor: 'black', symbolSize: 80 },
-  } as const;
+  const { color, shape } = keyOf(names, isBars(figure, panel));
   const mark = {
     type: 'point',
     size: 80,
@@ -146,6 +208,7 @@ function statedLayers(panel: PanelResult, axes: Axes, color: Color) {
     stroke: 'black',
     strokeWidth: 1.2,
     opacity: 1,
+    aria: true,
   } as const;
   if (paper.length === 0) return [];
   return [
@@ -154,34 +217,47 @@ function statedLayers(panel: PanelResult, axes: Axes, color: Color) {
       mark: { type: 'rule' as const, strokeWidth: 6, opacity: 0.35, color: 'black' },
       encoding: axes.span,
     },
-    { data: { values: paper }, mark, encoding: { ...axes.point, color, shape } },
+    {
+      data: { values: paper },
+      mark,
+      encoding: { ...axes.point, ...TIP, color, shape: { ...shape, field: undefined, datum: STATED } },
+    },
   ];
 }
 
-function colorOf(names: readonly string[], shape: Shape) {
+/**
+ * Colours and shapes by series. Lines and dots have one legend for both; bars have one for colours and one for the values
+ * that the paper states.
+ */
+function keyOf(names: readonly string[], bars = false) {
+  const domain = [...names.map(label), STATED];
+  const field = { field: 'series', type: 'nominal', title: null } as const;
   return {
-    field: 'series',
-    type: 'nominal',
-    title: null,
-    scale: { domain: names.map(label), range: colorsOf(names) },
-    legend: { columns: shape.entries, symbolType: 'square', symbolStrokeWidth: 0 },
+    color: {
+      ...field,
+      scale: { domain, range: [...colorsOf(names), 'black'] },
+      legend: bars ? { values: names.map(label), symbolType: 'square', symbolStrokeWidth: 0 } : {},
+    },
+    shape: {
+      ...field,
+      scale: { domain, range: [...names.map((_name, i) => shapeAt(i)), 'diamond'] },
+      legend: bars ? { values: [STATED] } : {},
+    },
   } as const;
 }
 
 type Axes = ReturnType<typeof axesOf>;
-type Color = ReturnType<typeof colorOf>;
 
 function panelSpec(figure: FigureResult, panel: PanelResult, names: readonly string[], shape: Shape) {
   const axes = axesOf(figure, panel, names);
-  const color = colorOf(names, shape);
   return {
     title: { text: `${panel.title}, ${panel.unit}`, anchor: 'start' as const, fontSize: 12 },
     width: shape.width,
     height: isLine(figure) ? shape.height : { step: BAR_PX },
     layer: [
-      ...measuredLayers(figure, panel, axes, color),
-      spreadLayer(figure, panel, axes, color),
-      ...statedLayers(panel, axes, color),
+      ...measuredLayers(figure, panel, axes, names),
+      spreadLayer(figure, panel, axes, names),
+      ...statedLayers(figure, panel, axes, names),
     ],
   };
 }
@@ -203,6 +279,7 @@ export function chartOf(figure: FigureResult, layout: Layout): TopLevelSpec {
         orient: 'bottom',
         labelFontSize: 11,
         labelLimit: 220,
+        columns: shape.entries,
         ...(layout === 'narrow' && { layout: { bottom: { anchor: 'start', direction: 'vertical' } } }),
       },
       view: { stroke: null },

@@ -1,25 +1,35 @@
-/** The report as one self-contained HTML page, without scripts, fonts or network access. */
+/** The report as one self-contained HTML page, without fonts or network access. Its script is not needed to read it. */
 
 import type { Claim } from '../../papers/engine/claim.ts';
+import type { Row } from '../../papers/engine/evaluate-claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import { sourceText } from '../../papers/engine/report.ts';
+import { comparisonSentences, comparisonTable } from './against.ts';
 import type { Layout } from './chart.ts';
 import { figureTable } from './figure-table.ts';
-import type { Report } from './report.ts';
+import { escapeHtml, html, Markup } from './markup.ts';
+import { PAGE_SCRIPT } from './page-script.ts';
+import { claimCommand, commandsOf, type Report } from './report.ts';
 import {
+  addressOf,
   byPaper,
   CLAIM_HEAD,
   chaptersOf,
+  citationText,
   formsTable,
   linesOf,
   notShownTable,
+  type PaperLine,
   type PaperPart,
   paperLine,
+  resultSentences,
   sentences,
   type TextTable,
   TITLE,
+  toleranceBar,
   verdictTable,
 } from './sections.ts';
+import { STYLE } from './style.ts';
 
 /** SVGs of each figure, by name. */
 export type Charts = ReadonlyMap<string, Readonly<Record<Layout, string>>>;
@@ -28,21 +38,28 @@ const NO_CHARTS =
   'There are no pictures, because the optional packages vega and vega-lite are not installed: npm install vega vega-lite.';
 
 const anchor = (claim: Claim) => `claim-${claim.system}-${claim.id.replaceAll('/', '-')}`;
+const NUMBER = /^-?\d[\d.]*$/;
 const verdictCell = (verdict: string) => html`<td class="${verdict}">${verdict}</td>`;
+const heads = (cells: readonly string[]) => cells.map((cell) => html`<th scope="col">${cell}</th>`);
 
-function table({ head, rows }: TextTable): Markup {
+/** @param name for screen readers, which list the boxes of a page */
+function table({ head, rows }: TextTable, name: string): Markup {
   const body = rows.map((cells) => html`<tr>${cells.map((cell) => cellOf(cell))}</tr>`);
-  return boxed(html`<thead><tr>${head.map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead>
-<tbody>${body}</tbody>`);
+  const isNumber = (at: number) => rows.some((cells) => NUMBER.test(cells[at]));
+  const top = head.map(
+    (cell, at) => html`<th scope="col" class="${isNumber(at) ? 'number' : ''}">${cell}</th>`,
+  );
+  return boxed(html`<thead><tr>${top}</tr></thead><tbody>${body}</tbody>`, name);
 }
 
-/** A box in which a wide table scrolls. It can be focused with the keyboard. */
-function boxed(content: Markup): Markup {
-  return html`<div class="box" tabindex="0" role="region" aria-label="table"><table>${content}</table></div>`;
+/** A box in which a wide or long table scrolls, below its heads. It can be focused with the keyboard. */
+function boxed(content: Markup, name: string, className = ''): Markup {
+  return html`<div class="box" tabindex="0" role="region" aria-label="${name}"><table class="${className}">${content}</table></div>`;
 }
 
 function cellOf(cell: string): Markup {
-  return ['holds', 'fails', 'reported'].includes(cell) ? verdictCell(cell) : html`<td>${cell}</td>`;
+  if (['holds', 'fails', 'reported'].includes(cell)) return verdictCell(cell);
+  return NUMBER.test(cell) ? html`<td class="number">${cell}</td>` : html`<td>${cell}</td>`;
 }
 
 /** Adds a name and a description to an SVG. A screen reader reads these instead of all texts. */
@@ -60,47 +77,114 @@ function chart(figure: FigureResult, charts: Charts): Markup | undefined {
   const description = `${panels.map((panel) => panel.title).join('; ')}${x.title === '' ? '' : ` over ${x.title}`}, for ${series}. The table below has the numbers.`;
   const one = (layout: Layout) =>
     html`<div class="chart ${layout}">${named(drawn[layout], `${name}-${layout}`, `${name}: ${title}`, description)}</div>`;
-  return html`${one('wide')}${one('narrow')}`;
+  return html`${one('wide')}${one('narrow')}
+<p class="actions" hidden><button type="button" data-save="svg">Save as SVG</button> <button type="button" data-save="png">Save as PNG</button></p>`;
 }
 
-function figureSection(figure: FigureResult, charts: Charts): Markup {
+const claimLink = (id: string) => html`<a href="#${id}">${id}</a> `;
+
+/** @param about claims of the paper that refer to the figure */
+function figureSection(figure: FigureResult, charts: Charts, about: readonly PaperLine[]): Markup {
   const { name, title, source, note, runs, problems } = figure;
   const commands = [...new Set(runs.map(({ command }) => command))];
   return html`<section id="${name}">
-<h3>${name}: ${title}</h3>
-<p>${source}. <code>isoverbs reproduce --figure ${name}</code></p>
+<h3><a href="#${name}">${name}</a>: ${title}</h3>
+<p>${source}. <code>isoverbs reproduce --figure ${name} --seeds ${figure.seeds.join(',')}</code></p>
+${about.length > 0 && html`<p>Claims about this figure: ${about.map(({ id, verdict }) => html`<a href="#${id}">${id}</a> (${verdict}) `)}</p>`}
 ${chart(figure, charts)}
 ${note !== undefined && html`<p class="note">${note}</p>`}
 ${problems.map((problem) => html`<p class="fails">${problem}</p>`)}
-<details><summary>Numbers</summary>${table(figureTable(figure))}</details>
-<details><summary>Commands of the runs</summary>
-<pre tabindex="0">${commands.join('\n')}</pre></details>
+<details><summary>Numbers</summary><p class="actions" hidden><button type="button" data-save="csv">Save as CSV</button></p>
+${table(figureTable(figure), `Numbers of ${name}`)}</details>
+${
+  commands.length > 0 &&
+  html`<details><summary>Commands of the runs</summary>
+<pre tabindex="0">${commands.join('\n')}</pre></details>`
+}
 </section>`;
 }
 
-function paperSection(report: Report, { key, name, claims, figures }: PaperPart, charts: Charts): Markup {
-  const rows = claims.map((one) => {
-    const { id, verdict, what, expected, measured, shownBy, reason } = paperLine(report, one);
-    const links = shownBy.map((claim) => html`<a href="#${anchor(claim)}">${claim.id}</a> `);
-    return html`<tr><th scope="row">${id}</th>${verdictCell(verdict)}<td>${what}</td><td>${expected}</td><td>${measured}</td><td>${reason}${links}</td></tr>`;
-  });
-  const claimed =
-    boxed(html`<thead><tr>${CLAIM_HEAD.map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead>
-<tbody>${rows}</tbody>`);
+/** Where the measured value lies in what holds. */
+function bar(row: Row | undefined): Markup | undefined {
+  const drawn = row === undefined ? undefined : toleranceBar(row);
+  if (drawn === undefined) return undefined;
+  const at = (share: number) => (share * 90 + 3).toFixed(1);
+  const width = ((drawn.to - drawn.from) * 90).toFixed(1);
+  return html`<svg class="bar" viewBox="0 0 96 14" role="img" aria-label="${drawn.text}"><title>${drawn.text}</title>
+<rect class="track" x="3" y="4" width="90" height="6"/><rect class="allowed" x="${at(drawn.from)}" y="4" width="${width}" height="6"/>
+<rect class="measured" x="${Number(at(drawn.at)) - 1.5}" y="1" width="3" height="12"/></svg>`;
+}
+
+function claimRow(key: string, line: PaperLine): Markup {
+  const { id, verdict, where, says, what, expected, measured, row, figures, shownBy, reason } = line;
+  const links = [
+    ...shownBy.map((claim) => html`<a href="#${anchor(claim)}">${claim.id}</a> `),
+    ...figures.map(({ name }) => html`<a href="#${name}">figure ${name}</a> `),
+  ];
+  return html`<tr id="${id}" data-paper="${key}" data-verdict="${verdict}"><th scope="row">${claimLink(id)}</th>
+${verdictCell(verdict)}<td>${says} <span class="where">${where}</span></td>
+<td>${what}${what !== '' && html`: <strong>${measured}</strong>`}</td><td>${expected}${bar(row)}</td>
+<td>${links} ${reason !== '' && html`<span class="note">${reason}</span>`}</td></tr>`;
+}
+
+const options = (values: readonly (readonly [string, string])[]) =>
+  values.map(([value, text]) => html`<option value="${value}">${text}</option>`);
+
+/** All claims of all papers. */
+function claimsSection(
+  papers: readonly PaperPart[],
+  lines: ReadonlyMap<string, readonly PaperLine[]>,
+): Markup | undefined {
+  const counted = papers.filter(({ claims }) => claims.length > 0);
+  if (counted.length === 0) return undefined;
+  const verdicts = [...new Set(counted.flatMap(({ claims }) => claims.map(({ verdict }) => verdict)))];
+  const rows = counted.flatMap(({ key }) => (lines.get(key) ?? []).map((line) => claimRow(key, line)));
+  return html`<section id="claims" class="claims">
+<h2>What the papers state, and what we measure</h2>
+<p class="note">Statements are in our words. Of several lines that show a claim, the table has the one that decides the
+verdict. The bar has the allowed values in green, and the measured value as a stroke.</p>
+<form class="filter" hidden><label>Paper <select name="paper">${options([['', 'all'], ...counted.map(({ key, name }) => [key, name] as const)])}</select></label>
+<label>Verdict <select name="verdict">${options([['', 'all'], ...verdicts.map((one) => [one, one] as const)])}</select></label>
+<label>Words <input name="text" type="search"></label> <output></output></form>
+${boxed(
+  html`<thead><tr>${heads(CLAIM_HEAD)}</tr></thead>
+<tbody>${rows}</tbody>`,
+  'Claims of the papers',
+  'sorts',
+)}
+</section>`;
+}
+
+function paperSection(
+  { key, name, cited, figures }: PaperPart,
+  lines: readonly PaperLine[],
+  charts: Charts,
+): Markup {
+  const address = addressOf(cited);
   return html`<section id="paper-${key}">
 <h2>${name}</h2>
-${rows.length > 0 && claimed}
-${figures.map((figure) => figureSection(figure, charts))}
+<p><cite>${citationText(cited)}</cite> ${address !== undefined && html`<a href="${address}">${address}</a>`}</p>
+${lines.length > 0 && html`<p><a href="#claims?paper=${key}">The ${lines.length} claims of ${name}</a></p>`}
+${figures.map((figure) =>
+  figureSection(
+    figure,
+    charts,
+    lines.filter((line) => line.figures.includes(figure)),
+  ),
+)}
 </section>`;
 }
 
 function claimBlock(report: Report, claim: Claim): Markup {
   const { remarks, ...lines } = linesOf(report, claim);
+  const commands = [...new Set(Object.values(commandsOf(claim, report.seeds)))];
   return html`<section id="${anchor(claim)}">
-<h4>${claim.id}: ${claim.title}</h4>
-<p>${sourceText(claim)}</p>
-${table(lines)}
+<h4><a href="#${anchor(claim)}">${claim.id}</a>: ${claim.title}</h4>
+<p>${sourceText({ ...claim, shows: [] })} ${claim.shows.map(claimLink)}</p>
+<p><code>${claimCommand(claim, report.seeds)}</code></p>
+${table(lines, `Lines of ${claim.id}`)}
 ${remarks.map((remark) => html`<p class="note">${remark}</p>`)}
+<details><summary>Commands of the runs</summary><pre tabindex="0">${commands.join('\n')}</pre></details>
 </section>`;
 }
 
@@ -109,8 +193,9 @@ function systemSection(report: Report, system: string): Markup {
     ({ title, claims }) => html`<h3>${title}</h3>${claims.map((claim) => claimBlock(report, claim))}`,
   );
   const forms = formsTable(report, system);
-  const columns = forms !== undefined && html`<h3>The forms side by side</h3>${table(forms)}`;
-  return html`<section id="system-${system}"><h2>Claims about ${system}</h2>${chapters}${columns}</section>`;
+  const columns =
+    forms !== undefined && html`<h3>The forms side by side</h3>${table(forms, `Forms of ${system}`)}`;
+  return html`<section id="system-${system}"><h2>Lines about ${system}</h2>${chapters}${columns}</section>`;
 }
 
 function contents(report: Report, papers: readonly PaperPart[]): Markup {
@@ -121,22 +206,58 @@ function contents(report: Report, papers: readonly PaperPart[]): Markup {
     return html`<li><a href="#paper-${key}">${name}</a>${items.length > 0 && html`<ul>${items}</ul>`}</li>`;
   });
   const ofSystems = report.systems.map(
-    (system) => html`<li><a href="#system-${system}">Claims about ${system}</a></li>`,
+    (system) => html`<li><a href="#system-${system}">Lines about ${system}</a></li>`,
   );
-  return html`<nav aria-label="Contents"><h2>Contents</h2><ul>${ofPapers}${ofSystems}
+  return html`<nav aria-label="Contents"><h2>Contents</h2><ul>
+${report.paper.length > 0 && html`<li><a href="#claims">What the papers state, and what we measure</a></li>`}
+${ofPapers}${ofSystems}
 ${report.notShown.length > 0 && html`<li><a href="#not-shown">Not shown</a></li>`}</ul></nav>`;
 }
 
 function notShown(report: Report): Markup | undefined {
   if (report.notShown.length === 0) return undefined;
-  return html`<section id="not-shown"><h2>Not shown</h2>${table(notShownTable(report))}</section>`;
+  return html`<section id="not-shown"><h2>Not shown</h2>${table(notShownTable(report), 'Not shown')}</section>`;
+}
+
+function comparison({ against }: Report): Markup | undefined {
+  if (against === undefined) return undefined;
+  const changes = comparisonTable(against);
+  return html`<section id="against"><h2>Compared with an older report</h2>
+<p>${comparisonSentences(against).join(' ')}</p>
+${changes.rows.length > 0 && table(changes, 'Changes')}</section>`;
+}
+
+/** Date, versions, how to repeat the report, and its data. */
+function facts({ date, versions, profiles, seeds, command }: Report): Markup {
+  return html`<dl class="facts"><dt>Date</dt><dd>${date}</dd>
+<dt>Version</dt><dd>isoverbs ${versions.isoverbs}, Node.js ${versions.node}, profiles ${profiles.slice(0, 12)}, code ${versions.code.slice(0, 12)}</dd>
+<dt>Repeat</dt><dd><code>${command}</code></dd><dt>Seeds</dt><dd>${seeds.join(', ')}</dd></dl>
+<p class="actions" hidden><button type="button" data-save="claims">Claims as CSV</button>
+<button type="button" data-save="lines">Lines as CSV</button> <button type="button" data-save="json">All as JSON</button></p>`;
+}
+
+function verdictsSection(report: Report, papers: readonly PaperPart[]): Markup | undefined {
+  const verdicts = verdictTable(papers);
+  if (verdicts.rows.length === 0) return undefined;
+  return html`${table(verdicts, 'Verdicts by paper')}
+<details><summary>Verdicts in sentences</summary>${sentences(report, papers).map((line) => html`<p>${line}</p>`)}</details>`;
+}
+
+/** The data that the page's script saves: lines, claims and the points of figures, without the commands of runs. */
+function dataOf(report: Report, lines: ReadonlyMap<string, readonly PaperLine[]>): Markup {
+  const paper = [...lines.values()].flat().map(({ id, verdict, where, says, what, expected, measured }) => {
+    return { id, verdict, where, says, what, expected, measured };
+  });
+  const { command, date, versions, profiles, seeds, runs, rows } = report;
+  const figures = report.figures.map(({ name, title, panels }) => ({ name, title, panels }));
+  const data = { command, date, versions, profiles, seeds, runs, paper, rows, figures };
+  return new Markup(JSON.stringify(data).replaceAll('<', '\\u003c'));
 }
 
 /** The whole page. */
 export function htmlOf(report: Report, charts: Charts | null): string {
   const papers = byPaper(report);
-  const verdicts = verdictTable(papers);
-  const { versions, profiles, seeds, runs, broken } = report;
+  const lines = new Map(papers.map(({ key, claims }) => [key, claims.map((one) => paperLine(report, one))]));
   const page = html`<!doctype html>
 <html lang="en">
 <head>
@@ -149,92 +270,28 @@ export function htmlOf(report: Report, charts: Charts | null): string {
 <body>
 <header>
 <h1>${TITLE}</h1>
-<p>Simulated devices in virtual time: ${runs} runs, seeds ${seeds.join(', ')}. Points of figures are medians, with the
-lowest and the highest value where they differ. Lines of claims show the worst seed. Diamonds are numbers that the paper's
-text states; on a bar, a diamond is the middle of a stated range. No number was read off a picture.</p>
-<p><code>${report.command}</code></p>
-<p class="note">isoverbs ${versions.isoverbs}, Node.js ${versions.node}, profiles ${profiles.slice(0, 12)}, code ${versions.code.slice(0, 12)}</p>
-${charts === null && html`<p class="fails">${NO_CHARTS}</p>`}
-${broken.map((line) => html`<p class="fails">Broken: ${line}</p>`)}
-${verdicts.rows.length > 0 && table(verdicts)}
-${sentences(report, papers).map((line) => html`<p>${line}</p>`)}
+<p class="result">${resultSentences(report, papers).join(' ')}</p>
+${facts(report)}
+${verdictsSection(report, papers)}
+<p class="note">All runs are on simulated devices, in virtual time. Points of figures are medians, with the lowest and the
+highest value where they differ. Lines of claims show the worst seed. Diamonds are numbers that the paper's text states; on
+a bar, a diamond is the middle of a stated range. No number was read off a picture. Commands are those of the installed
+package; in a clone, write <code>node dist/cli/main.js</code> for <code>isoverbs</code>.</p>
+${charts === null && html`<p class="note">${NO_CHARTS}</p>`}
 </header>
 ${contents(report, papers)}
 <main>
-${papers.map((paper) => paperSection(report, paper, charts ?? new Map()))}
+${comparison(report)}
+${report.broken.length > 0 && html`<section id="broken"><h2>Broken runs</h2>${report.broken.map((line) => html`<p class="fails">Broken: ${line}</p>`)}</section>`}
+${claimsSection(papers, lines)}
+${papers.map((paper) => paperSection(paper, lines.get(paper.key) ?? [], charts ?? new Map()))}
 ${report.systems.map((system) => systemSection(report, system))}
 ${notShown(report)}
 </main>
+<script type="application/json" id="data">${dataOf(report, lines)}</script>
+<script>${new Markup(PAGE_SCRIPT)}</script>
 </body>
 </html>
 `;
   return page.text;
-}
-
-/** The style sheet of the HTML page. Charts are dark on white in any colour scheme. */
-const STYLE = `
-:root { color-scheme: light dark; --text: #1c1c1c; --page: #fff; --soft: #595959; --line: #d0d0d0; --head: #f3f3f3;
-  --link: #0b57a4; --good: #1b6e35; --bad: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --text: #e8e8e8; --page: #17191c; --soft: #a8a8a8; --line: #3c4046;
-  --head: #24272c; --link: #8ab8f0; --good: #7fd197; --bad: #ff9a91; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1rem; max-width: 1180px; color: var(--text); background: var(--page);
-  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
-h1 { font-size: 1.7rem; line-height: 1.25; } h2 { font-size: 1.35rem; margin-top: 2.5rem; }
-h3 { font-size: 1.1rem; margin-top: 2rem; } h4 { font-size: 1rem; margin-bottom: 0; } h4 + p { margin-top: 0; }
-a { color: var(--link); } nav ul { padding-left: 1.2rem; margin: 0.2rem 0; }
-nav ul ul { columns: 24rem auto; font-size: 0.9rem; }
-code, pre { font: 0.85rem/1.45 ui-monospace, monospace; } pre { overflow-x: auto; padding: 0.5rem; background: var(--head); }
-.note, h4 + p { color: var(--soft); font-size: 0.9rem; }
-.box { overflow-x: auto; margin: 0.5rem 0 1rem; }
-table { border-collapse: collapse; font-size: 0.85rem; }
-th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.6rem; border-bottom: 1px solid var(--line); min-width: 4rem; }
-thead th { background: var(--head); }
-.holds { color: var(--good); } .fails, .missing { color: var(--bad); font-weight: 600; }
-.waiting, .never, .reported { color: var(--soft); }
-.chart { background: #fff; border: 1px solid var(--line); border-radius: 4px; margin: 0.5rem 0; }
-.chart svg { display: block; max-width: 100%; height: auto; }
-.narrow { display: none; }
-summary { cursor: pointer; }
-@media (max-width: 760px) { .wide { display: none; } .narrow { display: block; } body { padding: 0.75rem; } }
-`;
-
-/** Text that is already HTML. */
-export class Markup {
-  readonly text: string;
-
-  constructor(text: string) {
-    this.text = text;
-  }
-
-  toString(): string {
-    return this.text;
-  }
-}
-
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
-
-/** Escapes text for elements and quoted attributes. */
-export function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ENTITIES[character]);
-}
-
-type Value = string | number | Markup | readonly Markup[] | false | undefined;
-
-function textOf(value: Value): string {
-  if (value === undefined || value === false) return '';
-  if (value instanceof Markup) return value.text;
-  if (typeof value === 'object') return value.map(({ text }) => text).join('\n');
-  return escapeHtml(String(value));
-}
-
-/** A template that escapes every value except markup. */
-export function html(parts: TemplateStringsArray, ...values: readonly Value[]): Markup {
-  return new Markup(parts.map((part, i) => (i === 0 ? part : textOf(values[i - 1]) + part)).join(''));
 }

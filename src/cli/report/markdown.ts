@@ -3,17 +3,21 @@
 import type { Claim } from '../../papers/engine/claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import { sourceText } from '../../papers/engine/report.ts';
+import { comparisonSentences, comparisonTable } from './against.ts';
 import { figureTable } from './figure-table.ts';
-import type { Report } from './report.ts';
+import { claimCommand, type Report } from './report.ts';
 import {
+  addressOf,
   byPaper,
   CLAIM_HEAD,
   chaptersOf,
+  citationText,
   formsTable,
   linesOf,
   notShownTable,
   type PaperPart,
   paperLine,
+  resultSentences,
   sentences,
   type TextTable,
   TITLE,
@@ -35,7 +39,7 @@ function table({ head, rows }: TextTable): string {
 
 function claim(report: Report, one: Claim): string {
   const { remarks, ...lines } = linesOf(report, one);
-  const title = `**${escapeMarkdown(one.id)}**: ${escapeMarkdown(`${one.title}. ${sourceText(one)}`)}`;
+  const title = `**${escapeMarkdown(one.id)}**: ${escapeMarkdown(`${one.title}. ${sourceText(one)}.`)} \`${claimCommand(one, report.seeds)}\``;
   return [title, table(lines), ...remarks.map(escapeMarkdown)].join('\n\n');
 }
 
@@ -65,13 +69,17 @@ function figureText(figure: FigureResult, picture: Picture): string {
   return lines.join('\n\n');
 }
 
-function paperText(report: Report, { name, claims, figures }: PaperPart, picture: Picture) {
+function paperText(report: Report, { name, cited, claims, figures }: PaperPart, picture: Picture) {
   const rows = claims.map((one) => {
-    const { id, verdict, what, expected, measured, shownBy, reason } = paperLine(report, one);
-    return [id, verdict, what, expected, measured, reason || shownBy.map((by) => by.id).join(', ')];
+    const { id, verdict, where, says, what, expected, measured, shownBy, reason } = paperLine(report, one);
+    const states = where === '' ? says : `${says} (${where})`;
+    const measure = what === '' ? '' : `${what}: ${measured}`;
+    const why = [shownBy.map((by) => by.id).join(', '), reason].filter((text) => text !== '');
+    return [id, verdict, states, measure, expected, why.join('. ')];
   });
   return [
     `## ${name}`,
+    [escapeMarkdown(citationText(cited)), addressOf(cited)].filter(Boolean).join(' '),
     ...(rows.length === 0 ? [] : [table({ head: CLAIM_HEAD, rows })]),
     ...figures.map((figure) => figureText(figure, picture)),
   ].join('\n\n');
@@ -86,6 +94,13 @@ function remarks(report: Report): string[] {
   return out;
 }
 
+function comparison({ against }: Report): string[] {
+  if (against === undefined) return [];
+  const changes = comparisonTable(against);
+  const text = escapeMarkdown(comparisonSentences(against).join(' '));
+  return changes.rows.length === 0 ? [text] : [text, table(changes)];
+}
+
 /** The whole report. `intro` follows the first heading. */
 export function markdownOf(
   report: Report,
@@ -96,7 +111,9 @@ export function markdownOf(
   const verdicts = verdictTable(papers);
   const text = [
     `# ${TITLE}`,
+    escapeMarkdown(resultSentences(report, papers).join(' ')),
     ...intro,
+    ...comparison(report),
     ...(verdicts.rows.length === 0 ? [] : [table(verdicts)]),
     ...sentences(report, papers).map(escapeMarkdown),
     ...papers.map((paper) => paperText(report, paper, picture)),

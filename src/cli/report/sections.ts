@@ -3,7 +3,8 @@ import { type Claim, FORMS } from '../../papers/engine/claim.ts';
 import type { Row, Verdict } from '../../papers/engine/evaluate-claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import { short } from '../../papers/engine/expect.ts';
-import { countsFor } from '../../papers/engine/paper.ts';
+import { shows } from '../../papers/engine/figures.ts';
+import { type Citation, countsFor } from '../../papers/engine/paper.ts';
 import { PAPERS, PARTS } from '../../papers/engine/papers.ts';
 import {
   formSentences,
@@ -25,10 +26,10 @@ export const TITLE = 'What the papers report, and what isoverbs measures';
 export const CLAIM_HEAD: readonly string[] = [
   'claim',
   'verdict',
-  'line',
+  'the paper states',
+  'we measure',
   'expected',
-  'measured',
-  'shown by, or why not shown',
+  'shown by, or why not',
 ];
 
 /** Claims and figures that are not shown, with the reasons. */
@@ -108,15 +109,17 @@ export function chaptersOf(
 export interface PaperPart {
   key: string;
   name: string;
+  cited: Citation;
   claims: readonly PaperClaim[];
   figures: readonly FigureResult[];
 }
 
 /** Papers with claims or figures in the report. */
 export function byPaper(report: Report): PaperPart[] {
-  return PAPERS.map(({ key, name }) => ({
+  return PAPERS.map(({ key, name, cited }) => ({
     key,
     name,
+    cited,
     claims: report.paper.filter((claim) => claim.paper === name),
     figures: report.figures.filter((figure) => figure.paper === key),
   })).filter(({ claims, figures }) => claims.length + figures.length > 0);
@@ -170,38 +173,153 @@ export function onlyBare(systems: readonly string[], papers: readonly PaperPart[
   return [`For ${names.map(({ name }) => name).join(', ')}, only claims about bare devices are counted.`];
 }
 
+/** The result of a report, in two sentences. */
+export function resultSentences(
+  { rows, runs, seeds, figures, systems }: Report,
+  papers: readonly PaperPart[],
+): string[] {
+  const claims = papers.flatMap((paper) => paper.claims);
+  const count = (verdict: string) => claims.filter((claim) => claim.verdict === verdict).length;
+  const judged = rows.filter(({ verdict }) => verdict !== 'reported');
+  const held = judged.filter(({ verdict }) => verdict === 'holds').length;
+  const not = claims.length - count('holds') - count('fails');
+  const first =
+    claims.length > 0
+      ? `Of ${claims.length} claims of ${papers.length === 1 ? papers[0].cited.title : `${papers.length} papers`}, ` +
+        `${count('holds')} hold on simulated devices, ${count('fails')} fail, and ${not} cannot be judged.`
+      : judged.length > 0
+        ? `${held} of ${judged.length} lines about ${systems.join(', ')} hold on simulated devices.`
+        : `This report draws ${figures.length} figures of ${papers.map(({ name }) => name).join(', ')}, and checks no claims.`;
+  const seedsText = seeds.length === 1 ? `seed ${seeds[0]}` : `the worst of the seeds ${seeds.join(', ')}`;
+  const second =
+    judged.length > 0
+      ? `The verdicts rest on ${runs} runs and ${judged.length} measured lines, of which ${held} hold, with ${seedsText}.`
+      : `The points are medians of ${runs} runs, with the seeds ${seeds.join(', ')}.`;
+  return [first, second];
+}
+
+/** How to cite a paper, without its address. */
+export function citationText({ title, authors, venue }: Citation): string {
+  return `${authors}: ${title}.${venue === undefined ? '' : ` ${venue}.`}`;
+}
+
+/** The address of a paper, by its DOI if it has one. */
+export function addressOf({ doi, url }: Citation): string | undefined {
+  return doi === undefined ? url : `https://doi.org/${doi}`;
+}
+
+/** The numbers of figures in a text such as `Figs. 4(a), 5(a) and 9(b)-(d), section 2`: 4a, 5a, 9b, 9c, 9d. */
+export function figureNumbers(where: string): string[] {
+  const [, list = ''] = /Figs?\. (.*?)(?=,? \(?(?:and )?(?:section|Appendix|Test)|$)/.exec(where) ?? [];
+  return [...list.matchAll(/(\d+)(?:-(\d+))?((?:-?\([a-z]\))*)/g)].flatMap(([, first, last, letters]) => {
+    const numbers = Array.from(
+      { length: Number(last ?? first) - Number(first) + 1 },
+      (_, i) => Number(first) + i,
+    );
+    const parts = lettersOf(letters);
+    return numbers.flatMap((number) =>
+      parts.length === 0 ? [`${number}`] : parts.map((part) => `${number}${part}`),
+    );
+  });
+}
+
+/** `(a)-(c)` as a, b and c; `(a)(c)` as a and c. */
+function lettersOf(text: string): string[] {
+  const range = /^\((.)\)-\((.)\)$/.exec(text);
+  if (range === null) return [...text.matchAll(/\((.)\)/g)].map(([, letter]) => letter);
+  const [from, to] = [range[1].charCodeAt(0), range[2].charCodeAt(0)];
+  return Array.from({ length: to - from + 1 }, (_, i) => String.fromCharCode(from + i));
+}
+
+/** The figures of the report to which a claim of a paper refers. */
+export function figuresOf({ figures }: Report, key: string, where: string): FigureResult[] {
+  const wanted = figureNumbers(where).map((number) => `${key}-${number}`);
+  const isPart = (name: string, one: string) =>
+    name.startsWith(one) && /^[a-z]$/.test(name.slice(one.length));
+  return figures.filter((figure) => wanted.some((one) => shows(figure, one) || isPart(figure.name, one)));
+}
+
 /** A paper claim, the line that decides its verdict, and the claims that show it. */
 export interface PaperLine {
   id: string;
   verdict: PaperClaim['verdict'];
+  /** The place in the paper, and what it states there. */
+  where: string;
+  says: string;
   what: string;
   expected: string;
   measured: string;
+  /** The line itself. */
+  row?: Row;
+  figures: readonly FigureResult[];
   /** The claims that show it. */
   shownBy: readonly Claim[];
-  /** Why no claim shows it. */
+  /** Why no claim shows it; why it fails, if a claim says so. */
   reason: string;
 }
 
 /** Picks the first line that has the verdict of the paper claim, and counts the other lines. */
 export function paperLine(report: Report, { paper, id, verdict, by }: PaperClaim): PaperLine {
   const own = PAPERS.find(({ name }) => name === paper);
+  const { where, says } = own?.statements[id] ?? { where: '', says: '' };
   const shownBy = report.claims.filter((claim) => claim.shows.includes(id));
-  const rows = shownBy.flatMap((claim) =>
+  const rowsOf = (claim: Claim) =>
     report.rows.filter(
       (row) =>
         row.system === claim.system && row.claim === claim.id && (own === undefined || countsFor(own, row)),
-    ),
-  );
+    );
+  const rows = shownBy.flatMap(rowsOf);
   const row = rows.find((one) => one.verdict === (verdict as Verdict)) ?? rows[0];
   const more = rows.length > 1 ? ` (and ${rows.length - 1} more)` : '';
+  const failing = shownBy.filter((claim) => rowsOf(claim).some((one) => one.verdict === 'fails'));
+  const notes = [...new Set(failing.flatMap(({ note }) => note ?? []))].join(' ');
   return {
     id,
     verdict,
+    where,
+    says,
     what: row === undefined ? '' : `${whatOf(row)}${more}`,
-    expected: row === undefined ? '' : withUnit(row.expected, row.unit),
+    expected: row === undefined ? '' : expectedOf(row),
     measured: row === undefined ? '' : withUnit(digits(row.measured), row.unit),
+    row,
+    figures: own === undefined ? [] : figuresOf(report, own.key, where),
     shownBy,
-    reason: shownBy.length > 0 ? '' : by,
+    reason: shownBy.length > 0 ? notes : by,
+  };
+}
+
+/** What holds, with the tolerance. */
+function expectedOf({ expected, tolerance, unit }: Row): string {
+  const text = withUnit(expected, unit);
+  return ['-', 'none'].includes(tolerance) ? text : `${text}, ${tolerance}`;
+}
+
+/** Where the measured value lies, and what holds, from 0 to 1 across a bar. */
+export interface ToleranceBar {
+  from: number;
+  to: number;
+  at: number;
+  text: string;
+}
+
+/** The scale shows the whole interval and the measured value; beyond four times the interval, the value is at the edge. */
+export function toleranceBar({ kind, min, max, measured, unit }: Row): ToleranceBar | undefined {
+  const [hasMin, hasMax] = [Number.isFinite(min), Number.isFinite(max)];
+  if (kind === 'reported' || !Number.isFinite(measured) || !(hasMin || hasMax)) return undefined;
+  const centre = hasMin && hasMax ? (min + max) / 2 : hasMin ? min : max;
+  const half = hasMin && hasMax ? (max - min) / 2 : Math.abs(centre) / 4;
+  const reach = 1.25 * Math.min(Math.max(Math.abs(measured - centre), half), 4 * half) || 1;
+  const place = (value: number) => Math.min(Math.max((value - centre + reach) / (2 * reach), 0), 1);
+  const allowed =
+    hasMin && hasMax
+      ? `${digits(min)} to ${digits(max)}`
+      : hasMin
+        ? `at least ${digits(min)}`
+        : `at most ${digits(max)}`;
+  return {
+    from: hasMin ? place(min) : 0,
+    to: hasMax ? place(max) : 1,
+    at: place(measured),
+    text: `measured ${withUnit(digits(measured), unit)}, allowed ${allowed}`,
   };
 }

@@ -19,6 +19,7 @@ import {
 } from '../../papers/engine/report.ts';
 import { painted, type Style } from '../output/style.ts';
 import { outWidth, wrapped } from '../output/table.ts';
+import { comparisonSentences, comparisonTable } from './against.ts';
 import { figureTable } from './figure-table.ts';
 import type { Report } from './report.ts';
 import { byPaper, formsTable, onlyBare, type TextTable } from './sections.ts';
@@ -37,8 +38,20 @@ export function reportText(report: Report): string {
     const table = claimsText(ofSystem(claims), ofSystem(rows));
     return forms === undefined ? [table] : [table, formsText(forms)];
   });
-  const summary = claims.length > 0 ? [summaryOf(report)] : withoutClaims(report);
+  const summary = [
+    ...(claims.length > 0 ? [summaryOf(report)] : withoutClaims(report)),
+    ...comparedText(report),
+  ];
   return `${[...tables, ...report.figures.map(figureText), ...summary].join('\n')}\n`;
+}
+
+/** What differs from an older report. */
+function comparedText({ against }: Report): string[] {
+  if (against === undefined) return [];
+  const lines = comparisonTable(against).rows.map(([what, was, is]) =>
+    indented(`${what}: ${[was !== '' && `was ${was}, is`, is].filter(Boolean).join(' ')}`, '  '),
+  );
+  return [...comparisonSentences(against).map((line) => indented(line, '')), ...lines];
 }
 
 /** Claims as a table with lines, or without lines if the terminal is too narrow for it. */

@@ -28,6 +28,9 @@ export interface Row {
   kind: ExpectationKind;
   expected: string;
   tolerance: string;
+  /** Bounds of what holds, both inclusive; infinite if there is none. JSON has null for these. */
+  min: number;
+  max: number;
   measured: number;
   seed: number;
   /** Extremes of that check over all seeds. */
@@ -96,7 +99,7 @@ function rowOf(claim: Claim, samples: readonly Sample[]): Row {
   const worst = samples.reduce((a, b) => (b.distance > a.distance ? b : a));
   const { check, seed, measured, problem } = worst;
   const ofCheck = samples.filter((one) => one.check === check).map((one) => one.measured);
-  const { kind, expected, tolerance } = check.expect;
+  const { kind, expected, tolerance, min, max } = check.expect;
   const missing = !Number.isFinite(worst.distance);
   return {
     system: claim.system,
@@ -109,6 +112,8 @@ function rowOf(claim: Claim, samples: readonly Sample[]): Row {
     kind,
     expected,
     tolerance,
+    min,
+    max,
     measured,
     seed,
     lowest: Math.min(...ofCheck),

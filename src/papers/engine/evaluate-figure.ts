@@ -37,6 +37,8 @@ export interface FigureResult {
   title: string;
   source: string;
   note?: string;
+  /** Further numbers of the paper that it covers. */
+  also?: readonly string[];
   x: { title: string; values: readonly X[]; log: boolean; bytes: boolean };
   seeds: readonly number[];
   panels: PanelResult[];
@@ -143,9 +145,12 @@ function panelOf(panel: Panel, runs: readonly Run[], seeds: readonly number[], o
 }
 
 /** What a result says about the figure itself. */
-function described({ name, paper, number, title, source, note, x }: NamedFigure, seeds: readonly number[]) {
+function described(
+  { name, paper, number, title, source, note, also, x }: NamedFigure,
+  seeds: readonly number[],
+) {
   const axis = { title: x.title, values: x.values, log: x.log === true, bytes: x.bytes === true };
-  return { name, paper, number, title, source, note, x: axis, seeds };
+  return { name, paper, number, title, source, note, also, x: axis, seeds };
 }
 
 /** Computes the points of a figure. @param chosen as in figureJobs() */

@@ -41,7 +41,10 @@ export const ALL_NUMBERS: readonly string[] = Object.entries(NUMBERS).flatMap(([
 );
 
 /** Whether a figure shows `wanted`: its own number, a part of it, or a number in `also`. */
-export function shows({ name, paper, also = [] }: NamedFigure, wanted: string): boolean {
+export function shows(
+  { name, paper, also = [] }: Pick<NamedFigure, 'name' | 'paper' | 'also'>,
+  wanted: string,
+): boolean {
   return [name, ...also.map((number) => `${paper}-${number}`)].some(
     (one) => wanted === one || (wanted.startsWith(one) && /^[a-z]$/.test(wanted.slice(one.length))),
   );
