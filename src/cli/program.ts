@@ -191,6 +191,10 @@ function addReproduce(command: Command): void {
       '--out <folder>',
       'write report.json, report.md and report.html to this folder, and keep results of runs',
     )
+    .option(
+      '--paper <paper...>',
+      'only claims and figures of these papers: perf, justitia, palos, drum, tassel',
+    )
     .option('--id <claim...>', 'check only these claims')
     .option('--seeds <list>', 'seeds: 1-5, 7 or 1,3', '1-5')
     .option('--jobs <n>', 'parallel runs (default: one per core)')
@@ -213,6 +217,7 @@ function addReproduce(command: Command): void {
       ['isoverbs reproduce --system bare --smoke --seeds 1', 'the short set, on one seed'],
       ['isoverbs reproduce --figure all --policy perf none --out out/report', 'the figures, as a page'],
       ['isoverbs reproduce --system perf --keep out/reproduce', 'all claims about perf'],
+      ['isoverbs reproduce --system bare --paper palos', 'what Palos says about bare devices'],
       ['isoverbs reproduce --system bare --against old/report.json', 'what changed since an earlier report'],
     ],
     failed: 'a line does not hold, or a run failed',
@@ -225,6 +230,7 @@ interface ReproduceWords {
   figure?: string[];
   policy?: string[];
   out?: string;
+  paper?: string[];
   id?: string[];
   seeds: string;
   jobs?: string;

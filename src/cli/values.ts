@@ -29,6 +29,7 @@ export const SOURCES: Readonly<Record<string, Source>> = {
   victim: async () => plain(namesOf((await import('../compare/isolation/suite.ts')).VICTIM_TESTS)),
   system: async () => plain((await import('../papers/engine/papers.ts')).SYSTEMS),
   claim: claims,
+  paper: papers,
   figure: figures,
   test: async () => plain((await import('../perftest/settings.ts')).TESTS.map(({ name }) => name)),
   driver: async () => plain((await import('../drivers/index.ts')).DRIVERS),
@@ -71,6 +72,11 @@ async function claims(): Promise<Candidate[]> {
   ]);
   const all = SYSTEMS.flatMap(claimsAbout);
   return [...new Map(all.map(({ id, title }) => [id, title]))];
+}
+
+async function papers(): Promise<Candidate[]> {
+  const { PAPERS } = await import('../papers/engine/papers.ts');
+  return PAPERS.map(({ key, cited }) => [key, cited.title]);
 }
 
 async function figures(): Promise<Candidate[]> {

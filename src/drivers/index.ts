@@ -1,6 +1,7 @@
 /** Drivers: where policies run, either in the application's own calls or in a worker thread. */
 import { resolve } from 'node:path';
 import { policyText } from '../policies/policy-text.ts';
+import { didYouMean } from '../policies/suggestions.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import { ConfigError, shown } from '../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity } from '../verbs/units.ts';
@@ -36,7 +37,10 @@ export function driverOf(choice: unknown, source: string): Driver {
     const [, name, value] = /^(cpu|spin)=([^=]+)$/.exec(option) ?? [];
     if (name === 'cpu' && /^\d+$/.test(value)) found.cpu = requireCpu(Number(value), source);
     else if (name === 'spin') found.spinNs = spinOf(value, source);
-    else throw new ConfigError(`${source}: unknown driver ${shown(choice)}; use ${FORMS}`);
+    else
+      throw new ConfigError(
+        `${source}: unknown driver ${shown(choice)}; ${didYouMean(String(choice), DRIVERS)}use ${FORMS}`,
+      );
   }
   return workerDriverOf(found);
 }
@@ -86,7 +90,9 @@ export function workerOptionsOf(driver: Driver): WorkerDriverOptions {
 export function driverName(text: unknown, source: string): DriverName {
   const name = DRIVERS.find((known) => known === text);
   if (name === undefined)
-    throw new ConfigError(`${source}: unknown driver '${text}'; use ${DRIVERS.join(' or ')}`);
+    throw new ConfigError(
+      `${source}: unknown driver '${text}'; ${didYouMean(String(text), DRIVERS)}use ${DRIVERS.join(' or ')}`,
+    );
   return name;
 }
 

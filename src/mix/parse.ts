@@ -1,5 +1,5 @@
 /** Parses the command-line forms of a mix: `B:size=1MiB,qps=2`, `linkGbps=40`, `perf:subMsgSizeBytes=8192`. */
-import { didYouMean } from '../policies/suggestions.ts';
+import { didYouMean, meantBy } from '../policies/suggestions.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { type Labels, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import {
@@ -25,12 +25,6 @@ const CLASSES: ReadonlyMap<string, number> = new Map([
   ['low', 1],
 ]);
 
-/** Asks for the word that was probably meant; empty if there is none. */
-function meant(text: string, words: readonly string[]): string {
-  const question = didYouMean(text, words).trim();
-  return question === '' ? '' : `; ${question}`;
-}
-
 const word: Reader = (what, text) => {
   if (text !== '') return text;
   throw new ConfigError(`${what}: a name is missing`);
@@ -39,7 +33,7 @@ const oneOf =
   (...words: string[]): Reader =>
   (what, text) => {
     if (words.includes(text)) return text;
-    throw new ConfigError(`${what}: '${text}' is not one of ${words.join(', ')}${meant(text, words)}`);
+    throw new ConfigError(`${what}: '${text}' is not one of ${words.join(', ')}${meantBy(text, words)}`);
   };
 const quantity =
   (of: Quantity): Reader =>

@@ -1,6 +1,7 @@
 /** The settings of a test: perftest's flags, its defaults, and its rules about which flags can be combined. */
 import { z } from 'zod';
 import type { DriverName } from '../drivers/index.ts';
+import { meantBy } from '../policies/suggestions.ts';
 import { ConfigError } from '../verbs/errors.ts';
 
 /** Validated settings of a test. */
@@ -124,7 +125,9 @@ export function settingsOf(kind: TestKind, server: string | null, words: Record<
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const key = issue.path.join('.');
-    throw new ConfigError(`--${flagOf(key)} ${issue.message}, got '${String(words[key])}'`);
+    const given = String(words[key]);
+    const known = issue.code === 'invalid_value' ? issue.values.map(String) : [];
+    throw new ConfigError(`--${flagOf(key)} ${issue.message}, got '${given}'${meantBy(given, known)}`);
   }
   const flags = parsed.data;
   requireCompatible(kind, server, flags);

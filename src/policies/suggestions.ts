@@ -17,6 +17,19 @@ export function didYouMean(name: string, known: readonly string[]): string {
   return questionFor(known.filter((one) => isMisspelt(name, one)));
 }
 
+/** The same as the end of a sentence: `; did you mean 'x'?`. */
+export function meantBy(name: string, known: readonly string[]): string {
+  const question = didYouMean(name, known).trim();
+  return question === '' ? '' : `; ${question}`;
+}
+
+/** Asks for the names with the fewest typing errors alone, for names that resemble each other. */
+export function didYouMeanNearest(name: string, known: readonly string[]): string {
+  const similar = known.filter((one) => isMisspelt(name, one));
+  const typos = similar.map((one) => typosBetween(name.toLowerCase(), one.toLowerCase()));
+  return questionFor(similar.filter((_one, i) => typos[i] === Math.min(...typos)));
+}
+
 /** Asks whether these names were meant, with a space behind the question; empty if there are none. */
 export function questionFor(meant: readonly string[]): string {
   return meant.length === 0 ? '' : `did you mean '${meant.join("', '")}'? `;

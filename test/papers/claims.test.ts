@@ -254,7 +254,7 @@ test('lines of one text in two forms are two rows, and a report counts and shows
   );
   const report = { claims: [claim], rows } as unknown as Report;
   expect(formsTable(report, 'bare')).toEqual({
-    head: ['', 'hardware', 'software'],
+    head: ['line', 'hardware', 'software'],
     rows: [['x: size', '100 x holds (100, 1 %)', '100 x fails (120, 1 %)']],
   });
   expect(formsTable({ ...report, rows: rows.slice(2) }, 'bare')).toBeUndefined();
@@ -269,7 +269,7 @@ test('the forms of a system leave out claims of the same id about others, and sh
   const rows = evaluate(claim, [1], outcomesOf(100));
   const report = { claims: [claim, { ...claim, system: 'perf' }], rows } as unknown as Report;
   expect(formsTable(report, 'bare')).toEqual({
-    head: ['', 'software', 'perf', 'alone'],
+    head: ['line', 'software', 'perf', 'alone'],
     rows: [['x: size', '100 x holds (>= 90)', '100 x reported', '100 x reported']],
   });
   expect(heldInForms([claim], rows)).toEqual([

@@ -28,6 +28,16 @@ test('invalid calls print one sentence and exit with 2', async () => {
     [['--figure', 'all', '--policy', 'x'], "unknown policy 'x'; available: "],
     [['--figure', 'all', '--id', 'x'], 'name a --system'],
     [['--system', 'bare', '--policy', 'perf'], '--policy is for figures'],
+    [['--system', 'perv'], "unknown system 'perv'; did you mean 'perf'? choose from: bare, perf"],
+    [['--system', 'bare', '--id', 'six-app'], "did you mean 'six-apps'? choose from"],
+    [
+      ['--figure', 'perf-2z'],
+      "unknown figure 'perf-2z'; did you mean 'perf-2a', 'perf-2b'? choose from: all",
+    ],
+    [['--paper', 'palo'], "unknown paper 'palo'; did you mean 'palos'? choose from: perf, justitia, palos"],
+    [['--paper', 'palos', '--figure', 'perf-2b'], "unknown figure 'perf-2b'"],
+    [['--paper', 'palos', '--system', 'bare', '--freeze'], 'leave out --paper'],
+    [['--system', 'bare', '--against', 'package.json'], 'against: package.json is no report.json'],
   ];
   for (const [args, sentence] of calls) {
     // In this process, because most of the time of a call is spent on loading the command.
@@ -35,6 +45,18 @@ test('invalid calls print one sentence and exit with 2', async () => {
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toContain(sentence);
     expect(err.trim().split('\n')).toHaveLength(1);
+  }
+});
+
+test('--paper limits the claims to those of a paper', { timeout: 60_000 }, () => {
+  const { code, out } = reproduce('--system', 'bare', '--paper', 'tassel', '--seeds', '1', '--json');
+  const { paper, claims, notShown } = JSON.parse(out);
+  expect(code).toBe(0);
+  expect(paper.map(({ id }: { id: string }) => id)).toEqual(['tassel-2.1-commercial', 'tassel-2.2-model']);
+  expect(notShown).toEqual([]);
+  for (const { shows, command: again } of claims) {
+    expect(shows.join()).toContain('tassel-');
+    expect(again).toMatch(/^isoverbs reproduce --system bare --id [\w-]+ --seeds 1$/);
   }
 });
 

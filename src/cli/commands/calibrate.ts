@@ -5,6 +5,7 @@ import type { Command } from 'commander';
 import { Context } from '../../objects/index.ts';
 import { getDeviceList, providerFor } from '../../open.ts';
 import { calibrate } from '../../perftest/calibration/calibrate.ts';
+import { meantBy } from '../../policies/suggestions.ts';
 import { FACTS_FORMAT, type FactsFile } from '../../providers/facts.ts';
 import { createFabric, PROFILES } from '../../providers/sim/index.ts';
 import { ConfigError, type Provider } from '../../verbs/index.ts';
@@ -117,7 +118,9 @@ const hasRealDevice = () => getDeviceList().some(({ provider }) => provider === 
 
 function isSimulated({ provider, profile, hosts, seed, device }: Options): boolean {
   if (provider !== undefined && provider !== 'sim' && provider !== 'rdma-core')
-    throw new ConfigError(`--provider takes rdma-core or sim, got '${provider}'`);
+    throw new ConfigError(
+      `--provider takes rdma-core or sim, got '${provider}'${meantBy(provider, ['sim', 'rdma-core'])}`,
+    );
   const simulates = [profile, hosts, seed].some((option) => option !== undefined);
   if (provider === 'rdma-core' && simulates)
     throw new ConfigError(

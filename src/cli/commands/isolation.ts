@@ -5,6 +5,7 @@ import { type Isolation, isolation, POLICIES, SCHEDULERS } from '../../compare/i
 import { ATTACKERS, CLASSES, VICTIM_TESTS } from '../../compare/isolation/suite.ts';
 import { buildHash, RunCache } from '../../mix/run-cache.ts';
 import { DEFAULTS } from '../../mix/spec.ts';
+import { meantBy } from '../../policies/suggestions.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { parseWhole } from '../../verbs/units.ts';
 import { describe } from '../manual.ts';
@@ -106,7 +107,9 @@ async function run(options: Options): Promise<void> {
   const { json = false, md = false, violations = false, svg, provider } = options;
   if (json && md) throw new ConfigError('--json and --md exclude each other: leave out one of them');
   if (provider !== 'sim' && provider !== 'rdma-core') {
-    throw new ConfigError(`provider: '${provider}' is not one of sim, rdma-core`);
+    throw new ConfigError(
+      `provider: '${provider}' is not one of sim, rdma-core${meantBy(provider, ['sim', 'rdma-core'])}`,
+    );
   }
   if (svg !== undefined) await requirePicture('svg', svg);
   const result = await (provider === 'sim' ? onSim(options) : onDevices(options));

@@ -14,6 +14,7 @@ import type { MixResult } from '../../mix/result.ts';
 import { runMix } from '../../mix/run.ts';
 import { DEFAULTS, type MixSpec, type QueuePairName, TIMELINE_POINTS } from '../../mix/spec.ts';
 import type { Resource } from '../../policies/kit/cost/bottleneck.ts';
+import { meantBy } from '../../policies/suggestions.ts';
 import type { Departure } from '../../sim/egress/departure-log.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
@@ -153,7 +154,9 @@ function addResultOptions(sub: Command): Command {
 
 async function mix(options: Options): Promise<void> {
   if (!PROVIDERS.includes(options.provider)) {
-    throw new ConfigError(`provider: '${options.provider}' is not one of ${PROVIDERS.join(', ')}`);
+    throw new ConfigError(
+      `provider: '${options.provider}' is not one of ${PROVIDERS.join(', ')}${meantBy(options.provider, PROVIDERS)}`,
+    );
   }
   if (options.provider === 'sim') await simulated(options);
   else await live(options);

@@ -14,7 +14,16 @@ import type { NamedFigure } from '../../papers/engine/figure.ts';
 import { allFigures, selectFigures } from '../../papers/engine/figures.ts';
 import { FIGURES_NOT_SHOWN } from '../../papers/engine/figures-not-shown.ts';
 import { driftOf, profilesHash, readFrozen, writeFrozen } from '../../papers/engine/frozen.ts';
-import { BARE, claimsAbout, notShownOf, SYSTEMS, selectClaims } from '../../papers/engine/papers.ts';
+import type { Paper } from '../../papers/engine/paper.ts';
+import {
+  BARE,
+  claimsAbout,
+  notShownOf,
+  PAPERS,
+  SYSTEMS,
+  selectClaims,
+  selectPapers,
+} from '../../papers/engine/papers.ts';
 import { paperClaims } from '../../papers/engine/report.ts';
 import { createPolicy } from '../../policies/index.ts';
 import { ConfigError } from '../../verbs/errors.ts';
@@ -34,6 +43,8 @@ export interface ReproduceOptions {
   figure?: readonly string[];
   /** Policies to draw the figures under. Default: each figure's own. */
   policy?: readonly string[];
+  /** Papers, to whose claims and figures the report is limited. */
+  paper?: readonly string[];
   /** Ids of claims. Default: all. */
   id?: readonly string[];
   seeds: readonly number[];
@@ -54,6 +65,8 @@ export interface ReproduceOptions {
 /** The claims and figures to run and report. */
 interface Plan {
   systems: readonly string[];
+  /** Papers to whose claims and figures the report is limited. */
+  papers: readonly Paper[];
   claims: readonly Claim[];
   /** Whether `claims` has all claims of the systems. Only then can a report judge a whole paper. */
   whole: boolean;
@@ -68,29 +81,39 @@ const split = (words: readonly string[] = []) => words.flatMap((word) => word.sp
 function planOf(options: ReproduceOptions): Plan {
   const { system = [], figure = [], policy, smoke = false, freeze = false } = options;
   const ids = split(options.id);
-  const systems = figuresOnly(options) ? [] : system.length > 0 ? split(system) : SYSTEMS;
+  const papers = options.paper === undefined ? PAPERS : selectPapers(split(options.paper));
+  const every = options.paper === undefined ? SYSTEMS : papers.map(({ key }) => key);
+  const systems = figuresOnly(options) ? [] : system.length > 0 ? split(system) : every;
   if (freeze && (ids.length > 0 || smoke))
     throw new ConfigError('--freeze runs everything: leave out --id and --smoke');
   if (freeze && String(systems) !== BARE)
     throw new ConfigError(`--freeze is for --system ${BARE}: policies are not frozen`);
-  const all = claimsOf(systems);
+  if (freeze && options.paper !== undefined)
+    throw new ConfigError('--freeze runs everything: leave out --paper');
+  const all = claimsOf(systems).filter((claim) => options.paper === undefined || isAbout(claim, papers));
   const claims = selectClaims(all, ids).filter((claim) => !smoke || claim.smoke === true);
   if (systems.length > 0 && claims.length === 0)
     throw new ConfigError('none of these claims belongs to the short set: leave out --smoke');
   for (const word of policy ?? []) requirePolicy(word);
   const everything = system.length + ids.length === 0 && !smoke ? ['all'] : [];
-  const known = allFigures();
+  const known = allFigures().filter((one) => papers.some(({ key }) => key === one.paper));
   const figures = selectFigures(known, figure.length > 0 ? split(figure) : everything);
   if (policy !== undefined && figures.length === 0)
     throw new ConfigError('--policy is for figures: name some with --figure, or --figure all');
   return {
     systems,
+    papers,
     claims,
     whole: claims.length === all.length,
     figures,
     everyFigure: figures.length === known.length,
     policies: policy,
   };
+}
+
+/** Whether a claim is about the system of one of the papers, or shows one of its claims. */
+function isAbout({ system, shows }: Claim, papers: readonly Paper[]): boolean {
+  return papers.some(({ key }) => key === system || shows.some((id) => id.startsWith(`${key}-`)));
 }
 
 function figuresOnly({ system = [], figure = [], id = [], smoke }: ReproduceOptions): boolean {
@@ -117,8 +140,8 @@ function requirePolicy(word: string): void {
 const IN_CLONE = existsSync(new URL('../../../tsconfig.json', import.meta.url));
 
 /** The command that produces the same report. Options for output are left out. */
-function commandOf({ system, figure, policy, id, smoke, seeds }: ReproduceOptions): string {
-  const lists = Object.entries({ system, figure, policy, id }).flatMap(([name, words]) =>
+function commandOf({ system, figure, policy, paper, id, smoke, seeds }: ReproduceOptions): string {
+  const lists = Object.entries({ system, figure, policy, paper, id }).flatMap(([name, words]) =>
     words === undefined ? [] : [`--${name}`, ...words.map(quoted)],
   );
   const start = IN_CLONE ? 'npm run reproduce --' : 'isoverbs reproduce';
@@ -127,7 +150,9 @@ function commandOf({ system, figure, policy, id, smoke, seeds }: ReproduceOption
 
 /** Runs what the cache does not have, and compares all results with the papers. */
 async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Omit<Report, 'against'>> {
-  const { systems, claims, whole, figures, everyFigure, policies } = plan;
+  const { systems, papers, claims, whole, figures, everyFigure, policies } = plan;
+  const isOf = (ids: readonly string[]) =>
+    ids.some((id) => papers.some(({ key }) => id.startsWith(`${key}-`)));
   const { seeds, out, keep = out === undefined ? undefined : `${out}/runs` } = options;
   const cache = keep === undefined ? undefined : new RunCache(keep, buildHash());
   const jobs = distinct([...claimJobs(claims, seeds), ...figureJobs(figures, seeds, policies)]);
@@ -158,10 +183,12 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Omit<Rep
             frozen,
             rows.filter(({ system }) => system === BARE),
             seeds,
-            whole,
+            whole && papers === PAPERS,
           ),
-    notShown: [...(whole ? notShownOf(systems) : []), ...(everyFigure ? FIGURES_NOT_SHOWN : [])],
-    paper: whole ? paperClaims(systems, claims, rows) : [],
+    notShown: [...(whole ? notShownOf(systems) : []), ...(everyFigure ? FIGURES_NOT_SHOWN : [])].filter(
+      ({ ids }) => isOf(ids),
+    ),
+    paper: whole ? paperClaims(systems, claims, rows).filter(({ id }) => isOf([id])) : [],
     claims,
     rows,
     figures: figures.map((figure) => evaluateFigure(figure, seeds, outcomes, policies, computed)),

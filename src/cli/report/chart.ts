@@ -148,9 +148,9 @@ const isLine = ({ x }: FigureResult) => x.values.every((one) => typeof one === '
 const isBars = (figure: FigureResult, { log }: PanelResult) => !isLine(figure) && !log;
 
 /** One layer per line; for bars, a layer with all of them and one with their names; dots on a logarithmic axis, which has no zero. */
-function measuredLayers(figure: FigureResult, panel: PanelResult, axes: Axes, names: readonly string[]) {
+function measuredLayers(figure: FigureResult, panel: PanelResult, axes: Axes, key: Key) {
   const values = valuesOf(panel);
-  const { color, shape } = keyOf(names, isBars(figure, panel));
+  const { color, shape } = scalesOf(key, isBars(figure, panel));
   if (!isLine(figure)) {
     if (panel.log) {
       const mark = { type: 'point' as const, filled: true, size: 60, opacity: 1, aria: true };
@@ -171,7 +171,7 @@ function measuredLayers(figure: FigureResult, panel: PanelResult, axes: Axes, na
   }
   return panel.series.flatMap(({ name }, i) => {
     const data = { values: values.filter(({ series }) => series === label(name)) };
-    const at = names.indexOf(name);
+    const at = key.names.indexOf(name);
     return [
       {
         data,
@@ -188,19 +188,19 @@ function measuredLayers(figure: FigureResult, panel: PanelResult, axes: Axes, na
 }
 
 /** A line from the lowest to the highest value of the seeds. */
-function spreadLayer(figure: FigureResult, panel: PanelResult, axes: Axes, names: readonly string[]) {
+function spreadLayer(figure: FigureResult, panel: PanelResult, axes: Axes, key: Key) {
   const values = valuesOf(panel).filter(({ lowest, highest }) => highest - lowest > SPREAD * highest);
   const bars = isBars(figure, panel);
   return {
     data: { values },
     mark: { type: 'rule' as const, strokeWidth: 1.5, ...(bars && { color: 'black' }) },
-    encoding: bars ? axes.span : { ...axes.span, color: keyOf(names, bars).color },
+    encoding: bars ? axes.span : { ...axes.span, color: scalesOf(key, bars).color },
   };
 }
 
-function statedLayers(figure: FigureResult, panel: PanelResult, axes: Axes, names: readonly string[]) {
+function statedLayers(figure: FigureResult, panel: PanelResult, axes: Axes, key: Key) {
   const paper = statedOf(panel);
-  const { color, shape } = keyOf(names, isBars(figure, panel));
+  const { color, shape } = scalesOf(key, isBars(figure, panel));
   const mark = {
     type: 'point',
     size: 80,
@@ -229,8 +229,8 @@ function statedLayers(figure: FigureResult, panel: PanelResult, axes: Axes, name
  * Colours and shapes by series. Lines and dots have one legend for both; bars have one for colours and one for the values
  * that the paper states.
  */
-function keyOf(names: readonly string[], bars = false) {
-  const domain = [...names.map(label), STATED];
+function scalesOf({ names, isStated }: Key, bars: boolean) {
+  const domain = isStated ? [...names.map(label), STATED] : names.map(label);
   const field = { field: 'series', type: 'nominal', title: null } as const;
   return {
     color: {
@@ -241,36 +241,42 @@ function keyOf(names: readonly string[], bars = false) {
     shape: {
       ...field,
       scale: { domain, range: [...names.map((_name, i) => shapeAt(i)), 'diamond'] },
-      legend: bars ? { values: [STATED] } : {},
+      legend: !bars ? {} : isStated ? { values: [STATED] } : null,
     },
   } as const;
 }
 
+/** The series of a figure, and whether the paper states values. */
+interface Key {
+  names: readonly string[];
+  isStated: boolean;
+}
+
 type Axes = ReturnType<typeof axesOf>;
 
-function panelSpec(figure: FigureResult, panel: PanelResult, names: readonly string[], shape: Shape) {
-  const axes = axesOf(figure, panel, names);
+function panelSpec(figure: FigureResult, panel: PanelResult, key: Key, shape: Shape) {
+  const axes = axesOf(figure, panel, key.names);
   return {
     title: { text: `${panel.title}, ${panel.unit}`, anchor: 'start' as const, fontSize: 12 },
     width: shape.width,
     height: isLine(figure) ? shape.height : { step: BAR_PX },
     layer: [
-      ...measuredLayers(figure, panel, axes, names),
-      spreadLayer(figure, panel, axes, names),
-      ...statedLayers(figure, panel, axes, names),
+      ...measuredLayers(figure, panel, axes, key),
+      spreadLayer(figure, panel, axes, key),
+      ...statedLayers(figure, panel, axes, key),
     ],
   };
 }
 
 /** The specification for drawSvg(). */
 export function chartOf(figure: FigureResult, layout: Layout): TopLevelSpec {
-  const names = seriesOf(figure);
+  const key = { names: seriesOf(figure), isStated: figure.panels.some(({ paper }) => paper.length > 0) };
   const shape = shapeOf(figure.panels.length, layout);
   return {
     background: 'white',
     padding: 8,
     columns: shape.columns,
-    concat: figure.panels.map((panel) => panelSpec(figure, panel, names, shape)),
+    concat: figure.panels.map((panel) => panelSpec(figure, panel, key, shape)),
     config: {
       aria: false,
       font: FONT,

@@ -44,7 +44,7 @@ export function figureTable({ x, panels }: FigureResult): FigureTable {
   const names = panels[0].series.map(({ name }) => label(name));
   const rows = panels.flatMap((panel) => x.values.map((one) => rowOf(panel, one)));
   return {
-    head: ['', x.title, ...names, 'the paper'],
+    head: ['panel', x.title === '' ? 'group' : x.title, ...names, 'the paper'],
     rows: rows.filter((cells) => cells.slice(2).some((cell) => cell !== '-' && cell !== '')),
   };
 }

@@ -39,7 +39,7 @@ export function notShownTable({ notShown }: Report): TextTable {
     title,
     `${why === 'waiting' ? 'waiting' : 'cannot be shown'}: ${reason}`,
   ]);
-  return { head: ['claims and figures', '', 'why'], rows };
+  return { head: ['claims and figures', 'what', 'why'], rows };
 }
 
 const digits = (value: number) => (Number.isFinite(value) ? short(value) : '-');
@@ -53,7 +53,7 @@ export function linesOf({ rows }: Report, claim: Claim): TextTable & { remarks: 
     ...(problem === undefined ? [] : [`Problem: ${problem}`]),
   ]);
   return {
-    head: ['', 'expected', 'tolerance', 'measured', 'all seeds', 'verdict'],
+    head: ['line', 'expected', 'tolerance', 'measured', 'all seeds', 'verdict'],
     rows: own.map((row) => [
       whatOf(row),
       withUnit(row.expected, row.unit),
@@ -80,7 +80,7 @@ export function formsTable({ claims, rows }: Report, system: string): TextTable 
       return [`${id}: ${name}`, ...forms.map((form) => formCell(inForm(form)))];
     });
   });
-  return { head: ['', ...forms], rows: lines };
+  return { head: ['line', ...forms], rows: lines };
 }
 
 function formCell(row: Row | undefined): string {

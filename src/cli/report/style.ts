@@ -49,11 +49,11 @@ thead button { font: inherit; font-weight: 600; color: inherit; background: none
 .chart { border: 1px solid var(--line); border-radius: 4px; margin: 0.5rem 0; }
 .chart svg { display: block; max-width: 100%; height: auto; }
 .narrow { display: none; } summary { cursor: pointer; } [hidden] { display: none !important; }
-@media (max-width: 760px) { .wide { display: none; } .narrow { display: block; } body { padding: 0.75rem; }
+@media screen and (max-width: 760px) { .wide { display: none; } .narrow { display: block; } body { padding: 0.75rem; }
   dl.facts { grid-template-columns: 1fr; } dl.facts dd { margin-bottom: 0.5rem; }
   .claims .box { max-height: none; } .claims thead th { position: static; } .claims thead tr { display: flex; flex-wrap: wrap; }
   .claims tbody tr { display: block; padding: 0.5rem 0; border-bottom: 2px solid var(--line); }
   .claims tbody th, .claims tbody td { display: block; border: 0; padding: 0.1rem 0; } }
 @media print { .box { max-height: none; overflow: visible; } thead th { position: static; } .filter, .actions { display: none !important; }
-  body { max-width: none; font-size: 11pt; } .chart, tr { break-inside: avoid; } nav { display: none; } }
+  body { max-width: none; font-size: 11pt; } .chart, tr { break-inside: avoid; } .claims table { font-size: 0.7rem; } nav { display: none; } }
 `;

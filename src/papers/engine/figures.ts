@@ -1,4 +1,5 @@
 /** Lists and selects figures. */
+import { didYouMeanNearest } from '../../policies/suggestions.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import type { NamedFigure } from './figure.ts';
 import { FIGURES_NOT_SHOWN } from './figures-not-shown.ts';
@@ -18,8 +19,9 @@ export function selectFigures(figures: readonly NamedFigure[], names: readonly s
     if (name === 'all' || figures.some((figure) => shows(figure, name))) continue;
     const missing = FIGURES_NOT_SHOWN.find(({ ids }) => ids.includes(name));
     if (missing !== undefined) throw new ConfigError(`figure '${name}' is not drawn: ${missing.reason}`);
-    const known = figures.map((figure) => figure.name).join(', ');
-    throw new ConfigError(`unknown figure '${name}'; choose from: all, ${known}`);
+    const known = figures.map((figure) => figure.name);
+    const question = didYouMeanNearest(name, ['all', ...known]);
+    throw new ConfigError(`unknown figure '${name}'; ${question}choose from: all, ${known.join(', ')}`);
   }
   return figures.filter((figure) => names.some((name) => name === 'all' || shows(figure, name)));
 }

@@ -2,6 +2,7 @@
  * All papers, and all systems that claims are about. A further paper is an entry of PAPERS, and a further system without
  * a paper is an entry of OWN_SYSTEMS.
  */
+import { didYouMean, didYouMeanNearest } from '../../policies/suggestions.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { DRUM } from '../drum/paper.ts';
 import { FAIR } from '../fair/system.ts';
@@ -57,6 +58,18 @@ export const PARTS: Readonly<Record<string, Readonly<Record<number, string>>>> =
 /** The bare device, each policy of a paper, and the systems of this project. */
 export const SYSTEMS: readonly string[] = Object.keys(PARTS);
 
+/** The papers with these keys. @throws ConfigError for an unknown key */
+export function selectPapers(keys: readonly string[]): Paper[] {
+  const known = PAPERS.map(({ key }) => key);
+  return keys.map((key) => {
+    const paper = PAPERS.find((one) => one.key === key);
+    if (paper !== undefined) return paper;
+    throw new ConfigError(
+      `unknown paper '${key}'; ${didYouMean(key, known)}choose from: ${known.join(', ')}`,
+    );
+  });
+}
+
 /** Ids of the paper's claims that belong to a system. */
 export function idsAbout(paper: Paper, system: string): readonly string[] {
   if (system === BARE) return paper.bare;
@@ -85,7 +98,9 @@ export function notShownOf(systems: readonly string[]): NotShown[] {
  */
 export function claimsAbout(system: string): Claim[] {
   if (!SYSTEMS.includes(system)) {
-    throw new ConfigError(`unknown system '${system}'; choose from: ${SYSTEMS.join(', ')}`);
+    throw new ConfigError(
+      `unknown system '${system}'; ${didYouMean(system, SYSTEMS)}choose from: ${SYSTEMS.join(', ')}`,
+    );
   }
   const own = ALL_CLAIMS.filter((claim) => claim.system === system);
   const claims = system === BARE ? own : [...own, ...bareClaimsFor(system)];
@@ -102,10 +117,11 @@ function bareClaimsFor(system: string): Claim[] {
 
 /** Claims with these ids, or all claims if there are no ids. @throws ConfigError for an unknown id */
 export function selectClaims(claims: readonly Claim[], ids: readonly string[]): Claim[] {
+  const known = claims.map((claim) => claim.id);
   for (const id of ids) {
     if (claims.some((claim) => claim.id === id)) continue;
     throw new ConfigError(
-      `unknown claim '${id}'; choose from: ${claims.map((claim) => claim.id).join(', ')}`,
+      `unknown claim '${id}'; ${didYouMeanNearest(id, known)}choose from: ${known.join(', ')}`,
     );
   }
   return claims.filter((claim) => ids.length === 0 || ids.includes(claim.id));
