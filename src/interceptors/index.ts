@@ -27,8 +27,11 @@ export {
   type Injection,
   type InjectionListener,
 } from './fault/index.ts';
+export type { SafeVerb } from './fault/verbs.ts';
+export type { WriterInfo } from './output.ts';
 export { type RecordInterceptor, type RecordOptions, record } from './record/index.ts';
 export { createReplay, type Replay } from './replay/index.ts';
+export type { TraceHeader } from './trace/format.ts';
 export { type TraceInterceptor, type TraceOptions, trace } from './trace/index.ts';
 export { type OpenTrace, readTrace } from './trace/read.ts';
 export type { TraceRecord } from './trace/records.ts';

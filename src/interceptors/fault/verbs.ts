@@ -14,7 +14,8 @@ const SAFE_VERBS = [
   'destroyRing',
 ] as const;
 
-type SafeVerb = (typeof SAFE_VERBS)[number];
+/** A verb that never fails. */
+export type SafeVerb = (typeof SAFE_VERBS)[number];
 
 /** A verb that a device may refuse. */
 export type FailableVerb = Exclude<keyof Verbs, SafeVerb>;
