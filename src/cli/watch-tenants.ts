@@ -6,13 +6,16 @@ import {
   connect,
   UNANSWERED,
 } from '../daemon/client/connection.ts';
-import type { TenantRow } from '../daemon/protocol.ts';
+import type { DeviceRow, TenantRow } from '../daemon/protocol.ts';
 import { HandshakeError } from '../verbs/errors.ts';
 
 /** The tenants at one time of the daemon's clock. */
 export interface TenantSample {
   readonly nowNs: number;
   readonly rows: readonly TenantRow[];
+  /** The devices of the host, and the daemon's default policy; '' for none. An older daemon reports neither. */
+  readonly devices?: readonly DeviceRow[];
+  readonly policy?: string;
 }
 
 export interface WatchListeners {
@@ -31,6 +34,7 @@ export class TenantWatch {
   private connection: Connection | null = null;
   private attempt: Attempt | null = null;
   private rows: TenantRow[] = [];
+  private about: Pick<TenantSample, 'devices' | 'policy'> = {};
   /** The time at which the unanswered request was sent; null if there is none. */
   private requestedMs: number | null = null;
 
@@ -81,6 +85,7 @@ export class TenantWatch {
   private request(connection: Connection): void {
     this.requestedMs = performance.now();
     this.rows = [];
+    this.about = {};
     connection.send({ type: 'tenants' });
   }
 
@@ -88,9 +93,11 @@ export class TenantWatch {
   private received(message: Answer): void {
     if (message.type !== 'tenants') return;
     this.rows.push(...message.rows);
+    const { devices, policy } = message;
+    if (devices !== undefined) this.about = { devices, policy };
     if (message.more) return;
     this.requestedMs = null;
-    this.on.sampled({ nowNs: message.nowNs, rows: this.rows });
+    this.on.sampled({ nowNs: message.nowNs, rows: this.rows, ...this.about });
   }
 
   private lost(reason: Error): void {

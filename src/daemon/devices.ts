@@ -8,6 +8,7 @@ import type { NicFacts } from '../verbs/nic.ts';
 import type { TenantGroups } from './groups.ts';
 import type { Places } from './identity/places.ts';
 import type { Pages } from './pages.ts';
+import type { DeviceRow } from './protocol.ts';
 import type { Identity } from './rules.ts';
 import type { SeatTable } from './seat-table.ts';
 import type { ShownSeat } from './tenant-rows.ts';
@@ -85,6 +86,17 @@ export interface Device {
   fullReadNs: number;
   /** Members on behalf of other hosts: the notify callbacks, by row. */
   readonly guests: Map<number, () => void>;
+}
+
+/** A device as tools show it. */
+export function deviceRowOf({ name, isSimulated, coordinator }: Device, nic: NicFacts | null): DeviceRow {
+  return {
+    device: name,
+    linkGbps: coordinator.members.linkGbps,
+    isVirtualTime: isSimulated,
+    // Tables of measurements have no bound.
+    nic: nic && { ...nic, chunks: null, tailNs: null },
+  };
 }
 
 /** A client process, or one thread of it. */

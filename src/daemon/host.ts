@@ -16,6 +16,7 @@ import {
   type CoordinatorSide,
   coordinatorSideOf,
   type Device,
+  deviceRowOf,
   type Ruling,
   rulesOn,
   type Seat,
@@ -25,7 +26,7 @@ import { GroupNews, TenantGroups } from './groups.ts';
 import { Places } from './identity/places.ts';
 import { type ProcessState, SILENT_NS } from './liveness.ts';
 import { type PageShape, pageShapeOf, rowAt, SEATS_PER_CLIENT } from './pages.ts';
-import type { GivenLabels, TenantRow } from './protocol.ts';
+import type { DeviceRow, GivenLabels, TenantRow } from './protocol.ts';
 import type { Identity } from './rules.ts';
 import { SeatTable } from './seat-table.ts';
 import { NOTHING_SAID, rowOf, updateTotal } from './tenant-rows.ts';
@@ -474,6 +475,11 @@ export class Host {
         ...rowOf(device.name, tenant),
       })),
     );
+  }
+
+  /** The devices that have had tenants, with what is known of them. */
+  shownDevices(): DeviceRow[] {
+    return [...this.devices.values()].map((one) => deviceRowOf(one, this.options.nicOf?.(one.name) ?? null));
   }
 
   /** What the rulers say of a tenant. */

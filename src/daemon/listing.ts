@@ -5,8 +5,10 @@
 import type { Host } from './host.ts';
 import { frame } from './protocol.ts';
 
-/** A row has up to eight kilobytes if every character of its names must be escaped. */
-const ROWS_PER_FRAME = 7;
+/** A row has up to eleven kilobytes if every character of its names must be escaped. */
+const ROWS_PER_FRAME = 5;
+/** Bounds the size of the first message. */
+const MAX_SHOWN_DEVICES = 8;
 /**
  * A list is reused for this many times the time it took to make, so making lists takes at most a tenth of the core.
  */
@@ -15,11 +17,13 @@ const CACHE_FACTOR = 9;
 export class Listing {
   private readonly host: Host;
   private readonly nowNs: () => number;
+  private readonly policy: string;
   private cachedFrames: Buffer[] = [];
   private cacheEndNs = Number.NEGATIVE_INFINITY;
 
-  constructor(host: Host, nowNs: () => number) {
+  constructor(host: Host, policy: string, nowNs: () => number) {
     this.host = host;
+    this.policy = policy;
     this.nowNs = nowNs;
   }
 
@@ -28,13 +32,16 @@ export class Listing {
     const nowNs = this.nowNs();
     if (nowNs < this.cacheEndNs) return this.cachedFrames;
     const rows = this.host.tenants();
-    this.cachedFrames = [];
+    const devices = this.host.shownDevices().slice(0, MAX_SHOWN_DEVICES);
+    this.cachedFrames = [
+      frame({ type: 'tenants', nowNs, rows: [], devices, policy: this.policy, more: rows.length > 0 }),
+    ];
     let next = 0;
-    do {
+    while (next < rows.length) {
       const part = rows.slice(next, next + ROWS_PER_FRAME);
       next += part.length;
       this.cachedFrames.push(frame({ type: 'tenants', nowNs, rows: part, more: next < rows.length }));
-    } while (next < rows.length);
+    }
     const endNs = this.nowNs();
     this.cacheEndNs = endNs + CACHE_FACTOR * (endNs - nowNs);
     return this.cachedFrames;

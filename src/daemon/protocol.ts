@@ -103,6 +103,29 @@ export const toDaemon = z.discriminatedUnion('type', [
   }),
 ]);
 
+/** A process of a tenant at a device: sums over its contexts, as in the row of the tenant. */
+const programRow = z.object({
+  /** As the daemon sees it; 0: it is in a PID namespace that the daemon does not see. */
+  pid: z.number(),
+  contexts: z.number(),
+  qps: z.number(),
+  sentRequests: z.number(),
+  sentBytes: z.number(),
+  heldRequests: z.number(),
+  latencyNs: z.number(),
+});
+
+/** A device, with what is known of it. */
+const deviceRow = z.object({
+  device: z.string(),
+  /** 0: unknown. */
+  linkGbps: z.number(),
+  /** Whether each process simulates the device, in virtual time. */
+  isVirtualTime: z.boolean(),
+  /** What is known of its NIC, without tables; null: nothing. */
+  nic: z.looseObject({}).nullable(),
+});
+
 const tenantRow = z
   .object({
     device: z.string(),
@@ -141,8 +164,14 @@ const tenantRow = z
     /** Limits; null for none. */
     maxQps: z.number().nullable(),
     maxRequestsPerS: z.number().nullable(),
+    /** Its processes, the one with the most requests first, and the number of those that are not listed. Absent: none. */
+    programs: z.array(programRow).optional(),
+    morePrograms: z.number().optional(),
     // What rulers say of the tenant (Decider.describe). Those that say other things have more fields.
-    /** What the tenant sends: delay, messages, bandwidth or idle. `why` is the reason for what it gets. */
+    /**
+     * What the tenant sends: delay, messages, bandwidth or idle; '' where no ruler says. `why` is the reason for what it
+     * gets.
+     */
     class: z.string(),
     why: z.string(),
     /** Its rate on the wire, and the rate that it may send at. */
@@ -153,7 +182,11 @@ const tenantRow = z
     qNumAllow: z.number(),
     referenceShare: z.number(),
   })
-  .catchall(z.union([z.number(), z.string(), z.boolean(), z.record(z.string(), z.number())]).nullable());
+  .catchall(
+    z
+      .union([z.number(), z.string(), z.boolean(), z.record(z.string(), z.number()), z.array(programRow)])
+      .nullable(),
+  );
 
 /** Labels that the daemon gives to a context; those that are absent are the program's own. */
 const labels = z.object({
@@ -244,6 +277,9 @@ export const toClient = z.discriminatedUnion('type', [
     /** The daemon's own clock, for computing rates. Another daemon's clock starts at another time. */
     nowNs: z.number(),
     rows: z.array(tenantRow),
+    /** The devices that have had tenants, and the daemon's default policy; only in the first message of a list. */
+    devices: z.array(deviceRow).optional(),
+    policy: z.string().optional(),
     more: z.boolean().default(false),
   }),
   z.object({
@@ -260,6 +296,8 @@ export type GivenLabels = z.infer<typeof labels>;
 export type GivenGroups = z.infer<typeof givenGroups>;
 export type GivenRates = z.infer<typeof givenRates>;
 export type TenantRow = z.infer<typeof tenantRow>;
+export type ProgramRow = z.infer<typeof programRow>;
+export type DeviceRow = z.infer<typeof deviceRow>;
 
 /** Encodes words for a message. */
 export function encodeWords(given: ArrayLike<number>): string {

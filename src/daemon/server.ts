@@ -80,7 +80,7 @@ export class Server {
     const nowNs = () => options.nowNs();
     const ownerOf = (uid: number) => options.ownerOf?.(uid) ?? uid;
     this.connectionLog = new ConnectionLog(log, nowNs, ownerOf);
-    this.listing = new Listing(host, nowNs);
+    this.listing = new Listing(host, options.policy, nowNs);
     const passes = { host, afterPass: () => this.notifyClients(), onPass: options.onPass, nowNs };
     this.passScheduler = options.isBusy ? new BusyPasses(passes) : new PassScheduler(passes);
     this.admission = new Admission({

@@ -12,7 +12,7 @@ test('a daemon whose own policy is perf says that the device is scheduled, too',
   world.start();
   await world.run(1e8);
   expect(world.host.tenants()).toMatchObject([
-    { class: 'idle', stance: 'scheduled', why: expect.stringMatching(/^scheduled: /) },
+    { class: '', stance: 'scheduled', why: expect.stringMatching(/^scheduled: /) },
   ]);
 });
 
@@ -20,7 +20,7 @@ test('a daemon whose own policy is perf does not judge tenants under other polic
   const world = new World(0, 'palos');
   world.start();
   await world.run(1e8);
-  expect(world.host.tenants()).toMatchObject([{ class: 'idle', why: '' }]);
+  expect(world.host.tenants()).toMatchObject([{ class: '', why: '' }]);
 });
 
 test.skipIf(reason !== '')(

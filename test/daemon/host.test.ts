@@ -98,7 +98,7 @@ test('a ruler of any policy decides at the daemon by its own columns, and its de
   one.signal();
   expect(page.columns(doubling).grants[0]).toBe(2 * 9 * 3);
   expect(host.takeClientsToNotify()).toEqual([one.client]);
-  expect(host.tenants()).toMatchObject([{ tenant: 'a', heard: 54, class: 'idle', rateGbps: 100 }]);
+  expect(host.tenants()).toMatchObject([{ tenant: 'a', heard: 54, class: '', rateGbps: 100 }]);
 });
 
 test('settings of thousands of absent tenants are evicted, oldest first; those of present tenants stay', () => {
@@ -392,7 +392,7 @@ test('a frame of the tenant list has room for the longest names and the largest 
     client.pages.counters.fill(1e300);
     expect(host.join(client, 0, device, 0)).toBeNull();
   }
-  expect(new Listing(host, () => 1).frames().length).toBeGreaterThan(1);
+  expect(new Listing(host, '', () => 1).frames().length).toBeGreaterThan(1);
 });
 
 test('rules of a device follow what is known of its NIC', () => {

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { escaped } from '../../src/cli/escape.ts';
-import { ordered, ratesOf, type TopRow, topTable } from '../../src/cli/output/top-table.ts';
+import { ordered, ratesOf, type TopRow, topTable } from '../../src/cli/top/table.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
 import { daemon, folder, isoverbs, MAIN, started, tenant } from './command-rig.ts';
 import { hasPython, reason, until } from './rig.ts';
@@ -152,7 +152,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) % 256)
 `;
 
 test.skipIf(reason !== '' || !hasPython)(
-  'in a terminal it uses the alternate screen and keys, and restores the screen however it ends',
+  'in a terminal it lists processes, filters, changes weights, and restores the screen however it ends',
   { timeout: 60_000 },
   async () => {
     const socket = join(folder(), 's');
@@ -170,18 +170,32 @@ test.skipIf(reason !== '' || !hasPython)(
         '0.1',
       ];
       const terminal = started('python3', args, { TERM: 'xterm' });
-      await until(() => terminal.out().includes('no tenants'));
+      await until(() => /no tenants|storage/.test(terminal.out()));
       expect(terminal.out().startsWith('\x1b[?1049h')).toBe(true);
       return terminal;
     };
-    const left = '\x1b[?25h\x1b[?1049l';
+    const left = '\x1b[?7h\x1b[?25h\x1b[?1049l';
     const first = await open();
     first.child.stdin!.write('l');
     await until(() => first.out().includes('by latency'));
+    await tenant(socket, 'storage');
+    await until(() => /\+ storage +\w+/.test(first.out()));
+    first.child.stdin!.write(' ');
+    await until(() => /└ \d+ \S*node/.test(first.out()));
+    first.child.stdin!.write('\x1b[A+');
+    await until(() => first.out().includes('the weight of storage is now 2'));
+    first.child.stdin!.write('/x');
+    await until(() => first.out().includes("no tenant matches 'x'"));
+    first.child.stdin!.write('\x1b');
+    await until(
+      () =>
+        first.out().lastIndexOf('+ storage') > first.out().lastIndexOf('no tenant matches') ||
+        first.out().lastIndexOf('- storage') > first.out().lastIndexOf('no tenant matches'),
+    );
     running.child.kill('SIGTERM');
     await until(() => first.out().includes('waiting for a daemon'));
     await daemon(socket);
-    await until(() => first.out().lastIndexOf('0 tenants') > first.out().lastIndexOf('waiting'));
+    await until(() => first.out().lastIndexOf('default policy') > first.out().lastIndexOf('waiting'));
     first.child.stdin!.write('q');
     expect((await first.ended).status).toBe(0);
     expect(first.out().endsWith(left)).toBe(true);

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { escaped, escapedLines } from '../../src/cli/escape.ts';
-import { topTable } from '../../src/cli/output/top-table.ts';
+import { topTable } from '../../src/cli/top/table.ts';
 import { connectUnix } from '../../src/daemon/ipc/index.ts';
 import { frame, VERSION } from '../../src/daemon/protocol.ts';
 import { daemon, folder, isoverbs, tenant } from '../daemon/command-rig.ts';

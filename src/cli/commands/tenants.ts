@@ -11,7 +11,7 @@ import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { jsonText } from '../output/json.ts';
 import { tableText } from '../output/table.ts';
-import { limitsOf } from '../output/top-table.ts';
+import { limitsOf } from '../top/table.ts';
 
 /** Programs report how many of their queue pairs have a new rate within 20 ms, unless they wait for a CPU. */
 const REPORT_MS = 400;
@@ -49,7 +49,7 @@ function tableOf(rows: readonly TenantRow[]): string {
   const cells = rows.map((row) => [
     row.device,
     row.tenant,
-    row.class,
+    row.class || '-',
     `${row.processes}`,
     `${row.qps}`,
     number(row.wireGbps),

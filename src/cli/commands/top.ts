@@ -5,8 +5,8 @@ import { ConfigError } from '../../verbs/errors.ts';
 import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { JSON_SCHEMA_VERSION } from '../output/json.ts';
-import { Screen } from '../output/screen.ts';
-import { ORDERS, type Order, ordered, ratesOf, type TopRow, topTable } from '../output/top-table.ts';
+import type { Output } from '../top/live.ts';
+import { ORDERS, type Order, ordered, ratesOf, topTable } from '../top/table.ts';
 import { type TenantSample, TenantWatch } from '../watch-tenants.ts';
 
 interface TopFlags {
@@ -18,21 +18,8 @@ interface TopFlags {
   json?: boolean;
 }
 
-const ORDER_OF_KEY: Readonly<Record<string, Order>> = {
-  b: 'bandwidth',
-  r: 'rate',
-  l: 'latency',
-  t: 'tenant',
-};
 const MIN_INTERVAL_S = 0.1;
 const MAX_INTERVAL_S = 3600;
-
-/** The output for samples, and for the report of a missing daemon. */
-interface Output {
-  show(rows: readonly TopRow[], sample: TenantSample): void;
-  disconnected(reason: string): void;
-  close(): void;
-}
 
 /** Prints one table, or one line of JSON, after another. */
 function printer(sort: Order, json: boolean): Output {
@@ -53,48 +40,21 @@ function printer(sort: Order, json: boolean): Output {
   };
 }
 
-/** Redraws one table in place. `quit` is called when the user quits. */
-function live(sort: Order, socket: string, quit: () => void): Output {
-  let order = sort;
-  let rows: readonly TopRow[] = [];
-  let state = `asking ${socket}`;
-  const draw = () => {
-    const keys = process.stdin.isTTY ? '   order: b bandwidth, r rate, l latency, t tenant; q quit' : '';
-    const table = rows.length === 0 ? 'no tenants' : topTable(ordered(rows, order));
-    screen.draw([`isoverbs top: ${state}; by ${order}${keys}`, '', ...table.split('\n')]);
-  };
-  const screen = new Screen({
-    key(key) {
-      if (key === 'q') quit();
-      else if (Object.hasOwn(ORDER_OF_KEY, key)) {
-        order = ORDER_OF_KEY[key];
-        draw();
-      }
-    },
-    resized: draw,
-  });
-  return {
-    show(found) {
-      rows = found;
-      const devices = new Set(rows.map(({ device }) => device)).size;
-      state = `${rows.length} tenants of ${devices} devices`;
-      draw();
-    },
-    disconnected(reason) {
-      rows = [];
-      state = `${reason}: waiting for a daemon`;
-      draw();
-    },
-    close: () => screen.close(),
-  };
-}
-
 /** @throws NoDaemonError, HandshakeError if there is no daemon at the start or, with a limited number of tables, at any time */
-function top({ socket = socketOf(), interval, count, once, sort, json = false }: TopFlags): Promise<void> {
+async function top({
+  socket = socketOf(),
+  interval,
+  count,
+  once,
+  sort,
+  json = false,
+}: TopFlags): Promise<void> {
   if (once && count !== undefined) throw new ConfigError('--once means --count 1; use only one of them');
   const tables = once ? 1 : (count ?? Number.POSITIVE_INFINITY);
   const isTerminal = process.stdout.isTTY === true && process.env.TERM !== 'dumb';
   const isLive = isTerminal && tables === Number.POSITIVE_INFINITY && !json;
+  // Loaded only here, because it knows what requests cost NICs, which the other outputs need not know.
+  const screen = isLive ? await import('../top/live.ts') : null;
   return new Promise((resolve, reject) => {
     let output: Output | null = null;
     let previous: TenantSample | null = null;
@@ -109,7 +69,7 @@ function top({ socket = socketOf(), interval, count, once, sort, json = false }:
       sampled(sample) {
         // The daemon is busy and has not made a new list since.
         if (sample.nowNs === previous?.nowNs) return;
-        output ??= isLive ? live(sort, socket, () => end()) : printer(sort, json);
+        output ??= screen?.live(sort, socket, () => end()) ?? printer(sort, json);
         // Rates need two samples, so printed output waits for the second one.
         if (isLive || previous !== null) {
           output.show(ratesOf(previous, sample), sample);
@@ -158,8 +118,8 @@ export function addTop(command: Command): void {
     .action(top);
   describe(sub, {
     about:
-      'Asks the daemon once per interval. In a terminal, the table is redrawn in place; the keys b, r, l and t sort it ' +
-      'by bandwidth, requests per second, latency or tenant, and q quits. If the output is not a terminal, top prints ' +
+      'Asks the daemon once per interval. In a terminal, the screen is redrawn in place; the key ? lists the keys, which ' +
+      'sort, filter, list processes and change weights, and q quits. If the output is not a terminal, top prints ' +
       'one table after another. If the daemon ends, top waits until a daemon is running again. Rates count what programs ' +
       'post. `may` is the rate at which a tenant may send, and `us` is the time from post to completion.',
     examples: [

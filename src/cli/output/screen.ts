@@ -1,19 +1,35 @@
 /** The terminal's alternate screen, for output that is redrawn. The previous content returns at the end. */
 
+import { emitKeypressEvents } from 'node:readline';
 import { escaped } from '../escape.ts';
+import { painted, type Style } from './style.ts';
 
-const ENTER = '\x1b[?1049h\x1b[?25l';
-const LEAVE = '\x1b[?25h\x1b[?1049l';
+/** A part of a line that looks the same throughout. */
+export interface Span {
+  readonly text: string;
+  readonly style?: Style;
+}
+export type Line = readonly Span[];
+
+/** A key: its name (`up`, `escape`, `return`), or else the character that it types. */
+export interface Key {
+  readonly name: string;
+  /** The character; '' if it types none. */
+  readonly text: string;
+}
+
+// Characters that are wider than one column end at the edge, because lines do not wrap meanwhile.
+const ENTER = '\x1b[?1049h\x1b[?7l\x1b[?25l';
+const LEAVE = '\x1b[?7h\x1b[?25h\x1b[?1049l';
 const HOME = '\x1b[H';
 const TO_LINE_END = '\x1b[K';
 const TO_SCREEN_END = '\x1b[J';
-const CTRL_C = '\x03';
 /** Signals that would end the process at once; the screen is restored first. */
 const SIGNALS = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const;
 
 export class Screen {
   private isOpen = true;
-  private readonly typed: (typed: string) => void;
+  private readonly typed: (text: string | undefined, key: TypedKey) => void;
   private readonly resized: () => void;
   private readonly restore = () => this.close();
   private readonly interrupted = (signal: NodeJS.Signals) => {
@@ -22,12 +38,14 @@ export class Screen {
   };
 
   /** `key` receives single keys if the input is a terminal. Ctrl-C interrupts as usual. */
-  constructor(on: { key(key: string): void; resized(): void }) {
-    this.typed = (typed) => {
-      for (const key of typed) {
-        if (key === CTRL_C) this.interrupted('SIGINT');
-        else on.key(key);
+  constructor(on: { key(key: Key): void; resized(): void }) {
+    this.typed = (text, { name, ctrl }) => {
+      if (ctrl === true) {
+        if (name === 'c') this.interrupted('SIGINT');
+        return;
       }
+      const typed = text !== undefined && /^\P{C}$/u.test(text) ? text : '';
+      on.key({ name: name ?? typed, text: typed });
     };
     this.resized = on.resized;
     process.on('exit', this.restore);
@@ -36,19 +54,23 @@ export class Screen {
     process.stdout.on('resize', this.resized);
     const { stdin } = process;
     if (!stdin.isTTY) return;
+    emitKeypressEvents(stdin);
     stdin.setRawMode(true);
-    stdin.setEncoding('utf8');
-    stdin.on('data', this.typed);
+    stdin.on('keypress', this.typed);
+    stdin.resume();
+  }
+
+  /** Columns and rows of the terminal. Some terminals report no size. */
+  get size(): { readonly columns: number; readonly rows: number } {
+    return { columns: process.stdout.columns || 80, rows: process.stdout.rows || 24 };
   }
 
   /** Draws as many lines as fit, each cut to the width of the screen. */
-  draw(lines: readonly string[]): void {
+  draw(lines: readonly Line[]): void {
     if (!this.isOpen) return;
-    // Some terminals report no size.
-    const [rows, columns] = [process.stdout.rows || 24, process.stdout.columns || 80];
-    const shown = lines.length <= rows ? lines : [...lines.slice(0, rows - 1), '...'];
-    const text = shown.map((line) => `${escaped(line).slice(0, columns)}${TO_LINE_END}`).join('\r\n');
-    process.stdout.write(`${HOME}${text}${TO_SCREEN_END}`);
+    const { columns, rows } = this.size;
+    const text = lines.slice(0, rows).map((line) => `${paintedLine(line, columns)}${TO_LINE_END}`);
+    process.stdout.write(`${HOME}${text.join('\r\n')}${TO_SCREEN_END}`);
   }
 
   close(): void {
@@ -59,10 +81,27 @@ export class Screen {
     process.stdout.off('resize', this.resized);
     const { stdin } = process;
     if (stdin.isTTY) {
-      stdin.off('data', this.typed);
+      stdin.off('keypress', this.typed);
       stdin.setRawMode(false);
       stdin.pause();
     }
     process.stdout.write(LEAVE);
   }
+}
+
+/** What Node.js reports of a key. */
+interface TypedKey {
+  readonly name?: string;
+  readonly ctrl?: boolean;
+}
+
+function paintedLine(line: Line, columns: number): string {
+  let left = columns;
+  let text = '';
+  for (const span of line) {
+    const shown = [...escaped(span.text)].slice(0, left);
+    left -= shown.length;
+    text += painted(span.style, shown.join(''));
+  }
+  return text;
 }

@@ -2,13 +2,16 @@
 import { styleText } from 'node:util';
 
 /** What a text is, which decides how it looks. */
-export type Style = 'head' | 'good' | 'bad' | 'dim';
+export type Style = 'head' | 'good' | 'bad' | 'dim' | 'warn' | 'selected' | 'bar';
 
 const FORMATS: Readonly<Record<Style, Parameters<typeof styleText>[0]>> = {
   head: 'bold',
   good: 'green',
   bad: 'red',
   dim: 'dim',
+  warn: 'yellow',
+  selected: 'inverse',
+  bar: 'cyan',
 };
 
 /** Whether the stream shows colours: FORCE_COLOR decides, then NO_COLOR, then whether it is a terminal with colours. */

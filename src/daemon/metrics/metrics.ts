@@ -146,7 +146,7 @@ function addTenants(prometheus: Prometheus, registry: Registry, source: MetricsS
     for (const gauge of [info, ...gauges.map(([one]) => one)]) gauge.reset();
     for (const row of rows.slice(0, MAX_SERIES)) {
       const labels = { device: row.device, tenant: row.tenant };
-      info.set({ ...labels, class: row.class }, 1);
+      info.set({ ...labels, class: row.class || 'none' }, 1);
       for (const [gauge, value] of gauges) {
         const now = value(row);
         if (now !== null) gauge.set(labels, now);

@@ -1,12 +1,26 @@
-/** The table of `isoverbs top`: rates between two samples of the daemon's tenants, in order. */
-import type { TenantRow } from '../../daemon/protocol.ts';
+/** What `isoverbs top` shows of tenants: rates between two samples of the daemon, in order, and the printed table. */
+import type { ProgramRow, TenantRow } from '../../daemon/protocol.ts';
 import { MAX_RATES } from '../../verbs/rate-targets.ts';
 import { escaped } from '../escape.ts';
+import { tableText } from '../output/table.ts';
 import type { TenantSample } from '../watch-tenants.ts';
-import { tableText } from './table.ts';
 
-/** A tenant with its rates between two samples, which are null if it was not in the first sample. */
-export type TopRow = TenantRow & { readonly sentGbps: number | null; readonly requestsPerS: number | null };
+/** Rates between two samples: message bytes in Gbit/s, and requests. Null for what was not in the first sample. */
+export interface Rates {
+  readonly sentGbps: number | null;
+  readonly requestsPerS: number | null;
+}
+
+/** A process of a tenant with its rates. */
+export type ProgramRate = ProgramRow & Rates;
+
+/** A tenant with its rates; its processes (programsOf) have rates, too. */
+export type TopRow = TenantRow & Rates;
+
+/** The processes of a tenant, with their rates. */
+export function programsOf(row: TopRow): readonly ProgramRate[] {
+  return (row.programs ?? []) as unknown as readonly ProgramRate[];
+}
 
 /** The orders of rows. */
 export const ORDERS = ['bandwidth', 'rate', 'latency', 'tenant'] as const;
@@ -18,7 +32,18 @@ const VALUE: Record<Exclude<Order, 'tenant'>, (row: TopRow) => number> = {
   latency: (row) => row.latencyNs,
 };
 
-const keyOf = ({ device, tenant }: TenantRow) => `${device}\0${tenant}`;
+const keyOf = ({ device, tenant }: Pick<TenantRow, 'device' | 'tenant'>) => `${device}\0${tenant}`;
+
+type Sums = Pick<ProgramRow, 'sentBytes' | 'sentRequests'>;
+
+function ratesBetween(old: Sums | undefined, now: Sums, elapsedNs: number): Rates {
+  const isSame = old !== undefined && elapsedNs > 0 && now.sentBytes >= old.sentBytes;
+  if (!isSame || now.sentRequests < old.sentRequests) return { sentGbps: null, requestsPerS: null };
+  return {
+    sentGbps: ((now.sentBytes - old.sentBytes) * 8) / elapsedNs,
+    requestsPerS: ((now.sentRequests - old.sentRequests) * 1e9) / elapsedNs,
+  };
+}
 
 /** Rates by the daemon's clock. After a restart, when clock and sums begin again, the first sample has no rates. */
 export function ratesOf(previous: TenantSample | null, { nowNs, rows }: TenantSample): TopRow[] {
@@ -26,13 +51,11 @@ export function ratesOf(previous: TenantSample | null, { nowNs, rows }: TenantSa
   const elapsedNs = previous === null ? 0 : nowNs - previous.nowNs;
   return rows.map((row) => {
     const old = oldRows.get(keyOf(row));
-    const isSame = old !== undefined && elapsedNs > 0 && row.sentBytes >= old.sentBytes;
-    if (!isSame || row.sentRequests < old.sentRequests) return { ...row, sentGbps: null, requestsPerS: null };
-    return {
-      ...row,
-      sentGbps: ((row.sentBytes - old.sentBytes) * 8) / elapsedNs,
-      requestsPerS: ((row.sentRequests - old.sentRequests) * 1e9) / elapsedNs,
-    };
+    const programs = row.programs?.map((one) => {
+      const before = old?.programs?.find(({ pid }) => pid === one.pid);
+      return { ...one, ...ratesBetween(before, one, elapsedNs) };
+    });
+    return { ...row, ...ratesBetween(old, row, elapsedNs), ...(programs && { programs }) };
   });
 }
 
@@ -50,7 +73,8 @@ const UNITS: readonly (readonly [number, string])[] = [
   [1e3, 'k'],
 ];
 
-function short(value: number): string {
+/** With a unit: 2.5M. */
+export function short(value: number): string {
   const [size, unit] = UNITS.find(([least]) => value >= least) ?? [1, ''];
   return `${(value / size).toFixed(size === 1 ? 0 : 1)}${unit}`;
 }
@@ -79,6 +103,15 @@ export function limitsOf({
   return limits.filter((one) => one !== '').join(', ') || '-';
 }
 
+/**
+ * `idle` if the tenant has sent nothing in the last interval and nothing is held, whatever its policy; otherwise its
+ * class, or `active` where no policy gives it one.
+ */
+export function classOf(row: TopRow): string {
+  if (row.requestsPerS === 0 && row.heldRequests === 0) return 'idle';
+  return row.class === '' || row.class === 'idle' ? 'active' : row.class;
+}
+
 const HEAD = [
   'device',
   'tenant',
@@ -100,7 +133,7 @@ export function topTable(rows: readonly TopRow[], width?: number): string {
   const cells = rows.map((row) => [
     row.device,
     row.tenant,
-    row.class,
+    classOf(row),
     `${row.qps}`,
     `${row.processes}`,
     orDash(row.sentGbps, (value) => value.toFixed(2)),
