@@ -3,6 +3,7 @@
  * threads may share. A member writes its counters and the coordinator its grants, so each element has one writer.
  */
 
+import { SUM_NAMES } from '../shim/counters.ts';
 import type { Labels } from '../verbs/labels.ts';
 import {
   type Columned,
@@ -40,6 +41,8 @@ export const QPS = 6;
  */
 export const PAID_REQUESTS = 7;
 export const PAID_BYTES = 8;
+/** Sums for monitoring, in the order of SUM_NAMES; no ruler reads them. */
+export const SUMS = 9;
 
 /** Columns of grants, which the coordinator writes. */
 /**
@@ -71,6 +74,7 @@ export const MEMBER: Columned = {
     count('qps', 'queue pairs'),
     count('paidRequests', 'requests'),
     count('paidBytes', 'bytes on the wire'),
+    ...SUM_NAMES.map((name) => count(name, name === 'latencySumNs' ? 'ns' : 'requests')),
   ],
   grants: [
     { name: 'maxQps', unit: 'queue pairs', ...ANY },
@@ -120,7 +124,7 @@ const HASH_BITS = 43;
 
 /** Default number of rows, and of columns in each. */
 export const DEFAULT_CAPACITY = 4096;
-const DEFAULT_WIDTH: RowWidth = { reports: 64, grants: 64 };
+const DEFAULT_WIDTH: RowWidth = { reports: 96, grants: 64 };
 /** Behind the members: a row of all columns' defaults, and the device's own row, for what all threads must know. */
 const EXTRA_ROWS = 2;
 

@@ -20,6 +20,7 @@ import {
   QPS,
   SENT_BYTES,
   SENT_REQUESTS,
+  SUMS,
   TENANT,
   TENANT_REQUESTS_PER_S,
   WEIGHT,
@@ -411,12 +412,13 @@ export class CoordinatorRegistry implements CoordinatorPort {
   }
 }
 
-function writeUsage({ counters }: MemberPage, { requests, bytes, held, qps, latencyNs }: Usage): void {
+function writeUsage({ counters }: MemberPage, { requests, bytes, held, qps, latencyNs, sums }: Usage): void {
   counters[SENT_REQUESTS] = requests;
   counters[SENT_BYTES] = bytes;
   counters[HELD_REQUESTS] = held;
   counters[LATENCY_NS] = latencyNs;
   counters[QPS] = qps;
+  counters.set(sums, SUMS);
 }
 
 type CoordinatorFactory = (device: string) => DeviceCoordinator;

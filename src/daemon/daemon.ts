@@ -17,6 +17,7 @@ import { Host } from './host.ts';
 import { Owners } from './identity/owners.ts';
 import { type PeerCredentials, type PeerProcess, procFile } from './ipc/index.ts';
 import { processState } from './liveness.ts';
+import { hwCounters } from './metrics/hw-counters.ts';
 import type { MetricsSource } from './metrics/metrics.ts';
 import type { Hello } from './protocol.ts';
 import { type Identity, identify } from './rules.ts';
@@ -207,6 +208,8 @@ export class Daemon {
       tenants: () => this.host.tenants(),
       sentTotals: () => this.host.sentTotals(performance.now() * 1e6),
       counts: () => this.server.counts,
+      devices: () => this.host.shownDevices(),
+      hwCounters: (devices) => hwCounters(devices),
       fleet: this.fleet && (() => this.fleet!.counts),
     };
   }

@@ -9,6 +9,7 @@ import { type LayoutNames, layoutNames } from '../coordinator/layout.ts';
 import { limits } from '../coordinator/limits.ts';
 import * as M from '../coordinator/member-table.ts';
 import type { Description, Ruler } from '../coordinator/ruler.ts';
+import { SUM_NAMES } from '../shim/counters.ts';
 import { NoDeviceError } from '../verbs/errors.ts';
 import type { NicFacts } from '../verbs/nic.ts';
 import {
@@ -122,7 +123,8 @@ export class Host {
     const { counters, grants } = rowAt(client.pages, seatNumber, this.shape);
     device.seatTable.add(page.row, { counters, grants }, client.pid, nowNs);
     // What the counters show now was sent before this seat was taken.
-    const counted = { requests: counters[M.SENT_REQUESTS], bytes: counters[M.SENT_BYTES] };
+    const sums = counters.slice(M.SUMS, M.SUMS + SUM_NAMES.length);
+    const counted = { requests: counters[M.SENT_REQUESTS], bytes: counters[M.SENT_BYTES], sums };
     const seat: Seat = {
       client,
       seatNumber,

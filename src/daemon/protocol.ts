@@ -13,7 +13,7 @@ import { MAX_RATES } from '../verbs/rate-targets.ts';
 import { ratesByTarget } from './weights.ts';
 
 /** Incremented for changes that an older peer would misread. */
-export const VERSION = 5;
+export const VERSION = 6;
 /** The size limit for every message. */
 export const MAX_FRAME_BYTES = 64 * 1024;
 /**

@@ -4,7 +4,7 @@ import { type Labels, type QpLabels, sameLabels, withLabels } from '../verbs/lab
 import type { NicFacts } from '../verbs/nic.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { Usage } from './coordinator-port.ts';
-import { BYTES, COLUMNS, SEEN } from './counters.ts';
+import { addSums, BYTES, COLUMNS, SEEN, SUM_BUCKETS, SUM_LATENCY, SUM_NAMES } from './counters.ts';
 import { LatencyProbe } from './latency-probe.ts';
 import type { CompletionBudget } from './limits/completion-limits.ts';
 import type { QpLedger } from './qp-ledger.ts';
@@ -63,6 +63,7 @@ export class ShimContext implements ContextView {
   readonly qps = new Set<QpLedger>();
   readonly destroyedCounts = new Float64Array(COLUMNS);
   readonly latencyProbe: LatencyProbe;
+  private readonly sums = new Float64Array(SUM_NAMES.length);
   /** Null if the application may receive completions at any rate. */
   completions: CompletionBudget | null = null;
   /** Null if the rate of requests is not limited. */
@@ -98,12 +99,18 @@ export class ShimContext implements ContextView {
     let requests = this.destroyedCounts[SEEN];
     let bytes = this.destroyedCounts[BYTES];
     let held = 0;
+    const { sums, latencyProbe } = this;
+    sums.fill(0);
+    addSums(sums, this.destroyedCounts);
     for (const qp of this.qps) {
       requests += qp.counts[SEEN];
       bytes += qp.counts[BYTES];
       held += qp.backlog;
+      addSums(sums, qp.counts);
     }
-    return { requests, bytes, held, qps: this.qps.size, latencyNs: this.latencyProbe.latencyNs };
+    sums[SUM_LATENCY] = latencyProbe.sumNs;
+    sums.set(latencyProbe.buckets, SUM_BUCKETS);
+    return { requests, bytes, held, qps: this.qps.size, latencyNs: latencyProbe.latencyNs, sums };
   }
 
   /** A GID of a port; '' if the device reports none. */

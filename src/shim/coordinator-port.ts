@@ -19,6 +19,8 @@ export interface Usage {
    * none yet.
    */
   readonly latencyNs: number;
+  /** Sums that only grow, in the order of `SUM_NAMES` (counters.ts). The next call reuses the array. */
+  readonly sums: Float64Array;
 }
 
 /** The coordinator, as a shim sees it: in this process, or a client of one elsewhere. */

@@ -1,4 +1,18 @@
 /** What a shim counts: one column per quantity for each queue pair, summed on request. */
+import {
+  IBV_WC_LOC_ACCESS_ERR,
+  IBV_WC_LOC_LEN_ERR,
+  IBV_WC_LOC_PROT_ERR,
+  IBV_WC_LOC_QP_OP_ERR,
+  IBV_WC_MW_BIND_ERR,
+  IBV_WC_REM_ABORT_ERR,
+  IBV_WC_REM_ACCESS_ERR,
+  IBV_WC_REM_INV_REQ_ERR,
+  IBV_WC_REM_OP_ERR,
+  IBV_WC_RETRY_EXC_ERR,
+  IBV_WC_RNR_RETRY_EXC_ERR,
+  IBV_WC_WR_FLUSH_ERR,
+} from '../verbs/constants.ts';
 import type { LayerCounters, Provider, ShimCounters } from '../verbs/provider.ts';
 
 // Columns of `QpLedger.counts`. They are doubles, because 32-bit counters overflow within minutes.
@@ -15,9 +29,40 @@ export const HIDDEN = 9;
 export const BUFFERED = 10;
 /** Of the HELD requests, those that take a receive at the peer. */
 export const HELD_TWO_SIDED = 11;
+/** Failed completions of the device, by kind (`ERROR_KINDS`): that many columns. */
+export const FAILED = 12;
+/** Times that the queue pair had to wait for the limit on requests per second. */
+export const LIMITED = 18;
 /** The only column that is a maximum, not a sum: most requests in the device's queue at once. */
-export const HIGH_WATER = 12;
-export const COLUMNS = 13;
+export const HIGH_WATER = 19;
+export const COLUMNS = 20;
+
+/** The kinds of failed completions, in the order of their columns. */
+export const ERROR_KINDS = [
+  'flushed',
+  'local',
+  'remote',
+  'retries exceeded',
+  'receiver not ready',
+  'other',
+] as const;
+
+/** By status (IBV_WC_*): the column of its kind. */
+const COLUMN_OF_STATUS = new Uint8Array(256).fill(FAILED + 5);
+for (const [column, statuses] of [
+  [IBV_WC_WR_FLUSH_ERR],
+  [IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_QP_OP_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_LOC_ACCESS_ERR, IBV_WC_MW_BIND_ERR],
+  [IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_OP_ERR, IBV_WC_REM_ABORT_ERR],
+  [IBV_WC_RETRY_EXC_ERR],
+  [IBV_WC_RNR_RETRY_EXC_ERR],
+].entries()) {
+  for (const status of statuses) COLUMN_OF_STATUS[status] = FAILED + column;
+}
+
+/** Counts a completion with this status, which is not success. */
+export function countFailure(counts: Float64Array, status: number): void {
+  counts[COLUMN_OF_STATUS[status & 0xff]]++;
+}
 
 /** Adds the counts of one queue pair to a total. */
 export function addCounts(total: Float64Array, counts: Float64Array): void {
@@ -47,6 +92,8 @@ export function toCounters(c: Float64Array): ShimCounters {
     sqHighWater: c[HIGH_WATER],
     hiddenCompletions: c[HIDDEN],
     bufferedCompletions: c[BUFFERED],
+    failed: Object.fromEntries(ERROR_KINDS.map((kind, i) => [kind, c[FAILED + i]])),
+    limited: c[LIMITED],
   };
 }
 
@@ -60,6 +107,8 @@ export function shimCounters(provider: Provider): ShimCounters {
   for (const layer of layers) addLayer(total, layer);
   total.seen = layers[0]?.seen ?? 0;
   total.bytes = layers[0]?.bytes ?? 0;
+  // Each shim sees the failures of the device, and of the shims below it.
+  total.failed = { ...(layers[0]?.failed ?? total.failed) };
   return total;
 }
 
@@ -70,6 +119,7 @@ export function sumCounters(list: readonly ShimCounters[]): ShimCounters {
     addLayer(total, counters);
     total.seen += counters.seen;
     total.bytes += counters.bytes;
+    for (const kind of ERROR_KINDS) total.failed[kind] += counters.failed[kind] ?? 0;
   }
   return total;
 }
@@ -85,4 +135,33 @@ function addLayer(total: ShimCounters, layer: ShimCounters | LayerCounters): voi
   total.sqHighWater = Math.max(total.sqHighWater, layer.sqHighWater);
   total.hiddenCompletions += layer.hiddenCompletions;
   total.bufferedCompletions += layer.bufferedCompletions;
+  total.limited += layer.limited;
+}
+
+/** Upper bounds of the buckets of latencies, in ns; the last bucket has none. */
+export const LATENCY_BOUNDS_NS = [2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7, 1e8] as const;
+
+/** What a context counts for monitoring, beyond requests and bytes. The latencies are those of sampled requests. */
+export const SUM_NAMES: readonly string[] = [
+  'splitRequests',
+  'heldTotal',
+  'waits',
+  'limited',
+  ...ERROR_KINDS.map((kind) => `failed: ${kind}`),
+  'latencySumNs',
+  ...LATENCY_BOUNDS_NS.map((boundNs) => `latency up to ${boundNs} ns`),
+  'latency above',
+];
+/** Where failures, the sum of latencies, and their buckets begin among these. */
+export const SUM_FAILED = 4;
+export const SUM_LATENCY = SUM_FAILED + ERROR_KINDS.length;
+export const SUM_BUCKETS = SUM_LATENCY + 1;
+
+/** Adds what the counts of a queue pair contribute to these sums. */
+export function addSums(sums: Float64Array, counts: Float64Array): void {
+  sums[0] += counts[SPLIT];
+  sums[1] += counts[HELD];
+  sums[2] += counts[WAITS];
+  sums[3] += counts[LIMITED];
+  for (let i = 0; i < ERROR_KINDS.length; i++) sums[SUM_FAILED + i] += counts[FAILED + i];
 }

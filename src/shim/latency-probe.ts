@@ -4,6 +4,7 @@
  */
 import { IBV_SEND_SIGNALED } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
+import { LATENCY_BOUNDS_NS } from './counters.ts';
 
 /** Number of calls that check for a request to choose, because a program that only receives posts none. */
 const MAX_CALLS = 256;
@@ -28,6 +29,9 @@ interface ProbedQp {
 export class LatencyProbe {
   /** The smoothed latency; 0 if nothing was measured yet. */
   latencyNs = 0;
+  /** The sum of all measurements, and their numbers by bucket (LATENCY_BOUNDS_NS). */
+  sumNs = 0;
+  readonly buckets = new Float64Array(LATENCY_BOUNDS_NS.length + 1);
   private state = OFF;
   private callsLeft = 0;
   private qp: ProbedQp | null = null;
@@ -97,9 +101,17 @@ export class LatencyProbe {
     if (qp.broken) this.end();
     else if (((qp.appFreed - this.seq) | 0) > 0) {
       const ns = nowNs - this.postedNs;
+      this.count(ns);
       this.latencyNs = this.latencyNs === 0 ? ns : KEPT * this.latencyNs + (1 - KEPT) * ns;
       this.end();
     }
+  }
+
+  private count(ns: number): void {
+    this.sumNs += ns;
+    let bucket = 0;
+    while (bucket < LATENCY_BOUNDS_NS.length && ns > LATENCY_BOUNDS_NS[bucket]) bucket++;
+    this.buckets[bucket]++;
   }
 
   /** The queue pair was reset or destroyed. */

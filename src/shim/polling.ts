@@ -10,7 +10,7 @@ import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { assertLedger } from './assertions.ts';
-import { BUFFERED, HIDDEN } from './counters.ts';
+import { BUFFERED, countFailure, HIDDEN } from './counters.ts';
 import { ARM_ANY, ARM_NONE, type CqLedger, settleSend } from './cq-ledger.ts';
 import type { Feeder } from './feeder.ts';
 import type { CompletionBudget } from './limits/completion-limits.ts';
@@ -189,7 +189,7 @@ export class Polling {
           if (qp.share !== null) words[at + L.WC_SEQ] += qp.share.shift;
           if (reportsPassed || (reportsCompletions && (qp.translated || qp.isWatched)))
             feeder.countCompletion(qp);
-          if ((op & 0xff) !== IBV_WC_SUCCESS) this.sendFailed(qp, words[at + L.WC_SEQ] | 0);
+          if ((op & 0xff) !== IBV_WC_SUCCESS) this.sendFailed(qp, words[at + L.WC_SEQ] | 0, op);
           if (qp.awaitedTokens.length > 0) feeder.reportTokens(qp, words[at + L.WC_SEQ] | 0, op & 0xff);
           if (qp.translated) {
             if (!settleSend(qp, words, at)) {
@@ -204,7 +204,7 @@ export class Polling {
           if (inPlace) qp.appFreed = (words[at + L.WC_SEQ] + 1) | 0;
         }
       } else if ((op & 0xff) !== IBV_WC_SUCCESS) {
-        this.receiveFailed(words[at + L.WC_QP]);
+        this.receiveFailed(words[at + L.WC_QP], op);
       } else {
         const qp = this.tables.qps[handleIndex(words[at + L.WC_QP])];
         if (qp !== undefined && qp.inbox !== null && qp.handle === words[at + L.WC_QP]) {
@@ -267,7 +267,8 @@ export class Polling {
   }
 
   /** Ignores requests that a RESET has dropped, and failures from before the queue pair left SQE. */
-  private sendFailed(qp: QpLedger, seq: number): void {
+  private sendFailed(qp: QpLedger, seq: number, status: number): void {
+    countFailure(qp.counts, status);
     if (((seq - qp.realFreed) | 0) < 0) return;
     if (qp.staleErrorsUntil === null) this.feeder.markFailed(qp);
     else if (seq === qp.staleErrorsUntil) qp.staleErrorsUntil = null;
@@ -277,9 +278,11 @@ export class Polling {
    * A failed receive may move the whole queue pair to ERR without a send completion. That of a reliable one always
    * does; for other types the device is queried.
    */
-  private receiveFailed(handle: number): void {
+  private receiveFailed(handle: number, status: number): void {
     const qp = this.tables.qp(handle);
-    if (qp === undefined || qp.broken) return;
+    if (qp === undefined) return;
+    countFailure(qp.counts, status);
+    if (qp.broken) return;
     if (qp.type !== IBV_QPT_RC && this.next.queryQp(handle).attr.qpState !== IBV_QPS_ERR) return;
     this.feeder.markFailed(qp);
     if (qp.backlog > 0) this.feeder.feed(qp);

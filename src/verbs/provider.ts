@@ -82,6 +82,13 @@ export interface ShimCounters {
   hiddenCompletions: number;
   /** Completions that the shim polled before the application did. */
   bufferedCompletions: number;
+  /**
+   * Completions with errors, by kind: `flushed`, `local`, `remote`, `retries exceeded`, `receiver not ready`, `other`.
+   * Requests that the shim itself flushed, because it held them, do not count.
+   */
+  failed: Record<string, number>;
+  /** Times that a queue pair had to wait for a limit on requests per second. */
+  limited: number;
 }
 
 /** How a policy classifies and treats an open context. */

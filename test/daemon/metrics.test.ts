@@ -1,11 +1,14 @@
 // Metrics for Prometheus: their values are right, sums only grow, and requests are cheap for the daemon.
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import prometheus from 'prom-client';
 import { expect, test } from 'vitest';
 import { metricsAddress } from '../../src/daemon/metrics/address.ts';
+import { hwCounters } from '../../src/daemon/metrics/hw-counters.ts';
 import { MAX_SERIES, Metrics } from '../../src/daemon/metrics/metrics.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
+import { SUM_NAMES } from '../../src/shim/counters.ts';
 import { daemon, folder, isoverbs, tenant } from './command-rig.ts';
 import { reason, until } from './rig.ts';
 
@@ -78,7 +81,14 @@ test('thousands of tenants result in only a thousand series', async () => {
   const metrics = new Metrics(prometheus, '1', {
     tenants: () => [],
     sentTotals: () =>
-      names.map((one) => ({ device: 'd', tenant: one, sentBytes: 3, sentRequests: 1, leftNs: 0 })),
+      names.map((one) => ({
+        device: 'd',
+        tenant: one,
+        sentBytes: 3,
+        sentRequests: 1,
+        leftNs: 0,
+        sums: new Float64Array(SUM_NAMES.length),
+      })),
     counts: () => ({ greeting: 1, shims: 2, tools: 3, refused: 4, suppressedLines: 5 }),
   });
   metrics.observePass(2e-3 * 1e9);
@@ -92,6 +102,63 @@ test('thousands of tenants result in only a thousand series', async () => {
     expect(text).toContain('isoverbs_coordinator_pass_seconds_bucket{le="0.003"} 1\n');
     expect(text).toContain('isoverbs_coordinator_pass_seconds_bucket{le="0.001"} 0\n');
   }
+});
+
+test('tenants have histograms of latency, counts by kind of failure, and counts of what policies did', async () => {
+  const sums = new Float64Array(SUM_NAMES.length);
+  for (const [name, value] of Object.entries({
+    ...{ splitRequests: 2, heldTotal: 3, waits: 4, limited: 5, 'failed: remote': 6, latencySumNs: 3e6 },
+    ...{ 'latency up to 2000 ns': 1, 'latency up to 1000000 ns': 2, 'latency above': 1 },
+  })) {
+    sums[SUM_NAMES.indexOf(name)] = value;
+  }
+  const metrics = new Metrics(prometheus, '1', {
+    tenants: () => [],
+    sentTotals: () => [{ device: 'd', tenant: 't', sentBytes: 1, sentRequests: 1, leftNs: 0, sums }],
+    counts: () => ({ greeting: 0, shims: 0, tools: 0, refused: 0, suppressedLines: 0 }),
+    devices: () => [{ device: 'd', linkGbps: 100, isVirtualTime: false, nic: null }],
+    hwCounters: async ([device]) => [{ device, port: '1', counter: 'out_of_sequence', value: 7 }],
+  });
+  for (let i = 0; i < 2; i++) {
+    const text = await metrics.text();
+    const of = '{device="d",tenant="t"';
+    for (const line of [
+      `isoverbs_tenant_split_requests_total${of}} 2`,
+      `isoverbs_tenant_delayed_requests_total${of}} 3`,
+      `isoverbs_tenant_waits_total${of}} 4`,
+      `isoverbs_tenant_limit_waits_total${of}} 5`,
+      `isoverbs_tenant_failed_completions_total${of},kind="remote"} 6`,
+      '# TYPE isoverbs_tenant_sampled_latency_seconds histogram',
+      `isoverbs_tenant_sampled_latency_seconds_bucket${of},le="0.000002"} 1`,
+      `isoverbs_tenant_sampled_latency_seconds_bucket${of},le="0.0005"} 1`,
+      `isoverbs_tenant_sampled_latency_seconds_bucket${of},le="0.001"} 3`,
+      `isoverbs_tenant_sampled_latency_seconds_bucket${of},le="+Inf"} 4`,
+      `isoverbs_tenant_sampled_latency_seconds_sum${of}} 0.003`,
+      `isoverbs_tenant_sampled_latency_seconds_count${of}} 4`,
+      'isoverbs_device_link_bytes_per_second{device="d"} 12500000000',
+      'isoverbs_device_hw_counter{device="d",port="1",counter="out_of_sequence"} 7',
+    ]) {
+      expect(text.split('\n')).toContain(line);
+    }
+    // Each metric is described in sentences.
+    for (const [, help] of text.matchAll(/^# HELP \S+ (.*)$/gm)) expect(help).toMatch(/^[A-Z0-9].*\.$/);
+  }
+});
+
+test('hardware counters are read from sysfs, and what is no number is left out', async () => {
+  const sysfs = folder();
+  const port = join(sysfs, 'mlx5_0/ports/1/hw_counters');
+  mkdirSync(port, { recursive: true });
+  for (const [name, text] of Object.entries({
+    out_of_sequence: '12\n',
+    lifespan: '10\n',
+    odd: 'N/A (no PMA)\n',
+  })) {
+    writeFileSync(join(port, name), text);
+  }
+  expect(await hwCounters(['mlx5_0', 'sim0', '../x', '..'], sysfs)).toEqual([
+    { device: 'mlx5_0', port: '1', counter: 'out_of_sequence', value: 12 },
+  ]);
 });
 
 test.skipIf(reason !== '')(
@@ -112,6 +179,9 @@ test.skipIf(reason !== '')(
     expect(text).toMatch(/^isoverbs_tenant_processes\{device="sim0",tenant="storage"\} 1$/m);
     expect(text).toMatch(/^isoverbs_tenant_info\{device="sim0",tenant="storage",class="\w+"\} 1$/m);
     expect(await value('coordinator_pass_seconds_count')).toBeGreaterThan(0);
+    expect(await (await fetch(url.replace('metrics', 'healthz'))).text()).toBe('ok\n');
+    const samples = () => value('tenant_sampled_latency_seconds_count');
+    await expect.poll(samples, { timeout: 10_000, interval: 250 }).toBeGreaterThan(0);
     let before = 0;
     for (let i = 0; i < 3; i++) {
       const now = await value('tenant_sent_bytes_total');

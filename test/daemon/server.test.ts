@@ -168,10 +168,10 @@ test('garbage, a different version, silence and floods end the connection, are l
     ['GET / HTTP/1.1\r\n\r\n', /a frame of \d+ bytes/],
     [Buffer.concat([Buffer.from([3, 0, 0, 0]), Buffer.from('xyz')]), /not JSON/],
     [frame({ type: 'tenants' }), /'tenants' before hello/],
-    [frame({ ...hello, version: 99 }), /protocol 99; this daemon speaks protocol 5/],
+    [frame({ ...hello, version: 99 }), /protocol 99; this daemon speaks protocol 6/],
     [
       frame({ ...hello, version: 1 }),
-      /protocol 1; this daemon speaks protocol 5: use the daemon's version of isoverbs in this program/,
+      /protocol 1; this daemon speaks protocol 6: use the daemon's version of isoverbs in this program/,
     ],
     [Buffer.concat([frame(hello), frame(hello)]), /a second hello/],
     [Buffer.concat([frame(hello), frame({ type: 'leave', slot: 1 })]), /'leave' as a tool/],

@@ -4,6 +4,7 @@ import * as M from '../../src/coordinator/member-table.ts';
 import { Client } from '../../src/daemon/devices.ts';
 import { Host } from '../../src/daemon/host.ts';
 import { addSent, MAX_REMEMBERED, REMEMBERED_NS, Totals } from '../../src/daemon/tenants/totals.ts';
+import { SUM_NAMES } from '../../src/shim/counters.ts';
 import { RULINGS, seatRow } from '../support/columns.ts';
 import { identity, pages } from './host-rig.ts';
 
@@ -32,7 +33,7 @@ test("a tenant's totals remain when its contexts and processes leave", () => {
 
 test('totals are finite and grow, whatever a page contains', () => {
   const total = new Totals().enter('sim0', 'a');
-  const counted = { requests: 0, bytes: 0 };
+  const counted = { requests: 0, bytes: 0, sums: new Float64Array(SUM_NAMES.length) };
   const counters = new Float64Array(M.MEMBER.reports.length);
   let before = 0;
   for (const value of [5, 3, Number.NaN, 7, -1, Number.POSITIVE_INFINITY, 1e300, 9, -1e300, 10]) {

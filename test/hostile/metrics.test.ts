@@ -10,6 +10,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { metricsAddress } from '../../src/daemon/metrics/address.ts';
 import { Metrics } from '../../src/daemon/metrics/metrics.ts';
 import { MetricsServer } from '../../src/daemon/metrics/metrics-server.ts';
+import { SUM_NAMES } from '../../src/shim/counters.ts';
 import { hasPython, reason, start, until } from '../daemon/rig.ts';
 
 const cleanUp: (() => void)[] = [];
@@ -24,6 +25,7 @@ const SUBORDINATE = 700_000;
 function serve(): MetricsServer {
   const totals = Array.from({ length: 1000 }, (_, i) => ({
     ...{ device: 'd', tenant: `${i}`.padEnd(500, 't'), sentBytes: 3, sentRequests: 1, leftNs: 0 },
+    sums: new Float64Array(SUM_NAMES.length),
   }));
   const metrics = new Metrics(prometheus, '1', {
     tenants: () => [],

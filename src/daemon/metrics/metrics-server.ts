@@ -168,13 +168,18 @@ export class MetricsServer {
       return void refuse(403, 'the header Host must be a loopback address or localhost');
     }
     if (request.method !== 'GET') return void refuse(405, 'only GET is supported', { Allow: 'GET' });
-    if (request.url !== '/metrics') return void refuse(404, 'only /metrics is served');
+    const isHealth = request.url === '/healthz';
+    if (request.url !== '/metrics' && !isHealth) {
+      return void refuse(404, 'only /metrics and /healthz are served');
+    }
     if (!budgets.answers.tryTake(nowNs())) {
       return void refuse(429, 'too many requests', { 'Retry-After': '1' });
     }
     try {
-      const text = await this.text();
-      const headers = { 'Content-Type': this.metrics.contentType, ...(isUnix && { Connection: 'close' }) };
+      // A daemon that answers decides: both happen in the same event loop.
+      const text = isHealth ? 'ok\n' : await this.text();
+      const type = isHealth ? 'text/plain' : this.metrics.contentType;
+      const headers = { 'Content-Type': type, ...(isUnix && { Connection: 'close' }) };
       response.writeHead(200, headers).end(text);
     } catch (error) {
       refuse(500, (error as Error).message);

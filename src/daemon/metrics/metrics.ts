@@ -5,9 +5,11 @@
  */
 import { cpuUsage, memoryUsage, uptime } from 'node:process';
 import type { Registry } from 'prom-client';
+import { ERROR_KINDS, LATENCY_BOUNDS_NS, SUM_BUCKETS, SUM_FAILED, SUM_LATENCY } from '../../shim/counters.ts';
 import type { FleetCounts } from '../fleet/fleet.ts';
-import type { TenantRow } from '../protocol.ts';
+import type { DeviceRow, TenantRow } from '../protocol.ts';
 import type { Total } from '../tenants/totals.ts';
+import type { HwCounter } from './hw-counters.ts';
 
 type Prometheus = typeof import('prom-client');
 
@@ -24,6 +26,10 @@ export interface MetricsSource {
   tenants(): TenantRow[];
   sentTotals(): Total[];
   counts(): ServerCounts;
+  /** The devices that have had tenants. Absent: they have no metrics. */
+  devices?(): readonly DeviceRow[];
+  /** The hardware counters of these devices. */
+  hwCounters?(devices: readonly string[]): Promise<readonly HwCounter[]>;
   /** Absent: the daemon has no fleet. */
   readonly fleet?: () => FleetCounts;
 }
@@ -35,51 +41,68 @@ const BYTES_PER_GBIT = 1e9 / 8;
 
 /** Current values of a tenant at a device; null if it has none. */
 const GAUGES: readonly (readonly [name: string, help: string, value: (row: TenantRow) => number | null])[] = [
-  ['held_requests', 'Requests held at this moment', (row) => row.heldRequests],
-  ['latency_seconds', 'Time from post to completion, sampled', (row) => row.latencyNs / 1e9],
+  ['held_requests', 'Requests that the shims of the tenant hold at this moment.', (row) => row.heldRequests],
+  [
+    'latency_seconds',
+    'Smoothed time from post to completion of sampled requests.',
+    (row) => row.latencyNs / 1e9,
+  ],
   [
     'granted_bytes_per_second',
-    'Rate that the tenant may send on the wire',
+    'Rate at which the tenant may send on the wire.',
     (row) => row.rateGbps * BYTES_PER_GBIT,
   ],
-  ['weight', 'Weight of its share of the link', (row) => row.weight],
-  ['queue_pairs', 'Queue pairs of its programs', (row) => row.qps],
-  ['contexts', 'Contexts that its programs have open', (row) => row.contexts],
-  ['processes', 'Its processes', (row) => row.processes],
-  ['isolated', '1 if its large messages are split and wait', (row) => (row.split ? 1 : 0)],
+  ['weight', 'Weight of the share of the link that the tenant has.', (row) => row.weight],
+  ['queue_pairs', 'Queue pairs that the programs of the tenant have.', (row) => row.qps],
+  ['contexts', 'Contexts that the programs of the tenant have open.', (row) => row.contexts],
+  ['processes', 'Processes of the tenant that have the device open.', (row) => row.processes],
+  ['isolated', '1 if large messages of the tenant are split and wait, else 0.', (row) => (row.split ? 1 : 0)],
   [
     'reference_flows_ratio',
-    "Part of the link that the reference flows of the tenant's device take, with headers; absent if there are none",
+    "Part of the link that the reference flows of the tenant's device take, with headers. Absent if there are none.",
     (row) => row.referenceShare || null,
   ],
-  ['max_queue_pairs', 'Limit on its queue pairs; absent if there is none', (row) => row.maxQps],
-  ['max_requests_per_second', 'Limit on its requests; absent if there is none', (row) => row.maxRequestsPerS],
+  [
+    'max_queue_pairs',
+    'Limit on the queue pairs of the tenant. Absent if there is none.',
+    (row) => row.maxQps,
+  ],
+  [
+    'max_requests_per_second',
+    'Limit on the requests of the tenant. Absent if there is none.',
+    (row) => row.maxRequestsPerS,
+  ],
 ];
 
 export class Metrics {
   private readonly registry: Registry;
   private readonly refreshers: readonly (() => void)[];
+  private readonly source: MetricsSource;
+  private readonly showHardware: (counters: readonly HwCounter[]) => void;
   private readonly passSeconds: { observe(seconds: number): void };
 
   constructor(prometheus: Prometheus, version: string, source: MetricsSource) {
+    this.source = source;
     this.registry = new prometheus.Registry();
     const registers = [this.registry];
     new prometheus.Gauge({
       name: 'isoverbs_build_info',
-      help: 'Always 1; labels give the versions of isoverbs and Node.js',
+      help: 'Always 1. The labels give the versions of isoverbs and Node.js.',
       labelNames: ['version', 'node'],
       registers,
     }).set({ version, node: process.versions.node }, 1);
     this.passSeconds = new prometheus.Histogram({
       name: 'isoverbs_coordinator_pass_seconds',
-      help: 'Duration of each pass, which decides for all devices with changes',
+      help: 'Duration of each pass, which decides for all devices with changes.',
       buckets: PASS_BUCKETS_S,
       registers,
     });
     this.refreshers = [
       addSums(prometheus, this.registry, source),
       addTenants(prometheus, this.registry, source),
+      addDevices(prometheus, this.registry, source),
     ];
+    this.showHardware = addHardware(prometheus, this.registry);
     addServer(prometheus, this.registry, source);
     if (source.fleet !== undefined) addFleet(prometheus, this.registry, source.fleet);
     addProcess(prometheus, this.registry);
@@ -93,7 +116,10 @@ export class Metrics {
     return this.registry.contentType;
   }
 
-  text(): Promise<string> {
+  async text(): Promise<string> {
+    const { source } = this;
+    const devices = source.devices?.().map(({ device }) => device) ?? [];
+    this.showHardware((await source.hwCounters?.(devices)) ?? []);
     for (const refresh of this.refreshers) refresh();
     return this.registry.metrics();
   }
@@ -104,18 +130,114 @@ const ofTenant = (registry: Registry) => ({
   registers: [registry],
 });
 
-/** Returns a function that refreshes both counters at once. */
+/** Sums of a tenant at a device, by their place among SUM_NAMES. */
+const SUMS: readonly (readonly [name: string, help: string])[] = [
+  ['split_requests', 'Requests of the tenant that a policy has cut into pieces.'],
+  ['delayed_requests', 'Requests of the tenant that a policy or limit has held back.'],
+  ['waits', '0_WAITs that policies have inserted between requests of the tenant.'],
+  ['limit_waits', 'Times that a queue pair of the tenant had to wait for its limit on requests.'],
+];
+
+/** Returns a function that refreshes all sums at once. */
 function addSums(prometheus: Prometheus, registry: Registry, source: MetricsSource): () => void {
   const counter = (name: string, help: string) =>
     new prometheus.Counter({ ...ofTenant(registry), name: `isoverbs_tenant_${name}_total`, help });
-  const bytes = counter('sent_bytes', 'Bytes of messages that its programs posted');
-  const requests = counter('sent_requests', 'Requests that its programs posted');
+  const bytes = counter('sent_bytes', 'Bytes of messages that the programs of the tenant have posted.');
+  const requests = counter('sent_requests', 'Requests that the programs of the tenant have posted.');
+  const others = SUMS.map(([name, help]) => counter(name, help));
+  const failed = new prometheus.Counter({
+    name: 'isoverbs_tenant_failed_completions_total',
+    help: 'Completions with errors that the device has reported to programs of the tenant, by kind of status.',
+    labelNames: ['device', 'tenant', 'kind'],
+    registers: [registry],
+  });
+  const latencies = new LatencyHistogram();
+  registry.registerMetric(latencies as unknown as import('prom-client').Metric);
   return () => {
-    for (const counter of [bytes, requests]) counter.reset();
-    for (const { device, tenant, sentBytes, sentRequests } of source.sentTotals().slice(0, MAX_SERIES)) {
+    for (const one of [bytes, requests, failed, ...others]) one.reset();
+    const totals = source.sentTotals().slice(0, MAX_SERIES);
+    for (const { device, tenant, sentBytes, sentRequests, sums } of totals) {
       bytes.inc({ device, tenant }, sentBytes);
       requests.inc({ device, tenant }, sentRequests);
+      for (const [i, one] of others.entries()) one.inc({ device, tenant }, sums[i]);
+      for (const [i, kind] of ERROR_KINDS.entries()) {
+        const count = sums[SUM_FAILED + i];
+        // A thousand tenants that never fail need no thousands of series.
+        if (count > 0) failed.inc({ device, tenant, kind }, count);
+      }
     }
+    latencies.totals = totals;
+  };
+}
+
+/** What prom-client asks of a metric. Its own histogram accepts single values only, and shims report whole histograms. */
+class LatencyHistogram {
+  readonly name = 'isoverbs_tenant_sampled_latency_seconds';
+  readonly help = 'Time from post to completion of the requests that were sampled, a few in a second.';
+  readonly type = 'histogram';
+  readonly aggregator = 'sum';
+  totals: readonly Total[] = [];
+
+  /** Called by the registry, for each answer. */
+  async get() {
+    const { name, help, type, aggregator } = this;
+    return { name, help, type, aggregator, values: this.totals.flatMap((total) => this.valuesOf(total)) };
+  }
+
+  private valuesOf({ device, tenant, sums }: Total) {
+    const labels = { device, tenant };
+    let count = 0;
+    const buckets = [...LATENCY_BOUNDS_NS, Number.POSITIVE_INFINITY].map((boundNs, i) => {
+      count += sums[SUM_BUCKETS + i];
+      const le = Number.isFinite(boundNs) ? boundNs / 1e9 : '+Inf';
+      return { metricName: `${this.name}_bucket`, labels: { ...labels, le }, value: count };
+    });
+    if (count === 0) return [];
+    return [
+      ...buckets,
+      { metricName: `${this.name}_sum`, labels, value: sums[SUM_LATENCY] / 1e9 },
+      { metricName: `${this.name}_count`, labels, value: count },
+    ];
+  }
+
+  reset(): void {
+    this.totals = [];
+  }
+}
+
+/** Returns a function that refreshes what is known of devices. */
+function addDevices(prometheus: Prometheus, registry: Registry, source: MetricsSource): () => void {
+  const of = { labelNames: ['device'] as const, registers: [registry] };
+  const link = new prometheus.Gauge({
+    ...of,
+    name: 'isoverbs_device_link_bytes_per_second',
+    help: 'Rate of the link of the device. Absent if it is unknown.',
+  });
+  const virtual = new prometheus.Gauge({
+    ...of,
+    name: 'isoverbs_device_virtual_time',
+    help: '1 if the device is simulated in each process, in virtual time, else 0.',
+  });
+  return () => {
+    for (const one of [link, virtual]) one.reset();
+    for (const { device, linkGbps, isVirtualTime } of source.devices?.() ?? []) {
+      if (linkGbps > 0) link.set({ device }, linkGbps * BYTES_PER_GBIT);
+      virtual.set({ device }, +isVirtualTime);
+    }
+  };
+}
+
+/** Returns a function that shows these counters instead of earlier ones. */
+function addHardware(prometheus: Prometheus, registry: Registry): (counters: readonly HwCounter[]) => void {
+  const gauge = new prometheus.Gauge({
+    name: 'isoverbs_device_hw_counter',
+    help: 'Hardware counter of a port, as the driver reports it in sysfs.',
+    labelNames: ['device', 'port', 'counter'],
+    registers: [registry],
+  });
+  return (counters) => {
+    gauge.reset();
+    for (const { value, ...labels } of counters) gauge.set(labels, value);
   };
 }
 
@@ -131,13 +253,13 @@ function addTenants(prometheus: Prometheus, registry: Registry, source: MetricsS
   );
   const info = new prometheus.Gauge({
     name: 'isoverbs_tenant_info',
-    help: 'Always 1; the label gives its class',
+    help: 'Always 1. The label gives the class of the tenant.',
     labelNames: ['device', 'tenant', 'class'],
     registers: [registry],
   });
   const all = new prometheus.Gauge({
     name: 'isoverbs_tenants',
-    help: 'Tenants at devices; the first thousand have series of their own',
+    help: 'Number of tenants at devices. The first thousand have series of their own.',
     registers: [registry],
   });
   return () => {
@@ -159,7 +281,7 @@ function addServer(prometheus: Prometheus, registry: Registry, source: MetricsSo
   const registers = [registry];
   new prometheus.Gauge({
     name: 'isoverbs_connections',
-    help: 'Connections by state: greeting (no hello yet), shim (threads of programs), tool',
+    help: 'Number of connections by state: greeting (no hello yet), shim (threads of programs) or tool.',
     labelNames: ['state'],
     registers,
     collect() {
@@ -179,10 +301,14 @@ function addServer(prometheus: Prometheus, registry: Registry, source: MetricsSo
         this.inc(value(source.counts()));
       },
     });
-  counter('isoverbs_connections_refused_total', 'Connections refused', ({ refused }) => refused);
+  counter(
+    'isoverbs_connections_refused_total',
+    'Connections that were refused since the daemon started.',
+    ({ refused }) => refused,
+  );
   counter(
     'isoverbs_log_lines_left_out_total',
-    'Log lines about clients suppressed because there were too many',
+    'Log lines about clients that were suppressed because there were too many.',
     ({ suppressedLines }) => suppressedLines,
   );
 }
@@ -198,13 +324,13 @@ function addFleet(prometheus: Prometheus, registry: Registry, counts: () => Flee
     });
   gauge(
     'isoverbs_fleet_connected',
-    '1 if the daemon is connected to the NATS server of the fleet',
+    '1 if the daemon is connected to the NATS server of the fleet, else 0.',
     ({ isConnected }) => +isConnected,
   );
-  gauge('isoverbs_fleet_hosts', 'Daemons of other hosts in the directory', ({ hosts }) => hosts);
+  gauge('isoverbs_fleet_hosts', 'Number of daemons of other hosts in the directory.', ({ hosts }) => hosts);
   new prometheus.Counter({
     name: 'isoverbs_fleet_messages_ignored_total',
-    help: 'Ignored messages of the fleet: malformed, too frequent, or from unknown daemons',
+    help: 'Messages of the fleet that were ignored: malformed, too frequent, or from unknown daemons.',
     registers,
     collect() {
       this.reset();
@@ -221,7 +347,7 @@ function addProcess(prometheus: Prometheus, registry: Registry): void {
   const registers = [registry];
   new prometheus.Counter({
     name: 'process_cpu_seconds_total',
-    help: 'CPU time used by the daemon',
+    help: 'CPU time that the daemon has used.',
     registers,
     collect() {
       const { user, system } = cpuUsage();
@@ -231,7 +357,7 @@ function addProcess(prometheus: Prometheus, registry: Registry): void {
   });
   new prometheus.Gauge({
     name: 'process_resident_memory_bytes',
-    help: 'Resident memory of the daemon',
+    help: 'Resident memory of the daemon.',
     registers,
     collect() {
       this.set(memoryUsage.rss());
@@ -239,7 +365,7 @@ function addProcess(prometheus: Prometheus, registry: Registry): void {
   });
   new prometheus.Gauge({
     name: 'process_start_time_seconds',
-    help: 'Start time of the daemon, in seconds since the epoch',
+    help: 'Start time of the daemon, in seconds since the epoch.',
     registers,
   }).set(Date.now() / 1e3 - uptime());
 }

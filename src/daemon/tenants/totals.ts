@@ -3,12 +3,15 @@
  * sums only grow. Tenants that left long ago are forgotten.
  */
 import * as M from '../../coordinator/member-table.ts';
+import { SUM_NAMES } from '../../shim/counters.ts';
 
 export interface Total {
   readonly device: string;
   readonly tenant: string;
   sentRequests: number;
   sentBytes: number;
+  /** In the order of SUM_NAMES. */
+  readonly sums: Float64Array;
   /** The time at which the tenant left; Infinity while it is present. */
   leftNs: number;
 }
@@ -17,6 +20,7 @@ export interface Total {
 export interface Counted {
   requests: number;
   bytes: number;
+  readonly sums: Float64Array;
 }
 
 /** How long, and how many, departed tenants are remembered; beyond that number the most recent ones are kept. */
@@ -35,7 +39,10 @@ export class Totals {
     const key = keyOf(device, tenant);
     const known = this.present.get(key);
     if (known !== undefined) return known;
-    const total = this.departed.get(key) ?? { device, tenant, sentRequests: 0, sentBytes: 0, leftNs: 0 };
+    const total = this.departed.get(key) ?? {
+      ...{ device, tenant, sentRequests: 0, sentBytes: 0, leftNs: 0 },
+      sums: new Float64Array(SUM_NAMES.length),
+    };
     total.leftNs = Number.POSITIVE_INFINITY;
     this.departed.delete(key);
     this.present.set(key, total);
@@ -74,6 +81,11 @@ export function addSent(total: Total, counted: Counted, counters: Float64Array):
   total.sentBytes += increase(counted.bytes, counters[M.SENT_BYTES]);
   counted.requests = counters[M.SENT_REQUESTS];
   counted.bytes = counters[M.SENT_BYTES];
+  for (let i = 0; i < counted.sums.length; i++) {
+    const now = counters[M.SUMS + i];
+    total.sums[i] += increase(counted.sums[i], now);
+    counted.sums[i] = now;
+  }
 }
 
 /** How much a counter has grown; 0 if that cannot be true. */

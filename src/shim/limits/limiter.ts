@@ -7,6 +7,7 @@
 import { ISO_WR_ENABLE, ISO_WR_WAIT } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { RequestLimiter, ShimContext } from '../context.ts';
+import { LIMITED } from '../counters.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import { Bucket } from './bucket.ts';
 
@@ -158,6 +159,7 @@ export class Limiter implements RequestLimiter {
     }
     if (this.hasUnlicensed(qp) && !qp.isLimited) {
       qp.isLimited = true;
+      qp.counts[LIMITED]++;
       this.waiting.push(qp);
     }
     this.arm();
