@@ -16,7 +16,8 @@ export const natsReason =
     : 'nats-server is missing; run: apt-get install nats-server';
 if (natsReason !== '') console.warn(`skipped: ${natsReason}`);
 
-function freePort(): Promise<number> {
+/** A port on which nothing listens now. */
+export function freePort(): Promise<number> {
   return new Promise((resolve) => {
     const server = createServer().listen(0, '127.0.0.1', () => {
       const address = server.address();
