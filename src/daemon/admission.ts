@@ -105,12 +105,12 @@ export class Admission {
         return 'taken';
       }
       this.refused++;
-      connectionLog.warn(credentials, `was refused: ${reason}`);
+      connectionLog.warn('client-refused', credentials, `was refused: ${reason}`);
       tell(raw, reason, 'denied');
       raw.close();
       return 'refused';
     } catch (error) {
-      connectionLog.warnError('a connection could not be accepted', error as Error);
+      connectionLog.warnError('accept-failed', 'a connection could not be accepted', error as Error);
       raw?.close();
       return raw === null ? 'failed' : 'refused';
     }
@@ -139,7 +139,7 @@ export class Admission {
     this.greeting.set(peer, raw);
     const reject = (reason: string, what = reason, kind?: 'denied') => {
       if (!this.greeting.delete(peer)) return;
-      this.options.connectionLog.warn(peer.credentials, `${what}: disconnected`);
+      this.options.connectionLog.warn('client-disconnected', peer.credentials, `${what}: disconnected`);
       tell(raw, reason, kind);
       this.leave(peer);
     };

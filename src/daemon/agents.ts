@@ -54,13 +54,13 @@ export class DaemonAgents {
     for (const kind of kinds) this.kinds.set(kind.name, kind);
     this.hosts = new AgentHosts(
       (device) => {
-        log.info({ device }, `opening ${device} for agents`);
+        log.info({ event: 'agents-opening', device }, `opening ${device} for agents`);
         return providerOf(device);
       },
       (device) => this.coordinatorOf(device),
       (device, { message }) => {
         this.obstacle = message;
-        log.warn({ device }, `no agents on ${device}: ${message}`);
+        log.warn({ event: 'agents-failed', device }, `no agents on ${device}: ${message}`);
       },
     );
   }
@@ -181,7 +181,10 @@ export class DaemonAgents {
         for (const gid of gidsOf(providerOf(device), device)) byGid.set(gid, device);
       } catch (error) {
         if (!(error instanceof IsoverbsError)) throw error;
-        log.warn({ device }, `the GIDs of ${device} cannot be read: ${error.message}`);
+        log.warn(
+          { event: 'gids-unreadable', device },
+          `the GIDs of ${device} cannot be read: ${error.message}`,
+        );
       }
     }
     return byGid;
@@ -205,7 +208,7 @@ export class FailureLog {
     const text = `${who}: ${message}`;
     if (this.logged.size >= MAX_LOGGED || this.logged.has(text)) return;
     this.logged.add(text);
-    this.logger.error({ stack }, text);
+    this.logger.error({ event: 'code-failed', stack }, text);
   }
 }
 

@@ -37,13 +37,13 @@ export class ConnectionLog {
     this.allLines = new Budget(ALL_LINES, nowNs());
   }
 
-  /** Logs what a client did, or counts the line as suppressed. */
-  warn(credentials: PeerCredentials, what: string): void {
+  /** Logs what a client did under a code that docs/operations.md lists, or counts the line as suppressed. */
+  warn(event: string, credentials: PeerCredentials, what: string): void {
     const now = this.nowNs();
     const lines = this.linesOf(credentials, now);
     lines.last = credentials;
     this.timer ??= setTimeout(() => this.summarise(), SUMMARY_MS).unref();
-    if (lines.budget.tryTake(now) && this.allLines.tryTake(now)) this.write(credentials, what);
+    if (lines.budget.tryTake(now) && this.allLines.tryTake(now)) this.write(event, credentials, what);
     else {
       lines.suppressed++;
       this.suppressed++;
@@ -51,8 +51,8 @@ export class ConnectionLog {
   }
 
   /** Logs an error that no client caused. */
-  warnError(what: string, error: Error): void {
-    if (this.allLines.tryTake(this.nowNs())) this.log.warn(error, what);
+  warnError(event: string, what: string, err: Error): void {
+    if (this.allLines.tryTake(this.nowNs())) this.log.warn({ event, err }, what);
   }
 
   private linesOf(credentials: PeerCredentials, nowNs: number): Lines {
@@ -64,11 +64,11 @@ export class ConnectionLog {
     return lines;
   }
 
-  private write({ pid, uid, gid }: PeerCredentials, what: string): void {
+  private write(event: string, { pid, uid, gid }: PeerCredentials, what: string): void {
     const owner = this.ownerOf(uid);
     const user = owner === uid ? `user ${uid}` : `user ${uid} (of user ${owner})`;
     // In every log line, `pid` is the daemon's own.
-    this.log.warn({ client: { pid, uid, gid, owner } }, `process ${pid} of ${user} ${what}`);
+    this.log.warn({ event, client: { pid, uid, gid, owner } }, `process ${pid} of ${user} ${what}`);
   }
 
   private summarise(): void {
@@ -80,6 +80,7 @@ export class ConnectionLog {
         if (entry.budget.isFull(now)) this.byOwner.delete(owner);
       } else if (this.allLines.tryTake(now)) {
         this.write(
+          'lines-suppressed',
           entry.last,
           `and other clients of this user: ${entry.suppressed} more lines were suppressed`,
         );
@@ -90,7 +91,10 @@ export class ConnectionLog {
       entry.suppressed = 0;
     }
     if (lines > 0)
-      this.log.warn({ users, lines }, `${lines} more lines about ${users} users were suppressed`);
+      this.log.warn(
+        { event: 'lines-suppressed', users, lines },
+        `${lines} more lines about ${users} users were suppressed`,
+      );
     if (this.byOwner.size > 0) this.timer = setTimeout(() => this.summarise(), SUMMARY_MS).unref();
   }
 

@@ -108,7 +108,11 @@ export class Daemon {
     this.owners = new Owners({
       file: config.subuid,
       nowNs,
-      failed: ({ message }) => log.warn(`${message}: the ranges of subordinate user IDs stay unchanged`),
+      failed: ({ message }) =>
+        log.warn(
+          { event: 'subuid-invalid' },
+          `${message}: the ranges of subordinate user IDs stay unchanged`,
+        ),
     });
     const linkGbps = (device: string) => this.config.devices[device]?.linkGbps ?? options.linkGbps(device);
     this.host = new Host({
@@ -163,7 +167,7 @@ export class Daemon {
     const clients = Math.floor((Number(maxFiles ?? Number.POSITIVE_INFINITY) - OWN_FDS) / FDS_PER_CLIENT);
     if (clients >= limits.clients) return limits;
     this.options.log.warn(
-      { clients },
+      { event: 'few-open-files', clients },
       `the limit of ${maxFiles} open files is enough for ${clients} clients, not for ${limits.clients}; raise LimitNOFILE or ulimit -n`,
     );
     const reserved = Math.min(limits.reserved, clients >> 1);

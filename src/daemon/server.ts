@@ -215,13 +215,14 @@ export class Server {
       this.disconnect(peer, `sent ${error.message}`);
       return;
     }
-    if (error !== null) this.options.log.debug(error, `process ${peer.credentials.pid}`);
+    if (error !== null)
+      this.options.log.debug({ event: 'connection-failed', err: error }, `process ${peer.credentials.pid}`);
     this.admission.leave(peer);
   }
 
   private disconnect(peer: Peer, why: string): void {
     if (peer.isClosed) return;
-    this.connectionLog.warn(peer.credentials, `${why}: disconnected`);
+    this.connectionLog.warn('client-disconnected', peer.credentials, `${why}: disconnected`);
     this.admission.leave(peer);
   }
 
@@ -386,7 +387,7 @@ export class Server {
     const { pid, uid, gid } = credentials;
     // In every log line, `pid` is the daemon's own.
     log.info(
-      { tenant, ...setting, client: { pid, uid, gid } },
+      { event: 'tenant-set', tenant, ...setting, client: { pid, uid, gid } },
       `process ${pid} of user ${uid} set ${tenant}`,
     );
     this.answerAfterPass(peer, () => this.send(peer, { type: 'done', isKnown }));

@@ -151,12 +151,15 @@ function reload(daemon: Daemon, flags: DaemonFlags, running: DaemonConfig, log: 
     const { config } = checkedConfig(flags);
     const pendingKeys = AT_START.filter((key) => !isDeepStrictEqual(config[key], running[key]));
     daemon.reload(config);
-    log.info({ rules: config.rules.length }, 'reloaded the rules');
-    for (const remark of remarks(config)) log.warn(remark);
+    log.info({ event: 'rules-reloaded', rules: config.rules.length }, 'reloaded the rules');
+    for (const remark of remarks(config)) log.warn({ event: 'rule-unreachable' }, remark);
     if (pendingKeys.length > 0)
-      log.warn({ keys: pendingKeys }, `${pendingKeys.join(', ')}: changes take effect at the next start`);
+      log.warn(
+        { event: 'restart-required', keys: pendingKeys },
+        `${pendingKeys.join(', ')}: changes take effect at the next start`,
+      );
   } catch (error) {
-    log.error(`${(error as Error).message}: the rules stay unchanged`);
+    log.error({ event: 'rules-invalid' }, `${(error as Error).message}: the rules stay unchanged`);
   }
 }
 
@@ -172,7 +175,7 @@ async function serveMetrics(
   try {
     for (const address of addresses.map(metricsAddress)) {
       if ('path' in address) prepareFolder(address.path, '--metrics');
-      log.info({ url: await server.listen(address) }, 'metrics');
+      log.info({ event: 'metrics-listening', url: await server.listen(address) }, 'metrics');
     }
     return server;
   } catch (error) {
@@ -193,11 +196,11 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
   const known = knownDevices(flags.device, (device) => {
     if (config.devices[device] !== undefined) return;
     log.warn(
-      { device },
+      { event: 'link-rate-unknown', device },
       `the link rate of ${device} is unknown; set devices.${device}.linkGbps, otherwise its link is not shared by weight`,
     );
   });
-  for (const remark of remarks(config)) log.warn(remark);
+  for (const remark of remarks(config)) log.warn({ event: 'rule-unreachable' }, remark);
   let metrics: Metrics | null = null;
   const onPass = (durationNs: number) => metrics?.observePass(durationNs);
   const daemon = new Daemon({
@@ -213,7 +216,7 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
   });
   const notify = (states: States) => {
     const error = notifySystemd(states);
-    if (error !== '') log.warn(`systemd could not be notified: ${error}`);
+    if (error !== '') log.warn({ event: 'systemd-unreachable' }, `systemd could not be notified: ${error}`);
   };
   const ready = { READY: 1, STATUS: `listening on ${socket}` };
   process.on('SIGHUP', () => {
@@ -238,7 +241,7 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
       throw error;
     }
   }
-  log.info({ socket, policy: config.policy, busy: config.busy }, 'listening');
+  log.info({ event: 'listening', socket, policy: config.policy, busy: config.busy }, 'listening');
   notify(ready);
   const everyMs = watchdogMs();
   if (everyMs !== null) setInterval(() => notify({ WATCHDOG: 1 }), everyMs).unref();
@@ -246,7 +249,7 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
   notify({ STOPPING: 1 });
   metricsServer?.close();
   daemon.close();
-  log.info(`${signal}: stopping; clients keep their last grants`);
+  log.info({ event: 'stopping', signal }, `${signal}: stopping; clients keep their last grants`);
 }
 
 /** Adds `daemon` to the command; `level` returns the log level. */

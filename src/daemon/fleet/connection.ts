@@ -104,7 +104,10 @@ export class FleetConnection {
     this.isUp = true;
     this.logged = '';
     const { config, log } = this.options;
-    log.info({ fleet: config.name }, `connected to the fleet's server ${this.connection?.getServer()}`);
+    log.info(
+      { event: 'fleet-connected', fleet: config.name },
+      `connected to the fleet's server ${this.connection?.getServer()}`,
+    );
     this.options.connected();
   }
 
@@ -113,7 +116,7 @@ export class FleetConnection {
     this.logged = message;
     const { config, log } = this.options;
     log.warn(
-      { servers: config.servers },
+      { event: 'fleet-unreachable', servers: config.servers },
       `the fleet's server: ${message}; the daemon tries again every second, and agents of other hosts cannot be reached until it is connected; check the server and fleet.servers`,
     );
   }

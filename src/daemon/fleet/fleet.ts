@@ -109,7 +109,7 @@ export class Fleet {
     if (size === this.loggedSize) return;
     this.loggedSize = size;
     this.options.log.info(
-      { hosts: this.directory.names(LOGGED_NAMES) },
+      { event: 'fleet-size', hosts: this.directory.names(LOGGED_NAMES) },
       `other daemons in the fleet: ${size}`,
     );
   }
@@ -162,6 +162,7 @@ export class Fleet {
     const bytes = encodeAnnouncement({ host: hostname(), devices });
     if (bytes.length > MAX_ANNOUNCEMENT_BYTES) {
       this.warn(
+        'fleet-too-many-gids',
         'the devices of this host have too many GIDs to be announced, so other hosts cannot reach their agents',
       );
       return;
@@ -202,14 +203,14 @@ export class Fleet {
 
   private ignore(what: string): void {
     this.ignored++;
-    this.warn(`the fleet: ignored ${what}`);
+    this.warn('fleet-message-ignored', `the fleet: ignored ${what}`);
   }
 
-  private warn(message: string): void {
+  private warn(event: string, message: string): void {
     const { nowNs, log } = this.options;
     if (nowNs() - this.warnedNs < WARN_NS) return;
     this.warnedNs = nowNs();
-    log.warn({ ignored: this.ignored }, message);
+    log.warn({ event, ignored: this.ignored }, message);
   }
 
   /** Calls a listener. The library would end the connection if the listener threw. */
