@@ -12,6 +12,7 @@ import { changeRate, endPacing } from './egress/rate-limiters.ts';
 import { runKickedPorts } from './egress/round.ts';
 import { ALL_CLASSES, type StoppablePort } from './egress/stoppable-port.ts';
 import * as K from './kernel/event-kinds.ts';
+import type { EventQueue } from './kernel/event-queue.ts';
 import { enterWorld } from './network/inbound.ts';
 import { layoutOf, type TopologyName, type TopologyOptions } from './network/topology.ts';
 import type { Uplink } from './network/uplink.ts';
@@ -283,24 +284,23 @@ export class Simulation {
     return accepted;
   }
 
-  /** Time of the next event; Infinity when the queue is empty. */
+  /** Time of the next event; Infinity when there is none. */
   nextNs(): number {
-    this.dropStale();
-    return this.world.events.headTime();
+    return this.nextQueue().headTime();
   }
 
-  /** Removes stale timers from the head of the queue. */
-  private dropStale(): void {
-    const { world } = this;
-    const { events } = world;
-    while (events.size > 0 && events.headKind() === K.EV_TIMEOUT) {
-      const qp = world.qps[events.headA()];
-      const at = events.headTime();
+  /** The queue with the next event; the queue is empty when there is none. Removes stale timers that precede it. */
+  private nextQueue(): EventQueue {
+    const { events, timers, qps } = this.world;
+    while (timers.size > 0 && timers.precedes(events)) {
+      const qp = qps[timers.headA()];
+      const at = timers.headTime();
       // A due timer is a real event. A stale timer is queued again or dropped.
-      if (qp?.timerQueued && qp.times[DEADLINE] <= at) break;
-      events.pop();
-      if (qp !== undefined) timerIsDue(world, qp, at);
+      if (qp?.timerQueued && qp.times[DEADLINE] <= at) return timers;
+      timers.pop();
+      if (qp !== undefined) timerIsDue(this.world, qp, at);
     }
+    return events;
   }
 
   /** Runs one event. Returns false when the queue is empty. */
@@ -310,9 +310,8 @@ export class Simulation {
 
   /** Runs one event if it is due at `timeNs` or earlier. Returns false otherwise. */
   stepBy(timeNs: number): boolean {
-    this.dropStale();
     const { world } = this;
-    const { events } = world;
+    const events = this.nextQueue();
     if (events.size === 0 || !(events.headTime() <= timeNs)) return false;
     events.pop();
     world.eventCount[0]++;

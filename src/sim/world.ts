@@ -83,6 +83,11 @@ const TWO32 = 4294967296;
 export class World {
   readonly params: Readonly<NicParams>;
   readonly events = new EventQueue();
+  /**
+   * Retry timers, which rarely fire: each waiting queue pair has one, and among other events they would deepen the heap. Their
+   * order among events of the same time is that of `events`.
+   */
+  readonly timers = new EventQueue();
   readonly packets = new PacketPool();
   readonly regions = new RegionTable((region, sign) => this.hosts[region.host].caches.count(region, sign));
   /** [0] the current time in nanoseconds. */

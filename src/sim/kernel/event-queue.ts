@@ -83,9 +83,14 @@ export class EventQueue {
     return this.size === 0 ? Number.POSITIVE_INFINITY : this.keys[0];
   }
 
-  headKind(): number {
+  /** Whether the first event of this queue, which must not be empty, precedes all of another one that shares its orders. */
+  precedes(other: EventQueue): boolean {
     if (this.hole) this.fill();
-    return this.words[this.records[0] * RECORD_WORDS];
+    if (other.hole) other.fill();
+    if (other.size === 0) return true;
+    const time = this.keys[0];
+    const otherTime = other.keys[0];
+    return time < otherTime || (time === otherTime && this.keys[1] < other.keys[1]);
   }
 
   headA(): number {

@@ -48,8 +48,11 @@ export function startTimer(world: World, qp: Qp, port: Port): void {
 function queueTimer(world: World, qp: Qp): void {
   if (qp.timerQueued || qp.times[DEADLINE] === Number.POSITIVE_INFINITY) return;
   qp.timerQueued = true;
-  world.events.due[0] = qp.times[DEADLINE];
-  world.events.push(EV_TIMEOUT, qp.qpn, 0, 0);
+  const { events, timers } = world;
+  events.reserve();
+  timers.due[0] = qp.times[DEADLINE];
+  timers.due[1] = events.due[1];
+  timers.insert(EV_TIMEOUT, qp.qpn, 0, 0);
 }
 
 /** Whether the retry timer is due at this event. If not, and the timer still runs, queues another event. */
