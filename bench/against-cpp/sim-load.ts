@@ -2,7 +2,7 @@
 import type { NicParams } from '#src/sim/profile/params.ts';
 import { postSend, WrRing } from '#src/sim/queues/post.ts';
 import { Simulation } from '#src/sim/simulation.ts';
-import { DELIVERED, type Qp } from '#src/sim/transport/qp.ts';
+import type { Qp } from '#src/sim/transport/qp.ts';
 import * as V from '#src/verbs/index.ts';
 
 export interface LoadOptions {
@@ -72,7 +72,7 @@ export class Load {
 
   /** Payload that has arrived so far. */
   deliveredBytes(): number {
-    return this.peers.reduce((sum, qp) => sum + qp.times[DELIVERED], 0);
+    return this.peers.reduce((sum, qp) => sum + qp.deliveredBytes, 0);
   }
 
   /** Packets admitted to ports so far, without acknowledgements. */

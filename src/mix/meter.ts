@@ -1,7 +1,6 @@
 /** Counts what one application did, in total and inside its measuring window. */
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import type { Qp } from '../sim/transport/qp.ts';
-import { DELIVERED } from '../sim/transport/qp.ts';
 import type { LatencyUs } from './result.ts';
 
 // Indexes of Meter.times.
@@ -76,7 +75,7 @@ export class Meter {
   /** Payload that has arrived since the start of the run. */
   deliveredBytes(): number {
     let bytes = 0;
-    for (const qp of this.receivingQps) bytes += qp.times[DELIVERED];
+    for (const qp of this.receivingQps) bytes += qp.deliveredBytes;
     return bytes;
   }
 

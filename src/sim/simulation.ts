@@ -11,6 +11,7 @@ import type { MakeQpScheduler } from './egress/make-scheduler.ts';
 import { changeRate, endPacing } from './egress/rate-limiters.ts';
 import { runKickedPorts } from './egress/round.ts';
 import { ALL_CLASSES, type StoppablePort } from './egress/stoppable-port.ts';
+import { DoubleRows } from './kernel/double-rows.ts';
 import * as K from './kernel/event-kinds.ts';
 import type { EventQueue } from './kernel/event-queue.ts';
 import { enterWorld } from './network/inbound.ts';
@@ -24,7 +25,7 @@ import { Cq } from './queues/cq.ts';
 import { Srq, type SrqOptions } from './queues/srq.ts';
 import { beginDrain, timerIsDue } from './transport/acknowledgements.ts';
 import { failQp } from './transport/failure.ts';
-import { DEADLINE, Qp, TIMEOUT } from './transport/qp.ts';
+import { DEADLINE, Qp, TIMEOUT, TIMES } from './transport/qp.ts';
 import { tryStart } from './transport/request-start.ts';
 import { failWaiters } from './transport/wait.ts';
 import { World, type WorldHooks } from './world.ts';
@@ -91,6 +92,7 @@ export class Simulation {
   readonly world: World;
   /** Completion queue of queue pairs without completions. */
   private readonly noCq = new Cq(0, 0, 1);
+  private readonly rows = new DoubleRows(TIMES);
 
   constructor(options: SimulationOptions = {}) {
     const { hosts = 2, params = MINIMAL_NIC, seed = 1, loss = 0, payload = true } = options;
@@ -142,7 +144,8 @@ export class Simulation {
       xrcd = 0,
     } = request;
     const { sendCq = this.noCq, recvCq = this.noCq } = request;
-    const qp = new Qp({ ...request, qpn, sqSigAll, managed, isAgent, type, srq, xrcd, sendCq, recvCq });
+    const { rows } = this;
+    const qp = new Qp({ ...request, qpn, sqSigAll, managed, isAgent, type, srq, xrcd, sendCq, recvCq, rows });
     // A datagram is one packet of at most the port's MTU.
     if (type === C.IBV_QPT_UD) qp.mtu = this.world.hosts[qp.host].mtuBytes;
     this.world.qps.push(qp);
@@ -189,6 +192,7 @@ export class Simulation {
       return;
     }
     Object.assign(qp.attr, attr);
+    qp.remoteAccess = qp.attr.qpAccessFlags ?? 0;
     if ((mask & C.IBV_QP_AV) !== 0) {
       qp.peerHost = peerHost;
       qp.sl = attr.ah?.sl ?? 0;
@@ -202,7 +206,7 @@ export class Simulation {
     if ((mask & C.IBV_QP_TIMEOUT) !== 0) {
       const timeout = attr.timeout ?? 0;
       // 0 means an infinite timeout.
-      qp.times[TIMEOUT] = timeout === 0 ? Number.POSITIVE_INFINITY : 4096 * 2 ** timeout;
+      qp.times[qp.row + TIMEOUT] = timeout === 0 ? Number.POSITIVE_INFINITY : 4096 * 2 ** timeout;
     }
     if ((mask & C.IBV_QP_RETRY_CNT) !== 0) qp.retriesLeft = attr.retryCnt ?? 0;
     if ((mask & C.IBV_QP_RNR_RETRY) !== 0) qp.rnrRetriesLeft = attr.rnrRetry ?? 0;
@@ -296,7 +300,7 @@ export class Simulation {
       const qp = qps[timers.headA()];
       const at = timers.headTime();
       // A due timer is a real event. A stale timer is queued again or dropped.
-      if (qp?.timerQueued && qp.times[DEADLINE] <= at) return timers;
+      if (qp?.timerQueued && qp.times[qp.row + DEADLINE] <= at) return timers;
       timers.pop();
       if (qp !== undefined) timerIsDue(this.world, qp, at);
     }

@@ -13,6 +13,7 @@ import { StoppablePort } from './egress/stoppable-port.ts';
 import { LinkTags } from './egress/tassel/link-tags.ts';
 import { PacedRound } from './egress/tassel/paced-round.ts';
 import { UplinkPort } from './egress/uplink-port.ts';
+import { DoubleRows } from './kernel/double-rows.ts';
 import { EV_ACK, EV_COMPLETION, EV_CQ_OVERFLOW } from './kernel/event-kinds.ts';
 import { EventQueue } from './kernel/event-queue.ts';
 import { PacketPool, PKT_ACK } from './kernel/packets.ts';
@@ -33,7 +34,7 @@ import { Receiver, receiverWaits } from './nic/receive-pipeline.ts';
 import type { NicParams } from './profile/params.ts';
 import type { Cq } from './queues/cq.ts';
 import type { Srq } from './queues/srq.ts';
-import { type Qp, RESPONSE_END, type Sender, sendingLevel } from './transport/qp.ts';
+import { type Qp, RESPONSE_END, RUNS, type Sender, sendingLevel } from './transport/qp.ts';
 
 /** A machine with one NIC on one link. */
 export interface Host {
@@ -105,6 +106,8 @@ export class World {
   /** Indexed by number. Numbers are unique across all hosts and never reused. */
   readonly qps: (Qp | undefined)[] = [undefined];
   readonly cqs: (Cq | undefined)[] = [undefined];
+  /** For the rows of queue pairs that send (Qp.runs). */
+  readonly runRows = new DoubleRows(RUNS);
   readonly srqs: (Srq | undefined)[] = [undefined];
   readonly groups = new Groups();
   readonly windows: (Window | undefined)[] = [undefined];
@@ -297,7 +300,7 @@ export class World {
       return;
     }
     const at = this.clock[0] + this.params.ackReturnNs;
-    const after = qp.times[RESPONSE_END] + this.params.propagationNs;
+    const after = qp.times[qp.row + RESPONSE_END] + this.params.propagationNs;
     this.events.due[0] = Math.max(at, after);
     const what = psn | (syndrome << 24);
     if (this.faults.enabled)

@@ -10,7 +10,6 @@ import { brokenInvariants } from '../../src/sim/invariants.ts';
 import { override } from '../../src/sim/profile/overrides.ts';
 import type { NicParams } from '../../src/sim/profile/params.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
-import { DELIVERED } from '../../src/sim/transport/qp.ts';
 import { eachShort, tagsIf } from '../support/variants.ts';
 import { type App, type AppOptions, B, D, Lab, M } from './apps.ts';
 
@@ -33,7 +32,7 @@ function run(changes: Record<string, unknown>, options: AppOptions[], durationNs
   const apps = options.map((o) => lab.add(o));
   const { world } = lab.sim;
   // Each application created two queue pairs; data arrives at the second.
-  const delivered = () => options.map((_, i) => world.qps[2 * i + 2]!.times[DELIVERED]);
+  const delivered = () => options.map((_, i) => world.qps[2 * i + 2]!.deliveredBytes);
   lab.run(0);
   const before = delivered();
   lab.sim.runUntil(lab.warmupNs + durationNs);

@@ -4,7 +4,6 @@ import { createFabric, type FabricOptions } from '../../src/providers/sim/index.
 import { RandomStream } from '../../src/sim/kernel/random.ts';
 import { override } from '../../src/sim/profile/overrides.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
-import { DELIVERED } from '../../src/sim/transport/qp.ts';
 import * as V from '../../src/verbs/index.ts';
 import { toRts } from '../support/to-rts.ts';
 import { B, Lab } from './apps.ts';
@@ -85,7 +84,7 @@ test('a rate-limited higher class leaves the rest of the wire to the lower one',
   const { sim } = lab;
   sim.setRate(sim.world.qps[1]!, 10_000_000, 0);
   lab.run(0);
-  const delivered = () => [2, 4].map((qpn) => sim.world.qps[qpn]!.times[DELIVERED]);
+  const delivered = () => [2, 4].map((qpn) => sim.world.qps[qpn]!.deliveredBytes);
   const before = delivered();
   sim.runUntil(sim.nowNs + 10e6);
   const gbps = delivered().map((bytes, i) => ((bytes - before[i]) * 8) / 10e6);

@@ -7,7 +7,6 @@ import { Limiters } from '../../src/sim/egress/rate-limiters.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
 import { override } from '../../src/sim/profile/overrides.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
-import { DELIVERED } from '../../src/sim/transport/qp.ts';
 import * as V from '../../src/verbs/index.ts';
 import { pathTo, toRts } from '../support/to-rts.ts';
 import { B, Lab } from './apps.ts';
@@ -48,9 +47,9 @@ describe('accuracy', () => {
     const factors = qps.map(({ from }) => from.limiter!.factor);
     expect(new Set(factors).size).toBe(4);
     const rates = (durationNs: number) => {
-      const before = qps.map(({ to }) => to.times[DELIVERED]);
+      const before = qps.map(({ to }) => to.deliveredBytes);
       sim.runUntil(sim.nowNs + durationNs);
-      return qps.map(({ to }, i) => ((to.times[DELIVERED] - before[i]) * 8) / durationNs);
+      return qps.map(({ to }, i) => ((to.deliveredBytes - before[i]) * 8) / durationNs);
     };
     lab.run(0);
     for (const [i, gbps] of rates(20e6).entries()) expect(gbps / (PAYLOAD * factors[i])).toBeCloseTo(1, 2);
@@ -76,9 +75,9 @@ describe('a change takes effect after a delay', () => {
     /** Payload rate between two times. */
     const gbps = (fromNs: number, toNs: number) => {
       sim.runUntil(fromNs);
-      const before = peer.times[DELIVERED];
+      const before = peer.deliveredBytes;
       sim.runUntil(toNs);
-      return ((peer.times[DELIVERED] - before) * 8) / (toNs - fromNs);
+      return ((peer.deliveredBytes - before) * 8) / (toNs - fromNs);
     };
     return { sim, qp, gbps };
   };

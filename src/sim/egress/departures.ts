@@ -55,7 +55,7 @@ function leave(world: World, port: StoppablePort, p: number): void {
   world.launch(port, p, qp, reply ? qp.rqBasePsn : qp.sqBasePsn, to);
   if (reply) {
     qp.repliesInPort--;
-    qp.times[RESPONSE_END] = port.busyUntil;
+    qp.times[qp.row + RESPONSE_END] = port.busyUntil;
   } else if (qp.unreliable) {
     if (kind === P.PKT_DATAGRAM) datagramOut(world, qp, psn, port);
     else if (last) completeAt(world, qp, psn, port.busyUntil);

@@ -34,7 +34,7 @@ export function joinPort(world: World, sender: Sender): void {
   }
   // In the middle of a message there may be nothing to acknowledge. The next packet starts the retry timer
   // again.
-  if (sender.role === ROLE_REQUEST && qp.pkt > 0) qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
+  if (sender.role === ROLE_REQUEST && qp.pkt > 0) qp.times[qp.row + DEADLINE] = Number.POSITIVE_INFINITY;
   const bit = 1 << sender.role;
   if ((qp.heldRoles & bit) === 0) {
     qp.heldRoles |= bit;

@@ -148,8 +148,8 @@ export const CNP_BYTES = 98;
 /** A marked packet arrived at `qp`: the NIC of `qp` notifies the NIC of `source`, unless it did so recently. */
 export function congested(world: World, qp: Qp, source: Qp): void {
   const { switchNetwork, clock, params } = world;
-  if (switchNetwork === null || clock[0] < qp.times[CNP_NS]) return;
-  qp.times[CNP_NS] = clock[0] + params.cnpIntervalNs;
+  if (switchNetwork === null || clock[0] < qp.times[qp.row + CNP_NS]) return;
+  qp.times[qp.row + CNP_NS] = clock[0] + params.cnpIntervalNs;
   world.cnpCount[0]++;
   world.trace.add(TRACE_CNP, qp.qpn, 0);
   if (world.isLost(world.hosts[qp.host], source.host)) return;

@@ -32,10 +32,9 @@ class NicCache {
   private readonly entryBytes: number;
   private readonly pcie: Pcie;
   private readonly clock: Float64Array;
+  /** Its stamps are the times at which the entries arrive. */
   private readonly lru: LruCache;
   private wasFlushed = false;
-  /** By index: when the entry arrives. */
-  private arrivals = new Float64Array(0);
 
   constructor(entries: number, entryBytes: number, pcie: Pcie, clock: Float64Array) {
     this.entries = entries;
@@ -57,27 +56,20 @@ class NicCache {
 
   /** Accesses an entry and sets `waitNs` to the time until it arrives. */
   use(first: number, second: number): void {
-    const { lru, counts } = this;
+    const { lru, counts, waitNs, clock } = this;
     counts[0]++;
     if (!lru.touch(first, second)) {
       counts[1]++;
       this.pcie.readControl(this.entryBytes);
-      if (this.arrivals.length < lru.allocated) this.grow();
-      this.arrivals[lru.index] = this.pcie.done[0];
+      lru.stamp(this.pcie.done);
     }
-    const waitNs = this.arrivals[lru.index] - this.clock[0];
-    this.waitNs[0] = waitNs > 0 ? waitNs : 0;
+    lru.readStamp(waitNs);
+    waitNs[0] = waitNs[0] > clock[0] ? waitNs[0] - clock[0] : 0;
   }
 
   /** An entry was in use until now. */
   leave(first: number, second: number): void {
     this.lru.refresh(first, second);
-  }
-
-  private grow(): void {
-    const arrivals = new Float64Array(this.lru.allocated);
-    arrivals.set(this.arrivals);
-    this.arrivals = arrivals;
   }
 }
 

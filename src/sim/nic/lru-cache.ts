@@ -1,28 +1,34 @@
 /**
  * A cache of a fixed size that evicts the least recently used entry. Keys are pairs of integers. An access
- * takes one hash look-up and two list operations, all in typed arrays.
+ * takes one hash look-up and two list operations. An entry is a row of a typed array, in one cache line.
  */
 
 const NONE = -1;
+
+/** Words and doubles of a row. */
+const ROW = 8;
+const ROW_DOUBLES = 4;
+// Words of a row: the key, the next entry of its hash chain, and the next more and less recently used entries.
+const FIRST = 0;
+const SECOND = 1;
+const CHAIN = 2;
+const NEWER = 3;
+const OLDER = 4;
+/** The double of a row. */
+const STAMP = 3;
 
 export class LruCache {
   readonly entries: number;
   /** Entries in the cache. */
   count = 0;
-  /**
-   * Index of the entry that touch() accessed last: below `allocated`, and stable until the entry is evicted.
-   */
+  /** Index of the entry that touch() accessed last, stable until the entry is evicted. */
   index = NONE;
   /** Indexes allocated so far; grows up to `entries`. */
-  allocated = 0;
-  private firsts = new Int32Array(0);
-  private seconds = new Int32Array(0);
-  /** By hash: the first index of a chain; by index: the next one in it. */
+  private allocated = 0;
+  private rows = new Int32Array(0);
+  private stamps = new Float64Array(0);
+  /** By hash: the first index of a chain. */
   private heads = new Int32Array(0);
-  private chain = new Int32Array(0);
-  /** By index: the next more and the next less recently used entry. */
-  private newer = new Int32Array(0);
-  private older = new Int32Array(0);
   private newest = NONE;
   private oldest = NONE;
 
@@ -45,14 +51,25 @@ export class LruCache {
       return true;
     }
     const slot = this.claim();
-    this.firsts[slot] = first;
-    this.seconds[slot] = second;
+    const { rows } = this;
+    rows[slot * ROW + FIRST] = first;
+    rows[slot * ROW + SECOND] = second;
     const bucket = this.bucketOf(first, second);
-    this.chain[slot] = this.heads[bucket];
+    rows[slot * ROW + CHAIN] = this.heads[bucket];
     this.heads[bucket] = slot;
     this.link(slot);
     this.index = slot;
     return false;
+  }
+
+  /** Keeps `from[0]` with the entry that touch() accessed last. */
+  stamp(from: Float64Array): void {
+    this.stamps[this.index * ROW_DOUBLES + STAMP] = from[0];
+  }
+
+  /** Reads into `to[0]` what stamp() kept with the entry that touch() accessed last. */
+  readStamp(to: Float64Array): void {
+    to[0] = this.stamps[this.index * ROW_DOUBLES + STAMP];
   }
 
   /** Marks an entry as used now, if it is still cached. */
@@ -73,9 +90,10 @@ export class LruCache {
 
   private find(first: number, second: number): number {
     if (this.allocated === 0) return NONE;
+    const { rows } = this;
     let slot = this.heads[this.bucketOf(first, second)];
-    while (slot !== NONE && (this.firsts[slot] !== first || this.seconds[slot] !== second)) {
-      slot = this.chain[slot];
+    while (slot !== NONE && (rows[slot * ROW + FIRST] !== first || rows[slot * ROW + SECOND] !== second)) {
+      slot = rows[slot * ROW + CHAIN];
     }
     return slot;
   }
@@ -95,53 +113,50 @@ export class LruCache {
     }
     const slot = this.oldest;
     this.unlink(slot);
-    const bucket = this.bucketOf(this.firsts[slot], this.seconds[slot]);
+    const { rows } = this;
+    const bucket = this.bucketOf(rows[slot * ROW + FIRST], rows[slot * ROW + SECOND]);
     if (this.heads[bucket] === slot) {
-      this.heads[bucket] = this.chain[slot];
+      this.heads[bucket] = rows[slot * ROW + CHAIN];
       return slot;
     }
     let before = this.heads[bucket];
-    while (this.chain[before] !== slot) before = this.chain[before];
-    this.chain[before] = this.chain[slot];
+    while (rows[before * ROW + CHAIN] !== slot) before = rows[before * ROW + CHAIN];
+    rows[before * ROW + CHAIN] = rows[slot * ROW + CHAIN];
     return slot;
   }
 
   private link(slot: number): void {
-    this.older[slot] = this.newest;
-    this.newer[slot] = NONE;
+    const { rows } = this;
+    rows[slot * ROW + OLDER] = this.newest;
+    rows[slot * ROW + NEWER] = NONE;
     if (this.newest === NONE) this.oldest = slot;
-    else this.newer[this.newest] = slot;
+    else rows[this.newest * ROW + NEWER] = slot;
     this.newest = slot;
   }
 
   private unlink(slot: number): void {
-    const newer = this.newer[slot];
-    const older = this.older[slot];
+    const { rows } = this;
+    const newer = rows[slot * ROW + NEWER];
+    const older = rows[slot * ROW + OLDER];
     if (newer === NONE) this.newest = older;
-    else this.older[newer] = older;
+    else rows[newer * ROW + OLDER] = older;
     if (older === NONE) this.oldest = newer;
-    else this.newer[older] = newer;
+    else rows[older * ROW + NEWER] = newer;
   }
 
   private grow(): void {
     const slots = Math.min(Math.max(16, this.allocated * 2), this.entries);
-    const keep = (from: Int32Array) => {
-      const to = new Int32Array(slots);
-      to.set(from);
-      return to;
-    };
-    this.firsts = keep(this.firsts);
-    this.seconds = keep(this.seconds);
-    this.chain = keep(this.chain);
-    this.newer = keep(this.newer);
-    this.older = keep(this.older);
+    const rows = new Int32Array(slots * ROW);
+    rows.set(this.rows);
+    this.rows = rows;
+    this.stamps = new Float64Array(rows.buffer);
     this.allocated = slots;
     let buckets = 2;
     while (buckets < slots * 2) buckets *= 2;
     this.heads = new Int32Array(buckets).fill(NONE);
     for (let slot = 0; slot < this.count; slot++) {
-      const bucket = this.bucketOf(this.firsts[slot], this.seconds[slot]);
-      this.chain[slot] = this.heads[bucket];
+      const bucket = this.bucketOf(rows[slot * ROW + FIRST], rows[slot * ROW + SECOND]);
+      rows[slot * ROW + CHAIN] = this.heads[bucket];
       this.heads[bucket] = slot;
     }
   }

@@ -172,7 +172,7 @@ function missesMemory(world: World, qp: Qp, p: number, kind: number): boolean {
 function missesReceive(world: World, qp: Qp, p: number): boolean {
   const { packets } = world;
   const first = packets.kind[p] === P.PKT_DATAGRAM || (packets.flags[p] & P.FIRST) !== 0;
-  const offset = first ? 0 : qp.times[RECV_OFFSET];
+  const offset = first ? 0 : qp.times[qp.row + RECV_OFFSET];
   if (!first) return qp.receiving && missesLocal(world, qp, qp.rq, qp.rqDone, offset, packets.length[p]);
   const queue = qp.srq === null ? qp.rq : qp.srq.queue;
   const seq = qp.srq === null ? qp.rqTaken : queue.freed;

@@ -6,7 +6,7 @@
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { EV_FETCHED, EV_PAYLOAD, EV_RESPONSE_PAYLOAD } from '../kernel/event-kinds.ts';
-import { PAYLOAD, type Qp, ROLE_REQUEST, type Sender, UnitUser } from '../transport/qp.ts';
+import { PAYLOAD, type Qp, ROLE_REQUEST, RUN_PAYLOAD_NS, type Sender, UnitUser } from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { missesLocal, missesRemote } from './context-caches.ts';
 
@@ -146,8 +146,8 @@ export function awaitsPayload(world: World, sender: Sender): boolean {
   if (unitUser === null || world.hosts[qp.host].pcie.free) return false;
   const request = sender.role === ROLE_REQUEST;
   const packet = request ? qp.pkt : qp.respPkt;
-  const head = request ? qp.sqPayloadNs : qp.responses.payloadNs;
-  const at = request ? qp.cur & qp.sq.mask : qp.responses.head;
+  const head = request ? qp.runs : qp.responses.payloadNs;
+  const at = request ? qp.runRow + RUN_PAYLOAD_NS : qp.responses.head;
   if (packet === 0 || head[at] === 0) return false;
   payloadTime(world, unitUser, packet, windowOf(world, qp.mtu), head, at);
   if (world.notBefore[0] <= world.clock[0] || world.portOf(qp).isBusyUntil(world.notBefore)) return false;

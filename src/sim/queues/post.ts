@@ -243,7 +243,7 @@ export function postSend(
   let reason: Reason = sendStateReason(qp);
   let n = 0;
   if (reason === L.REASON_NONE) {
-    qp.openSends(!world.hosts[qp.host].pcie.free);
+    qp.openSends(!world.hosts[qp.host].pcie.free, world.runRows);
     for (; n < count; n++) {
       const index = start + n;
       if (sq.full) reason = L.REASON_QUEUE_FULL;

@@ -40,24 +40,24 @@ export function resendForAck(world: World, qp: Qp): void {
 
 /** Starts the retry timer, unless it runs, when the packet just sent has left. */
 export function startTimer(world: World, qp: Qp, port: Port): void {
-  if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) return;
-  qp.times[DEADLINE] = port.busyUntil + qp.times[TIMEOUT];
+  if (qp.times[qp.row + DEADLINE] !== Number.POSITIVE_INFINITY) return;
+  qp.times[qp.row + DEADLINE] = port.busyUntil + qp.times[qp.row + TIMEOUT];
   queueTimer(world, qp);
 }
 
 function queueTimer(world: World, qp: Qp): void {
-  if (qp.timerQueued || qp.times[DEADLINE] === Number.POSITIVE_INFINITY) return;
+  if (qp.timerQueued || qp.times[qp.row + DEADLINE] === Number.POSITIVE_INFINITY) return;
   qp.timerQueued = true;
   const { events, timers } = world;
   events.reserve();
-  timers.due[0] = qp.times[DEADLINE];
+  timers.due[0] = qp.times[qp.row + DEADLINE];
   timers.due[1] = events.due[1];
   timers.insert(EV_TIMEOUT, qp.qpn, 0, 0);
 }
 
 /** Whether the retry timer is due at this event. If not, and the timer still runs, queues another event. */
 export function timerIsDue(world: World, qp: Qp, eventNs: number): boolean {
-  if (qp.times[DEADLINE] <= eventNs) return true;
+  if (qp.times[qp.row + DEADLINE] <= eventNs) return true;
   qp.timerQueued = false;
   queueTimer(world, qp);
   return false;
@@ -66,7 +66,7 @@ export function timerIsDue(world: World, qp: Qp, eventNs: number): boolean {
 /** The retry timer fired: nothing arrived for the whole timeout. */
 export function onTimeout(world: World, qp: Qp): void {
   qp.timerQueued = false;
-  qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
+  qp.times[qp.row + DEADLINE] = Number.POSITIVE_INFINITY;
   if (qp.una === qp.started || world.hosts[qp.host].dead) return;
   qp.rdLost = false;
   retry(world, qp);
@@ -104,7 +104,7 @@ function goBack(world: World, qp: Qp, psn: number): void {
   qp.token = (qp.token + 1) | 0;
   qp.phase = IDLE;
   qp.cur = seq;
-  qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
+  qp.times[qp.row + DEADLINE] = Number.POSITIVE_INFINITY;
 }
 
 /** Handles an ACK, which covers everything up to its PSN, or a NAK for the packet at its PSN. */
@@ -178,9 +178,9 @@ function progress(world: World, qp: Qp): void {
   // The window of a peer outside of the simulation may have been full.
   if (isRemote(qp.peerHost) && qp.phase === SENDING) joinPort(world, qp.requests);
   if (qp.unaPsn === qp.sndPsn) {
-    qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
-  } else if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) {
-    qp.times[DEADLINE] = world.clock[0] + qp.times[TIMEOUT];
+    qp.times[qp.row + DEADLINE] = Number.POSITIVE_INFINITY;
+  } else if (qp.times[qp.row + DEADLINE] !== Number.POSITIVE_INFINITY) {
+    qp.times[qp.row + DEADLINE] = world.clock[0] + qp.times[qp.row + TIMEOUT];
   }
 }
 
@@ -222,7 +222,7 @@ export function onResponse(world: World, qp: Qp, p: number): void {
     return;
   }
   qp.rdGot = (qp.rdGot + 1) | 0;
-  qp.times[DELIVERED] += length;
+  qp.times[qp.row + DELIVERED] += length;
   qp.rdLost = false;
   qp.unaPsn = psnAdd(psn, 1);
   progress(world, qp);

@@ -5,6 +5,7 @@ import type { QpAttr, QpCap } from '../../verbs/types.ts';
 import type { DepartureSink } from '../egress/departure-log.ts';
 import type { RateLimiter } from '../egress/rate-limiter.ts';
 import type { Limiter } from '../egress/rate-limiters.ts';
+import type { DoubleRows } from '../kernel/double-rows.ts';
 import type { Ah } from '../network/address.ts';
 import type { Dcqcn } from '../network/dcqcn.ts';
 import type { Cq } from '../queues/cq.ts';
@@ -31,7 +32,7 @@ export const RESUME = 6;
 export const ROLE_REQUEST = 0;
 export const ROLE_RESPONSE = 1;
 
-// Indexes of Qp.times.
+// Indexes of the row of a queue pair in Qp.times.
 /** The time at which the retry timer fires; Infinity while it is off. */
 export const DEADLINE = 0;
 /** The time at which the last READ response has left. */
@@ -46,6 +47,15 @@ export const RECV_OFFSET = 3;
 export const DELIVERED = 4;
 /** Earliest time of the next congestion notification to the peer's NIC. */
 export const CNP_NS = 5;
+export const TIMES = 6;
+
+// Indexes of its row in Qp.runs: what packets need of the request at `cur`, once its step is done.
+/** Remote address, and address of the first element. */
+export const RUN_ADDR = 0;
+export const RUN_SGE_ADDR = 1;
+/** When the first payload arrives in the NIC; 0: at once. */
+export const RUN_PAYLOAD_NS = 2;
+export const RUNS = 4;
 
 const NO_DOUBLES = new Float64Array(0);
 
@@ -122,16 +132,71 @@ export interface QpOptions {
   sqSigAll: boolean;
   managed: boolean;
   isAgent: boolean;
+  /** For its row of times. */
+  rows: DoubleRows;
 }
 
 export class Qp {
+  // What each packet needs comes first: with many queue pairs, every cache line of a packet is a miss.
   readonly qpn: number;
   readonly host: number;
   readonly type: number;
-  readonly xrcd: number;
+  /** Type of the queue pairs it receives from; 0 for datagrams. */
+  readonly peerType: number;
+  /** Connection: host of the peer (-1: none), and number of its queue pair. */
+  peerHost = -1;
+  peer = 0;
+  /** Incremented at each RESET, so that everything in flight before it is ignored. */
+  epoch = 0;
+  state = C.IBV_QPS_RESET;
+  /** A block of the numbers indexed by DEADLINE and so on, in which its own begin at `row`. */
+  readonly times: Float64Array;
+  readonly row: number;
+  /** The same for RUN_ADDR and so on; allocated with the first request. */
+  runs = NO_DOUBLES;
+  runRow = 0;
+  // Requester. All sequence numbers count requests since creation, mod 2^32.
+  phase = IDLE;
+  /** The request being processed, and its next packet. */
+  cur = 0;
+  pkt = 0;
+  /** Bytes per packet. */
+  mtu = 4096;
+  /** Of the request at `cur`, once its step is done: WR_OP, bytes of the message, first PSN, remote key, immediate. */
+  runOp = 0;
+  runLength = 0;
+  runPsn = 0;
+  runRkey = 0;
+  runImm = 0;
+  /** Key and bytes of its first element, if it has just one and is not inline; bytes otherwise -1. */
+  runLkey = 0;
+  runSgeBytes = -1;
+  /** The domain whose memory it may name. */
+  runPd = 0;
+  /** Packets sent since the last acknowledgement request. */
+  packetsSinceAckRequest = 0;
+  // Responder and receiver.
+  /** Packets waiting in the receiver: first and last; -1 when none. */
+  rxHead = -1;
+  rxTail = -1;
+  ePsn = 0;
+  /** Messages executed since RESET, mod 2^24: the number in acknowledgements on a real wire. */
+  msn = 0;
+  nakSent = false;
+  /**
+   * The fatal NAK to send once the responses have left, -1 if none: its syndrome in the low byte, and above it the status
+   * of the receive that fails with it, 0 when none does.
+   */
+  fatalNak = -1;
+  /** What the peer may access: IBV_ACCESS_*. */
+  remoteAccess = 0;
   /** In an XRC_RECV, `pd` and `recvCq` are those of the shared receive queue that the current message names. */
   pd: number;
   recvCq: Cq;
+
+  /** Whether its packets are not acknowledged. */
+  readonly unreliable: boolean;
+  readonly xrcd: number;
   srq: Srq | null;
   readonly cap: QpCap;
   readonly sendCq: Cq;
@@ -143,18 +208,10 @@ export class Qp {
   handle = 0;
   /** Its index in its NIC's tables of weights; -1: none. */
   member = -1;
-  state = C.IBV_QPS_RESET;
   /** The attributes as set by modifyQp. */
   attr: QpAttr = {};
-  /** Connection: host of the peer (-1: none), and number of its queue pair. */
-  peerHost = -1;
-  peer = 0;
   /** Service level: its class at ports with classes. */
   sl = 0;
-  /** Bytes per packet. */
-  mtu = 4096;
-  /** Incremented at each RESET, so that everything in flight before it is ignored. */
-  epoch = 0;
 
   readonly sq: WorkQueue;
   /** With a shared receive queue: room for the one receive taken from it. */
@@ -174,8 +231,6 @@ export class Qp {
   /** By send slot, when host memory takes time: when the first payload arrives in the NIC. */
   sqPayloadNs = NO_DOUBLES;
 
-  // Requester. All sequence numbers count requests since creation, mod 2^32.
-  phase = IDLE;
   /** Changes with each rewind or error, which invalidates earlier step and payload events. */
   token = 0;
   /**
@@ -194,15 +249,10 @@ export class Qp {
   enableIndex = 0;
   /** The oldest incomplete request. */
   una = 0;
-  /** The request being processed, and its next packet. */
-  cur = 0;
-  pkt = 0;
   /** One past the newest request that was ever started. */
   started = 0;
   sndPsn = 0;
   unaPsn = 0;
-  /** Packets sent since the last acknowledgement request. */
-  packetsSinceAckRequest = 0;
   /** Remaining 0_WAITs of the request at `cur`. */
   waitsLeft = 0;
   /** Initial PSNs of both directions. Traces count from there, because programs choose them freely. */
@@ -233,21 +283,10 @@ export class Qp {
   retriesLeft = 0;
   rnrRetriesLeft = 0;
   timerQueued = false;
-  /** DEADLINE, RESPONSE_END, TIMEOUT, RECV_OFFSET, DELIVERED, CNP_NS. */
-  readonly times = new Float64Array([Number.POSITIVE_INFINITY, 0, Number.POSITIVE_INFINITY, 0, 0, 0]);
 
-  // Receiver.
-  /** Packets waiting in the receiver: first and last; -1 when none. */
-  rxHead = -1;
-  rxTail = -1;
   /** Whether its context counts against the NIC's context cache. */
   hasContext = false;
 
-  // Responder.
-  ePsn = 0;
-  /** Messages executed since RESET, mod 2^24: the number in acknowledgements on a real wire. */
-  msn = 0;
-  nakSent = false;
   /** Whether IBV_EVENT_COMM_EST was raised for this connection. */
   establishedRaised = false;
   /** One past the receive taken by the current SEND. */
@@ -273,11 +312,6 @@ export class Qp {
    */
   ackHeld = -1;
   ackHeldPsn = 0;
-  /**
-   * The fatal NAK to send once the responses have left, -1 if none: its syndrome in the low byte, and above it the status
-   * of the receive that fails with it, 0 when none does.
-   */
-  fatalNak = -1;
 
   readonly requests = new Sender(this, ROLE_REQUEST);
   /** Created with the first response: most queue pairs never have one. */
@@ -293,6 +327,11 @@ export class Qp {
     this.qpn = o.qpn;
     this.host = o.host;
     this.type = o.type;
+    this.peerType = PEER_TYPES[o.type] ?? 0;
+    o.rows.next();
+    this.times = o.rows.block;
+    this.row = o.rows.row;
+    this.times[this.row + DEADLINE] = this.times[this.row + TIMEOUT] = Number.POSITIVE_INFINITY;
     this.srq = o.srq;
     this.xrcd = o.xrcd;
     this.pd = o.pd;
@@ -312,9 +351,9 @@ export class Qp {
     return this.type === C.IBV_QPT_UC || this.type === C.IBV_QPT_UD;
   }
 
-  /** Type of the queue pairs it receives from; 0 for datagrams. */
-  get peerType(): number {
-    return PEER_TYPES[this.type] ?? 0;
+  /** Payload bytes delivered since creation. */
+  get deliveredBytes(): number {
+    return this.times[this.row + DELIVERED];
   }
 
   get replies(): Sender {
@@ -323,8 +362,11 @@ export class Qp {
   }
 
   /** Allocates room for send requests, once. */
-  openSends(payloadTakesTime: boolean): void {
+  openSends(payloadTakesTime: boolean, rows: DoubleRows): void {
     if (this.sqPsn !== NO_INTS) return;
+    rows.next();
+    this.runs = rows.block;
+    this.runRow = rows.row;
     const slots = this.sq.mask + 1;
     this.sq.open();
     this.sqPsn = new Int32Array(slots);
@@ -350,10 +392,11 @@ export class Qp {
     this.discarded += ((this.sq.posted - this.una) | 0) + ((this.rq.posted - this.rqDone) | 0);
     this.epoch = (this.epoch + 1) | 0;
     this.attr = {};
+    this.remoteAccess = 0;
     this.pacer = null;
     this.congestion = null;
     this.heldRoles = 0;
-    this.times[CNP_NS] = 0;
+    this.times[this.row + CNP_NS] = 0;
     this.establishedRaised = false;
     this.msn = 0;
     this.peerHost = -1;
@@ -402,7 +445,7 @@ export class Qp {
     this.rdGot = 0;
     this.rdLost = false;
     this.rnrWait = false;
-    this.times[DEADLINE] = Number.POSITIVE_INFINITY;
+    this.times[this.row + DEADLINE] = Number.POSITIVE_INFINITY;
     this.drainNotify = false;
   }
 

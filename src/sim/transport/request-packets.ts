@@ -8,7 +8,7 @@ import { isRemote, WINDOW_PACKETS } from '../network/uplink.ts';
 import { readAhead } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
 import { failRequest } from './acknowledgements.ts';
-import { IDLE, psnAdd, psnDiff, type Qp, SENDING } from './qp.ts';
+import { IDLE, psnAdd, psnDiff, type Qp, RUN_ADDR, RUN_PAYLOAD_NS, RUN_SGE_ADDR, SENDING } from './qp.ts';
 import { flagsOf, isLocalOp, isReadOrAtomic, isSignaled, opcodeOf } from './request-info.ts';
 import { tryStart } from './request-start.ts';
 
@@ -17,57 +17,75 @@ const TWO32 = 4294967296;
 /** Bytes on the wire of the next packet; -1 when there is none. */
 export function nextRequestBytes(world: Pick<World, 'params'>, qp: Qp): number {
   if (qp.phase !== SENDING || (isRemote(qp.peerHost) && isWindowFull(qp))) return -1;
-  const opcode = opcodeOf(qp, qp.cur);
-  if (isReadOrAtomic(opcode)) return world.params.headerBytes + world.params.rethBytes;
-  const headers =
-    world.params.headerBytes + (qp.pkt === 0 && opcode < C.IBV_WR_SEND ? world.params.rethBytes : 0);
-  return (nextRequestPayload(qp) + headers) | 0;
+  const { headerBytes, rethBytes } = world.params;
+  const opcode = qp.runOp & 0xff;
+  if (isReadOrAtomic(opcode)) return headerBytes + rethBytes;
+  const headers = headerBytes + (qp.pkt === 0 && opcode < C.IBV_WR_SEND ? rethBytes : 0);
+  return (Math.min(qp.runLength - qp.pkt * qp.mtu, qp.mtu) + headers) | 0;
 }
 
 /** Whether the next packet is too far ahead of what the peer has acknowledged. */
 function isWindowFull(qp: Qp): boolean {
   if (qp.unreliable) return false;
-  const psn = psnAdd(qp.sqPsn[qp.cur & qp.sq.mask], qp.pkt);
+  const psn = psnAdd(qp.runPsn, qp.pkt);
   return psnDiff(psn, qp.unaPsn) >= WINDOW_PACKETS;
 }
 
 /** Payload of the next packet, if there is one. READs and atomics have none. */
 export function nextRequestPayload(qp: Qp): number {
-  if (isReadOrAtomic(opcodeOf(qp, qp.cur))) return 0;
-  const left = ((qp.sq.length[qp.cur & qp.sq.mask] | 0) - qp.pkt * qp.mtu) | 0;
-  return Math.min(left, qp.mtu);
+  if (isReadOrAtomic(qp.runOp & 0xff)) return 0;
+  return Math.min((qp.runLength - qp.pkt * qp.mtu) | 0, qp.mtu);
+}
+
+/** The step of request `seq` is done: keeps what its packets need, until `cur` moves on. */
+export function beginRun(qp: Qp, seq: number): void {
+  const { sq, runs, runRow } = qp;
+  const slot = seq & sq.mask;
+  const at = sq.at(seq);
+  const w = sq.words;
+  qp.runOp = w[at + L.WR_OP] | 0;
+  qp.runLength = sq.length[slot] | 0;
+  qp.runPsn = qp.sqPsn[slot];
+  qp.runRkey = w[at + L.WR_RKEY] | 0;
+  qp.runImm = w[at + L.WR_IMM] | 0;
+  const e = at + L.WR_SGE0;
+  const alone = qp.runOp >>> 16 === 1 && ((qp.runOp >>> 8) & C.IBV_SEND_INLINE) === 0;
+  qp.runPd = sq.pd;
+  qp.runLkey = w[e + L.SGE_LKEY] | 0;
+  qp.runSgeBytes = alone ? w[e + L.SGE_LENGTH] | 0 : -1;
+  runs[runRow + RUN_SGE_ADDR] = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32;
+  runs[runRow + RUN_ADDR] = w[at + L.WR_REMOTE_LO] + w[at + L.WR_REMOTE_HI] * TWO32;
+  runs[runRow + RUN_PAYLOAD_NS] = qp.sqPayloadNs.length > 0 ? qp.sqPayloadNs[slot] : 0;
 }
 
 /** Builds the next packet and reads its memory now; -1 when the memory may not be read. */
 export function nextRequest(world: World, qp: Qp): number {
   const seq = qp.cur;
-  const slot = seq & qp.sq.mask;
   const pool = world.packets;
-  const opcode = opcodeOf(qp, seq);
+  const { runs, runRow, mtu, pkt, runOp } = qp;
+  const opcode = runOp & 0xff;
   const p = pool.take();
-  const w = qp.sq.words;
-  const at = qp.sq.at(seq);
-  const offset = qp.pkt * qp.mtu;
-  const rest = qp.sq.length[slot] - offset;
+  const offset = (pkt * mtu) | 0;
+  const rest = (qp.runLength - offset) | 0;
   pool.source[p] = qp.qpn;
   pool.epoch[p] = qp.epoch;
   pool.dest[p] = qp.peer;
-  pool.psn[p] = psnAdd(qp.sqPsn[slot], qp.pkt);
-  pool.imm[p] = w[at + L.WR_IMM];
-  pool.rkey[p] = w[at + L.WR_RKEY];
-  pool.addr[p] = w[at + L.WR_REMOTE_LO] + w[at + L.WR_REMOTE_HI] * TWO32 + offset;
+  pool.psn[p] = psnAdd(qp.runPsn, pkt);
+  pool.imm[p] = qp.runImm;
+  pool.rkey[p] = qp.runRkey;
+  pool.addr[p] = runs[runRow + RUN_ADDR] + offset;
   pool.rest[p] = rest;
   const alone = isReadOrAtomic(opcode);
-  const length = alone ? 0 : Math.min(rest, qp.mtu);
+  const length = alone ? 0 : Math.min(rest, mtu);
   pool.length[p] = length;
-  const last = alone || rest <= qp.mtu;
+  const last = alone || rest <= mtu;
   pool.flags[p] = requestFlags(world, qp, seq, opcode, last);
-  if (alone) fillResponseRequest(world, qp, p, opcode, at);
+  if (alone) fillResponseRequest(world, qp, p, opcode, qp.sq.at(seq));
   else pool.kind[p] = opcode >= C.IBV_WR_SEND ? P.PKT_SEND : P.PKT_WRITE;
-  if (qp.type !== C.IBV_QPT_RC) address(world, qp, p, at);
+  if (qp.type !== C.IBV_QPT_RC) address(world, qp, p, qp.sq.at(seq));
   world.notBefore[0] = 0;
-  if (length > 0 && qp.sqPayloadNs.length > 0 && qp.sqPayloadNs[slot] > 0) {
-    readAhead(world, qp.requests, qp.pkt, qp.mtu, qp.sq.length[slot] | 0, qp.sqPayloadNs, slot);
+  if (length > 0 && runs[runRow + RUN_PAYLOAD_NS] > 0) {
+    readAhead(world, qp.requests, pkt, mtu, qp.runLength, runs, runRow + RUN_PAYLOAD_NS);
   }
   if (length > 0 && !fillPayload(world, qp, seq, offset, length, p)) {
     pool.release(p);
@@ -80,7 +98,7 @@ export function nextRequest(world: World, qp: Qp): number {
     qp.phase = IDLE;
     tryStart(world, qp);
   } else {
-    qp.pkt = (qp.pkt + 1) | 0;
+    qp.pkt = (pkt + 1) | 0;
   }
   return p;
 }
@@ -107,7 +125,7 @@ function requestFlags(world: World, qp: Qp, seq: number, opcode: number, last: b
     flags |= P.LAST;
     if (opcode === C.IBV_WR_SEND_WITH_IMM || opcode === C.IBV_WR_RDMA_WRITE_WITH_IMM) flags |= P.HAS_IMM;
     else if (opcode === C.IBV_WR_SEND_WITH_INV) flags |= P.HAS_INV;
-    if ((flagsOf(qp, seq) & C.IBV_SEND_SOLICITED) !== 0) flags |= P.SOLICITED;
+    if (((qp.runOp >>> 8) & C.IBV_SEND_SOLICITED) !== 0) flags |= P.SOLICITED;
   }
   return requestsAck(world, qp, seq, last) ? flags | P.ACK_REQUEST : flags;
 }
@@ -148,7 +166,17 @@ function fillResponseRequest(world: World, qp: Qp, p: number, opcode: number, at
 
 function fillPayload(world: World, qp: Qp, seq: number, offset: number, length: number, p: number): boolean {
   const slab = world.packets.slab(p);
-  if ((flagsOf(qp, seq) & C.IBV_SEND_INLINE) === 0)
+  if (qp.runSgeBytes >= 0) {
+    const { regions } = world;
+    const addr = qp.runs[qp.runRow + RUN_SGE_ADDR];
+    regions.from[0] = addr;
+    const region = regions.local(qp.host, qp.runPd, qp.runLkey, qp.runSgeBytes, 0);
+    if (region === undefined) return false;
+    if (world.payload || qp.type === C.IBV_QPT_UD)
+      copyBytes(world.packets.bytes, slab, region.bytes, addr - region.addr + offset, length);
+    return true;
+  }
+  if (((qp.runOp >>> 8) & C.IBV_SEND_INLINE) === 0)
     return moveSges(world, qp, qp.sq, seq, offset, length, slab, false);
   if (world.payload)
     copyBytes(world.packets.bytes, slab, qp.sq.extBytes, qp.sq.extAt(seq) * 4 + offset, length);

@@ -13,8 +13,9 @@ import { takeUnit } from '../nic/unit-step.ts';
 import { payloadUsed } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
 import { failRequest, localDone } from './acknowledgements.ts';
-import { IDLE, PAYLOAD, psnAdd, type Qp, SENDING } from './qp.ts';
+import { IDLE, PAYLOAD, psnAdd, type Qp, RUN_PAYLOAD_NS, SENDING } from './qp.ts';
 import { isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } from './request-info.ts';
+import { beginRun } from './request-packets.ts';
 import { tryStart } from './request-start.ts';
 import { setDestination } from './unreliable.ts';
 import { executeLocal } from './wait.ts';
@@ -55,9 +56,11 @@ export function onStep(world: World, qp: Qp): void {
     tryStart(world, qp);
     return;
   }
-  if (qp.pkt === 0 && qp.sqPayloadNs[slot] > world.clock[0]) {
+  beginRun(qp, seq);
+  const payloadNs = qp.runs[qp.runRow + RUN_PAYLOAD_NS];
+  if (qp.pkt === 0 && payloadNs > world.clock[0]) {
     qp.phase = PAYLOAD;
-    world.events.due[0] = qp.sqPayloadNs[slot];
+    world.events.due[0] = payloadNs;
     world.events.push(EV_PAYLOAD, qp.qpn, qp.token, 0);
     return;
   }

@@ -82,7 +82,7 @@ function established(world: World, qp: Qp): void {
 function accept(world: World, qp: Qp, p: number): void {
   const psn = qp.ePsn;
   qp.ePsn = psnAdd(psn, 1);
-  qp.times[DELIVERED] += world.packets.length[p];
+  qp.times[qp.row + DELIVERED] += world.packets.length[p];
   if ((world.packets.flags[p] & P.LAST) !== 0) qp.msn = (qp.msn + 1) & 0xffffff;
   if ((world.packets.flags[p] & P.ACK_REQUEST) !== 0) sendAck(world, qp, psn, ACK);
 }
@@ -110,10 +110,10 @@ function onSend(world: World, qp: Qp, p: number): void {
     }
     qp.rqTaken = (qp.rqTaken + 1) | 0;
     qp.receiving = true;
-    qp.times[RECV_OFFSET] = 0;
+    qp.times[qp.row + RECV_OFFSET] = 0;
   }
   const length = pool.length[p];
-  const offset = qp.times[RECV_OFFSET];
+  const offset = qp.times[qp.row + RECV_OFFSET];
   if (offset + length > qp.rq.length[qp.rqDone & qp.rq.mask]) {
     fatal(world, qp, NAK_INVALID_REQUEST, C.IBV_WC_LOC_LEN_ERR);
     return;
@@ -122,7 +122,7 @@ function onSend(world: World, qp: Qp, p: number): void {
     fatal(world, qp, NAK_REMOTE_OPERATION, C.IBV_WC_LOC_PROT_ERR);
     return;
   }
-  qp.times[RECV_OFFSET] = offset + length;
+  qp.times[qp.row + RECV_OFFSET] = offset + length;
   if ((flags & P.LAST) !== 0) {
     if ((flags & P.HAS_INV) !== 0 && !invalidate(world, qp, pool.imm[p] >>> 0)) {
       fatal(world, qp, NAK_REMOTE_ACCESS, C.IBV_WC_REM_INV_REQ_ERR);
@@ -164,14 +164,14 @@ function onWrite(world: World, qp: Qp, p: number): void {
     }
     if (world.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
   }
-  if ((flags & P.FIRST) !== 0) qp.times[RECV_OFFSET] = pool.rest[p];
+  if ((flags & P.FIRST) !== 0) qp.times[qp.row + RECV_OFFSET] = pool.rest[p];
   if ((flags & P.HAS_IMM) !== 0) {
     if (isEmpty(world, qp)) {
       notReady(world, qp);
       return;
     }
     qp.rqTaken = (qp.rqTaken + 1) | 0;
-    received(world, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[RECV_OFFSET]);
+    received(world, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[qp.row + RECV_OFFSET]);
   }
   accept(world, qp, p);
 }
@@ -193,7 +193,7 @@ function hasRoom(world: World, qp: Qp): boolean {
 }
 
 function permits(qp: Qp, access: number): boolean {
-  return ((qp.attr.qpAccessFlags ?? 0) & access) !== 0;
+  return (qp.remoteAccess & access) !== 0;
 }
 
 function onRead(world: World, qp: Qp, p: number): void {
@@ -429,7 +429,7 @@ export function nextResponse(world: World, qp: Qp): number {
 
 /** The port accepted a response packet; port.busyUntil is its departure. */
 export function responseSent(world: World, qp: Qp, port: Port): void {
-  qp.times[RESPONSE_END] = port.busyUntil;
+  qp.times[qp.row + RESPONSE_END] = port.busyUntil;
   const r = qp.responses;
   if (qp.respPkt < r.packets[r.head]) return;
   r.head = (r.head + 1) % r.size;

@@ -117,9 +117,9 @@ function onSend(world: World, qp: Qp, p: number): void {
     }
     qp.rqTaken = (qp.rqTaken + 1) | 0;
     qp.receiving = true;
-    qp.times[RECV_OFFSET] = 0;
+    qp.times[qp.row + RECV_OFFSET] = 0;
   }
-  const offset = qp.times[RECV_OFFSET];
+  const offset = qp.times[qp.row + RECV_OFFSET];
   const length = pool.length[p];
   if (offset + length > qp.rq.length[qp.rqDone & qp.rq.mask]) {
     tooLong(world, qp);
@@ -129,8 +129,8 @@ function onSend(world: World, qp: Qp, p: number): void {
     badReceive(world, qp);
     return;
   }
-  qp.times[RECV_OFFSET] = offset + length;
-  qp.times[DELIVERED] += length;
+  qp.times[qp.row + RECV_OFFSET] = offset + length;
+  qp.times[qp.row + DELIVERED] += length;
   if ((flags & P.LAST) !== 0) received(world, qp, p, C.IBV_WC_RECV, offset + length, 0);
 }
 
@@ -139,9 +139,9 @@ function onWrite(world: World, qp: Qp, p: number): void {
   const flags = pool.flags[p];
   const length = pool.length[p];
   const extent = (flags & P.FIRST) !== 0 ? pool.rest[p] : length;
-  if ((flags & P.FIRST) !== 0) qp.times[RECV_OFFSET] = extent;
+  if ((flags & P.FIRST) !== 0) qp.times[qp.row + RECV_OFFSET] = extent;
   const access = C.IBV_ACCESS_REMOTE_WRITE;
-  if (((qp.attr.qpAccessFlags ?? 0) & access) === 0) {
+  if ((qp.remoteAccess & access) === 0) {
     drop(qp);
     return;
   }
@@ -158,9 +158,9 @@ function onWrite(world: World, qp: Qp, p: number): void {
       return;
     }
     if (world.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
-    qp.times[DELIVERED] += length;
+    qp.times[qp.row + DELIVERED] += length;
   }
-  if (withImm) received(world, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[RECV_OFFSET], 0);
+  if (withImm) received(world, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[qp.row + RECV_OFFSET], 0);
 }
 
 /** Drops a message that is longer than its receive. A shared receive cannot be returned and fails. */
@@ -242,7 +242,7 @@ export function deliver(world: World, qp: Qp, p: number): void {
     badReceive(world, qp);
     return;
   }
-  qp.times[DELIVERED] += length;
+  qp.times[qp.row + DELIVERED] += length;
   qp.srcQp = pool.source[p];
   received(world, qp, p, C.IBV_WC_RECV, GRH_BYTES + length, C.IBV_WC_GRH);
   qp.srcQp = 0;

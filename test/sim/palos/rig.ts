@@ -1,10 +1,11 @@
 /** The scheduler alone: queue pairs whose packets, gaps and pauses a test decides. */
 import { NicWeights } from '../../../src/sim/egress/palos/nic-weights.ts';
 import { Palos } from '../../../src/sim/egress/palos/palos-scheduler.ts';
+import { DoubleRows } from '../../../src/sim/kernel/double-rows.ts';
 import { override } from '../../../src/sim/profile/overrides.ts';
 import { PROFILES } from '../../../src/sim/profile/profiles.ts';
 import { Simulation } from '../../../src/sim/simulation.ts';
-import { IDLE, type Qp, SENDING, type Sender, STEP } from '../../../src/sim/transport/qp.ts';
+import { IDLE, type Qp, RUNS, SENDING, type Sender, STEP } from '../../../src/sim/transport/qp.ts';
 import { DEFAULT_LABELS, type Labels } from '../../../src/verbs/labels.ts';
 
 const CAP = { maxSendWr: 1, maxRecvWr: 1, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
@@ -30,7 +31,7 @@ export class Rig {
   add(labels: Partial<Labels> = {}, tenant = 't'): Qp {
     const cq = this.sim.createCq(0, 1);
     const qp: Qp = this.sim.createQp({ host: 0, pd: 1, cap: CAP, sendCq: cq, recvCq: cq });
-    qp.openSends(false);
+    qp.openSends(false, new DoubleRows(RUNS));
     this.label(qp, labels, tenant);
     this.sent.set(qp, 0);
     return qp;
