@@ -34,7 +34,8 @@ import { Receiver, receiverWaits } from './nic/receive-pipeline.ts';
 import type { NicParams } from './profile/params.ts';
 import type { Cq } from './queues/cq.ts';
 import type { Srq } from './queues/srq.ts';
-import { type Qp, RESPONSE_END, RUNS, type Sender, sendingLevel } from './transport/qp.ts';
+import { type Qp, RESPONSE_END, RUNS, type Sender } from './transport/qp.ts';
+import { sendingLevel } from './transport/request-info.ts';
 
 /** A machine with one NIC on one link. */
 export interface Host {
@@ -90,7 +91,7 @@ export class World {
    */
   readonly timers = new EventQueue();
   readonly packets = new PacketPool();
-  readonly regions = new RegionTable((region, sign) => this.hosts[region.host].caches.count(region, sign));
+  readonly regions: RegionTable;
   /** [0] the current time in nanoseconds. */
   readonly clock = new Float64Array(1);
   /** [0] how far the posting CPU is ahead of the clock; set by applications inside the simulation. */
@@ -166,6 +167,10 @@ export class World {
     this.params = params;
     this.uplink = uplink;
     this.payload = payload;
+    this.regions = new RegionTable(
+      (region, sign) => this.hosts[region.host].caches.count(region, sign),
+      payload,
+    );
     this.agentRandom = new RandomStream(seed, 'agents');
     this.hooks = hooks;
     this.greedy = params.scheduler === 'greedy';

@@ -6,7 +6,8 @@
  * WAIT, a fence, RNR, a rate limit, a full window) blocks no other class, because it may itself wait for a
  * lower one.
  */
-import { type Sender, sendingLevel } from '../transport/qp.ts';
+import type { Sender } from '../transport/qp.ts';
+import { sendingLevel } from '../transport/request-info.ts';
 import { type ClassScheduler, SERVICE_LEVELS } from './class-scheduler.ts';
 import type { StoppablePort } from './stoppable-port.ts';
 

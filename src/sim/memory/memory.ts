@@ -29,12 +29,29 @@ const FIRST_ADDR = 0x7f00_0000_0000;
 /** Up to this size, copying byte by byte is cheaper than creating a view. */
 const SMALL_BYTES = 48;
 
+// Doubles of a row of RegionTable: address and length of the region, and where it begins in its buffer.
+const ROW_DOUBLES = 8;
+const ADDR = 0;
+const LENGTH = 1;
+const START = 2;
+// Words of a row; the name is that of the region, also for a window onto it.
+const ROW_WORDS = 16;
+const LKEY = 6;
+const RKEY = 7;
+const HOST = 8;
+const PD = 9;
+const ACCESS = 10;
+const NAME = 11;
+
 export class RegionTable {
   /**
    * Indexed by key >> 8. The low byte of a key holds a generation and distinguishes lkey (even) from rkey
    * (odd).
    */
   private readonly regions: (Region | undefined)[] = [undefined];
+  /** What a check of an access reads of each region: a row by index, in one cache line. */
+  private doubles = new Float64Array(16 * ROW_DOUBLES);
+  private words = new Int32Array(this.doubles.buffer);
   private readonly free: number[] = [];
   private readonly generations: number[] = [0];
   private readonly bases = new WeakMap<ArrayBuffer | SharedArrayBuffer, number>();
@@ -45,11 +62,19 @@ export class RegionTable {
    * a function.
    */
   readonly from = new Float64Array(1);
+  /** For position(): [0] where the range begins in its buffer. */
+  readonly start = new Float64Array(1);
   private readonly onCountChange: (region: Region, sign: number) => void;
+  /** Whether bytes are copied, so that each access must find its buffer attached. */
+  private readonly copies: boolean;
 
-  /** `onCountChange` is called for each region registered (1) or removed (-1). */
-  constructor(onCountChange: (region: Region, sign: number) => void = () => {}) {
+  /**
+   * `onCountChange` is called for each region registered (1) or removed (-1). `copies`: whether local() and remote() refuse
+   * memory that was detached since its request was posted.
+   */
+  constructor(onCountChange: (region: Region, sign: number) => void = () => {}, copies = true) {
     this.onCountChange = onCountChange;
+    this.copies = copies;
   }
 
   /** The address of a buffer, which is the same for every registration of it. */
@@ -74,7 +99,7 @@ export class RegionTable {
   ): Region {
     const key = this.takeKey();
     const region = this.make(key, host, pd, memory, byteOffset, lengthBytes, access);
-    this.regions[key >>> 8] = region;
+    this.put(key >>> 8, region);
     this.live++;
     this.onCountChange(region, 1);
     return region;
@@ -91,7 +116,7 @@ export class RegionTable {
   ): Region {
     const index = old.lkey >>> 8;
     const region = this.make(this.keyAt(index), old.host, pd, memory, byteOffset, lengthBytes, access);
-    this.regions[index] = region;
+    this.put(index, region);
     this.onCountChange(old, -1);
     this.onCountChange(region, 1);
     return region;
@@ -106,13 +131,13 @@ export class RegionTable {
   }
 
   releaseKey(key: number): void {
-    this.regions[key >>> 8] = undefined;
+    this.put(key >>> 8, undefined);
     this.free.push(key >>> 8);
   }
 
   /** Sets what the keys of this index open. */
   set(key: number, region: Region | undefined): void {
-    this.regions[key >>> 8] = region;
+    this.put(key >>> 8, region);
   }
 
   /** The region with this lkey. */
@@ -124,6 +149,48 @@ export class RegionTable {
   /** The entry at a key's index, whether or not the key itself is current. */
   at(key: number): Region | undefined {
     return this.regions[key >>> 8];
+  }
+
+  private put(index: number, region: Region | undefined): void {
+    this.regions[index] = region;
+    if (index * ROW_DOUBLES >= this.doubles.length) this.grow(index);
+    const { doubles, words } = this;
+    const at = index * ROW_WORDS;
+    if (region === undefined) {
+      words[at + LKEY] = words[at + RKEY] = -1;
+      return;
+    }
+    doubles[index * ROW_DOUBLES + ADDR] = region.addr;
+    doubles[index * ROW_DOUBLES + LENGTH] = region.lengthBytes;
+    doubles[index * ROW_DOUBLES + START] = region.bytes.byteOffset;
+    words[at + LKEY] = region.lkey;
+    words[at + RKEY] = region.rkey;
+    words[at + HOST] = region.host;
+    words[at + PD] = region.pd;
+    words[at + ACCESS] = region.access;
+    words[at + NAME] = (region.window?.region ?? region).lkey >>> 1;
+  }
+
+  private grow(index: number): void {
+    const doubles = new Float64Array(Math.max(this.doubles.length * 2, (index + 1) * ROW_DOUBLES));
+    doubles.set(this.doubles);
+    this.doubles = doubles;
+    this.words = new Int32Array(doubles.buffer);
+  }
+
+  /**
+   * The name of the region that a key (a remote one with `isRemote`) opens for `length` bytes at from[0], for translating
+   * them; start[0] becomes their position in the buffer. -1: the key does not open them.
+   */
+  position(key: number, isRemote: boolean, length: number): number {
+    const index = key >>> 8;
+    const { doubles, words, regions } = this;
+    const at = index * ROW_WORDS;
+    if (index >= regions.length || words[at + (isRemote ? RKEY : LKEY)] !== (key | 0)) return -1;
+    const offset = this.from[0] - doubles[index * ROW_DOUBLES + ADDR];
+    if (!(offset >= 0 && offset + length <= doubles[index * ROW_DOUBLES + LENGTH])) return -1;
+    this.start[0] = doubles[index * ROW_DOUBLES + START] + offset;
+    return words[at + NAME];
   }
 
   private keyAt(index: number): number {
@@ -170,28 +237,39 @@ export class RegionTable {
 
   /** The region that an lkey opens for `length` bytes at from[0] with this access, or undefined. */
   local(host: number, pd: number, lkey: number, length: number, access: number): Region | undefined {
-    const region = this.regions[lkey >>> 8];
-    if (region === undefined || region.lkey !== lkey) return undefined;
-    return this.allows(region, host, pd, length, access) ? region : undefined;
+    return this.opened(lkey, LKEY, host, pd, length, access);
   }
 
   /** The region that an rkey opens for `length` bytes at from[0] with this access, or undefined. */
   remote(host: number, pd: number, rkey: number, length: number, access: number): Region | undefined {
-    const region = this.regions[rkey >>> 8];
-    if (region === undefined || region.rkey !== rkey) return undefined;
-    return this.allows(region, host, pd, length, access) ? region : undefined;
+    return this.opened(rkey, RKEY, host, pd, length, access);
   }
 
-  private allows(r: Region, host: number, pd: number, length: number, access: number): boolean {
-    const offset = this.from[0] - r.addr;
-    return (
-      r.host === host &&
-      r.pd === pd &&
-      (r.access & access) === access &&
+  private opened(
+    key: number,
+    side: number,
+    host: number,
+    pd: number,
+    length: number,
+    access: number,
+  ): Region | undefined {
+    const index = key >>> 8;
+    const { doubles, words, regions } = this;
+    if (index >= regions.length) return undefined;
+    const at = index * ROW_WORDS;
+    if (words[at + side] !== (key | 0)) return undefined;
+    const offset = this.from[0] - doubles[index * ROW_DOUBLES + ADDR];
+    const allowed =
+      words[at + HOST] === host &&
+      words[at + PD] === pd &&
+      (words[at + ACCESS] & access) === access &&
       offset >= 0 &&
-      offset + length <= r.lengthBytes &&
-      r.bytes.length === r.lengthBytes
-    );
+      offset + length <= doubles[index * ROW_DOUBLES + LENGTH];
+    if (!allowed) return undefined;
+    const region = regions[index];
+    return this.copies && region !== undefined && region.bytes.length !== region.lengthBytes
+      ? undefined
+      : region;
   }
 }
 

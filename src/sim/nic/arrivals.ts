@@ -63,11 +63,17 @@ export function arrive(world: World, p: number): void {
 
 /** Passes a packet to the receiver, which executes it now or queues it. */
 export function deliver(world: World, p: number): void {
-  if (world.receives) {
-    const qp = world.packets.kind[p] === PKT_DATAGRAM ? datagramFor(world, p) : connectedTo(world, p);
-    if (qp !== undefined && mustWait(world, qp, p)) return;
+  if (world.packets.kind[p] === PKT_DATAGRAM) {
+    const qp = world.receives ? datagramFor(world, p) : undefined;
+    if (qp === undefined || !mustWait(world, qp, p)) execute(world, p);
+    return;
   }
-  execute(world, p);
+  const qp = connectedTo(world, p);
+  if (qp !== undefined) {
+    if (world.receives && mustWait(world, qp, p)) return;
+    executeConnected(world, qp, p);
+  }
+  world.packets.release(p);
 }
 
 /** Executes the packets of a queue pair whose wait in the receiver is over. */
@@ -79,7 +85,10 @@ export function receive(world: World, qp: Qp | undefined): void {
 function execute(world: World, p: number): void {
   if (world.packets.kind[p] === PKT_DATAGRAM)
     onDatagram(world, p, world.switchNetwork === null ? MULTICAST : world.switchNetwork.receiverOf(p));
-  else executeConnected(world, p);
+  else {
+    const qp = connectedTo(world, p);
+    if (qp !== undefined) executeConnected(world, qp, p);
+  }
   world.packets.release(p);
 }
 
@@ -101,10 +110,8 @@ function connectedTo(world: World, p: number): Qp | undefined {
   return meant && !world.hosts[qp.host].dead ? qp : undefined;
 }
 
-function executeConnected(world: World, p: number): void {
+function executeConnected(world: World, qp: Qp, p: number): void {
   const pool = world.packets;
-  const qp = connectedTo(world, p);
-  if (qp === undefined) return;
   const kind = pool.kind[p];
   if (kind === PKT_ACK) {
     if (pool.rkey[p] === qp.epoch) onAck(world, qp, pool.psn[p], pool.imm[p]);

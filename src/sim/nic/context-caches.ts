@@ -10,7 +10,7 @@ import * as L from '../../verbs/layout.ts';
 import type { Region } from '../memory/memory.ts';
 import type { NicParams } from '../profile/params.ts';
 import type { WorkQueue } from '../queues/work-queue.ts';
-import type { Qp } from '../transport/qp.ts';
+import { type Qp, RUN_SGE_ADDR } from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { LruCache } from './lru-cache.ts';
 import type { Pcie } from './pcie.ts';
@@ -113,18 +113,16 @@ export class NicCaches {
     return this.regions.fits && this.pages.fits && !this.countsAll;
   }
 
-  /** Translates bytes of a region, or of a window onto one, and raises `waitNs` to the time it takes. */
-  find(region: Region, offset: number, length: number): void {
-    const owner = region.window?.region ?? region;
-    const name = owner.lkey >>> 1;
+  /** Translates `length` bytes of a region from start[0] of its buffer on, and raises `waitNs` to the time it takes. */
+  find(name: number, start: Float64Array, length: number): void {
     let waitNs = 0;
     if (this.regions.fits) this.regions.counts[0]++;
     else {
       this.regions.use(name, 0);
       waitNs = this.regions.waitNs[0];
     }
-    const first = this.firstPage(region, offset);
-    const last = this.lastPage(region, offset, length);
+    const first = Math.floor(start[0] / this.pageBytes);
+    const last = Math.floor((start[0] + Math.max(length, 1) - 1) / this.pageBytes);
     if (this.pages.fits) this.pages.counts[0] += last - first + 1;
     else {
       let longest = 0;
@@ -136,14 +134,6 @@ export class NicCaches {
       waitNs += longest;
     }
     if (waitNs > this.waitNs[0]) this.waitNs[0] = waitNs;
-  }
-
-  private firstPage(region: Region, offset: number): number {
-    return Math.floor((region.bytes.byteOffset + offset) / this.pageBytes);
-  }
-
-  private lastPage(region: Region, offset: number, length: number): number {
-    return this.firstPage(region, offset + Math.max(length, 1) - 1);
   }
 }
 
@@ -200,12 +190,22 @@ export function missesLocal(
       continue;
     }
     const part = Math.min(bytes - skip, left);
-    const region = world.regions.get(w[e + L.SGE_LKEY]);
-    const addr = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32;
-    if (region !== undefined) findPart(caches, region, addr + skip, part);
+    world.regions.from[0] = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32 + skip;
+    findPart(world, caches, w[e + L.SGE_LKEY], false, part);
     left -= part;
     skip = 0;
   }
+  return caches.waitNs[0] > 0;
+}
+
+/** Does the same for the request at `cur`, whose step is done. */
+export function missesRun(world: World, qp: Qp, offset: number, length: number): boolean {
+  if (qp.runSgeBytes < 0) return missesLocal(world, qp, qp.sq, qp.cur, offset, length);
+  const { caches } = world.hosts[qp.host];
+  if (caches.findsAll) return false;
+  caches.waitNs[0] = 0;
+  world.regions.from[0] = qp.runs[qp.runRow + RUN_SGE_ADDR] + offset;
+  findPart(world, caches, qp.runLkey, false, length);
   return caches.waitNs[0] > 0;
 }
 
@@ -220,12 +220,12 @@ export function missesRemote(
   const { caches } = world.hosts[host];
   if (caches.findsAll) return false;
   caches.waitNs[0] = 0;
-  const region = world.regions.at(rkey);
-  if (region !== undefined && region.rkey === rkey) findPart(caches, region, addr, length);
+  world.regions.from[0] = addr;
+  findPart(world, caches, rkey, true, length);
   return caches.waitNs[0] > 0;
 }
 
-function findPart(caches: NicCaches, region: Region, addr: number, length: number): void {
-  const offset = addr - region.addr;
-  if (offset >= 0 && offset + length <= region.lengthBytes) caches.find(region, offset, length);
+function findPart(world: World, caches: NicCaches, key: number, isRemote: boolean, length: number): void {
+  const name = world.regions.position(key, isRemote, length);
+  if (name >= 0) caches.find(name, world.regions.start, length);
 }

@@ -8,7 +8,7 @@ import * as L from '../../verbs/layout.ts';
 import { EV_FETCHED, EV_PAYLOAD, EV_RESPONSE_PAYLOAD } from '../kernel/event-kinds.ts';
 import { PAYLOAD, type Qp, ROLE_REQUEST, RUN_PAYLOAD_NS, type Sender, UnitUser } from '../transport/qp.ts';
 import type { World } from '../world.ts';
-import { missesLocal, missesRemote } from './context-caches.ts';
+import { missesLocal, missesRemote, missesRun } from './context-caches.ts';
 
 /** Allows the NIC to fetch requests up to `index`. */
 export function allowFetch(world: World, qp: Qp, index: number): void {
@@ -106,16 +106,16 @@ export function readAhead(
   payloadTime(world, unitUser, packet, window, head, at);
   const rest = length - (packet + window) * mtu;
   if (rest <= 0) return;
-  if (unitUser.ahead.length !== window) unitUser.ahead = new Float64Array(window);
+  if (unitUser.window !== window) unitUser.openAhead(window);
   const from = (packet + window) * mtu;
   const bytes = Math.min(rest, mtu);
   const waits =
     !caches.findsAll &&
     (sender.role === ROLE_REQUEST
-      ? missesLocal(world, qp, qp.sq, qp.cur, from, bytes)
+      ? missesRun(world, qp, from, bytes)
       : missesResponse(world, qp, qp.responses.head, from, bytes));
   pcie.read(bytes);
-  unitUser.ahead[packet % window] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
+  unitUser.ahead[unitUser.aheadAt + (packet % window)] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
 }
 
 /** Number of packets whose payload is read ahead. */
@@ -134,7 +134,8 @@ function payloadTime(
 ): void {
   world.notBefore[0] = 0;
   if (packet < window) world.notBefore[0] = head[at];
-  else if (unitUser.ahead.length === window) world.notBefore[0] = unitUser.ahead[packet % window];
+  else if (unitUser.window === window)
+    world.notBefore[0] = unitUser.ahead[unitUser.aheadAt + (packet % window)];
 }
 
 /**

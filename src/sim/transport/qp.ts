@@ -55,7 +55,9 @@ export const RUN_ADDR = 0;
 export const RUN_SGE_ADDR = 1;
 /** When the first payload arrives in the NIC; 0: at once. */
 export const RUN_PAYLOAD_NS = 2;
-export const RUNS = 4;
+/** Arrival times of payload read ahead for requests, if they fit. */
+const RUN_AHEAD = 4;
+export const RUNS = 8;
 
 const NO_DOUBLES = new Float64Array(0);
 
@@ -96,11 +98,23 @@ export class UnitUser {
   /** The unit it keeps ("greedy") or -1, and the bytes sent since it got that unit. */
   unit = -1;
   bytes = 0;
-  /** Arrival times of payload read ahead: a ring by packet, allocated on first use. */
+  /** Arrival times of payload read ahead: a ring by packet, of `window` doubles from `aheadAt` on. */
   ahead = NO_DOUBLES;
+  aheadAt = 0;
+  window = 0;
 
   constructor(sender: Sender) {
     this.sender = sender;
+  }
+
+  /** Makes room for another number of packets whose payload is read ahead. */
+  openAhead(window: number): void {
+    const { qp, role } = this.sender;
+    const fits = role === ROLE_REQUEST && qp.runs.length > 0 && window <= RUNS - RUN_AHEAD;
+    this.window = window;
+    this.ahead = fits ? qp.runs : new Float64Array(window);
+    this.aheadAt = fits ? qp.runRow + RUN_AHEAD : 0;
+    this.ahead.fill(0, this.aheadAt, this.aheadAt + window);
   }
 }
 
@@ -472,29 +486,4 @@ export function psnDiff(a: number, b: number): number {
 
 export function psnAdd(psn: number, n: number): number {
   return (psn + n) & 0xffffff;
-}
-
-/**
- * The service level of what a sender is about to send, or -1. A request known to the NIC or a pending
- * response counts; work blocked by something else (a WAIT, a fence, RNR, a rate limit) does not.
- */
-export function sendingLevel(sender: Sender): number {
-  const { qp } = sender;
-  if (sender.phase() === SENDING && (qp.heldRoles & (1 << sender.role)) !== 0) return -1;
-  if (sender.role === ROLE_RESPONSE) return qp.respPhase === IDLE ? -1 : qp.sl;
-  if (qp.phase === PARKED) return -1;
-  if (qp.phase === IDLE) {
-    const fetching = qp.cur === qp.available && qp.fetchLimit !== qp.cur;
-    if (!fetching || qp.rnrWait || qp.state !== C.IBV_QPS_RTS) return -1;
-  }
-  return qp.type === C.IBV_QPT_UD ? (qp.sqAh[qp.cur & qp.sq.mask]?.sl ?? qp.sl) : qp.sl;
-}
-
-/**
- * Whether a sender is about to send: it has a packet, or is in its serial gap, or a WQE or payload is on its way, or a
- * rate limit holds its packet back.
- */
-export function hasWork(sender: Sender): boolean {
-  const isHeld = (sender.qp.heldRoles & (1 << sender.role)) !== 0;
-  return (isHeld && sender.phase() === SENDING) || sendingLevel(sender) >= 0;
 }

@@ -1,7 +1,7 @@
 /** Properties of a single request in a send queue. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import { type Qp, ROLE_REQUEST, type Sender } from './qp.ts';
+import { IDLE, PARKED, type Qp, ROLE_REQUEST, ROLE_RESPONSE, SENDING, type Sender } from './qp.ts';
 
 /** LOCAL_INV, BIND_MW, WAIT, ENABLE: executed in the processing unit, without a packet. */
 export function isLocalOp(opcode: number): boolean {
@@ -41,4 +41,29 @@ export function isSignaled(qp: Qp, seq: number): boolean {
 export function messageBytes({ qp, role }: Sender): number {
   if (role !== ROLE_REQUEST) return qp.responses.length[qp.responses.head];
   return isReadOrAtomic(opcodeOf(qp, qp.cur)) ? 0 : qp.sq.length[qp.cur & qp.sq.mask];
+}
+
+/**
+ * The service level of what a sender is about to send, or -1. A request known to the NIC or a pending
+ * response counts; work blocked by something else (a WAIT, a fence, RNR, a rate limit) does not.
+ */
+export function sendingLevel(sender: Sender): number {
+  const { qp } = sender;
+  if (sender.phase() === SENDING && (qp.heldRoles & (1 << sender.role)) !== 0) return -1;
+  if (sender.role === ROLE_RESPONSE) return qp.respPhase === IDLE ? -1 : qp.sl;
+  if (qp.phase === PARKED) return -1;
+  if (qp.phase === IDLE) {
+    const fetching = qp.cur === qp.available && qp.fetchLimit !== qp.cur;
+    if (!fetching || qp.rnrWait || qp.state !== C.IBV_QPS_RTS) return -1;
+  }
+  return qp.type === C.IBV_QPT_UD ? (qp.sqAh[qp.cur & qp.sq.mask]?.sl ?? qp.sl) : qp.sl;
+}
+
+/**
+ * Whether a sender is about to send: it has a packet, or is in its serial gap, or a WQE or payload is on its way, or a
+ * rate limit holds its packet back.
+ */
+export function hasWork(sender: Sender): boolean {
+  const isHeld = (sender.qp.heldRoles & (1 << sender.role)) !== 0;
+  return (isHeld && sender.phase() === SENDING) || sendingLevel(sender) >= 0;
 }

@@ -17,8 +17,8 @@
  */
 import { fitColumn } from '../../../shim/tables.ts';
 import type { NicParams } from '../../profile/params.ts';
-import { hasWork, type Sender } from '../../transport/qp.ts';
-import { messageBytes } from '../../transport/request-info.ts';
+import type { Sender } from '../../transport/qp.ts';
+import { hasWork, messageBytes } from '../../transport/request-info.ts';
 import type { QpScheduler } from '../qp-scheduler.ts';
 import { IdList } from './id-list.ts';
 import type { ChunkUser, NicWeights } from './nic-weights.ts';

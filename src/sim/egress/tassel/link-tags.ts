@@ -13,7 +13,8 @@ import type { EventQueue } from '../../kernel/event-queue.ts';
 import { FlowTags, TICK_NS } from '../../tassel/flow-tags.ts';
 import { PERIOD_TICKS } from '../../tassel/scheduler.ts';
 import { PART, SystemTime } from '../../tassel/system-time.ts';
-import { hasWork, type Qp, ROLE_REQUEST, type Sender } from '../../transport/qp.ts';
+import { type Qp, ROLE_REQUEST, type Sender } from '../../transport/qp.ts';
+import { hasWork } from '../../transport/request-info.ts';
 import { IdList } from '../palos/id-list.ts';
 import { TurnOrder } from '../palos/turn-order.ts';
 
