@@ -208,8 +208,6 @@ export class Qp {
   pd: number;
   recvCq: Cq;
 
-  /** Whether its packets are not acknowledged. */
-  readonly unreliable: boolean;
   readonly xrcd: number;
   srq: Srq | null;
   readonly cap: QpCap;
