@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,23 +11,43 @@
 #include <cerrno>
 #include <cstring>
 
+#include "icrc.h"
 #include "ipc.h"
+
+// Headers of older systems lack these.
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
 
 namespace isoverbs::ipc {
 
 namespace {
 
 constexpr size_t kGidBytes = 16;
-/** The most packets of one call. */
+/** The most packets of one call of sendUdp, and the most datagrams of one call of receiveUdp. */
 constexpr size_t kMaxBatch = 64;
+/** The most packets that the kernel takes or gives as one datagram. */
+constexpr size_t kMaxSegments = 64;
+constexpr size_t kMaxReceivedSegments = 128;
+/** The most bytes of a datagram with segments, for both versions of IP. */
+constexpr size_t kMaxSegmentedBytes = 65'000;
+/** Room for a datagram that is received. */
+constexpr size_t kDatagramBytes = 65'536;
+/** Descriptors below this number may send segments. */
+constexpr size_t kSegmentFds = 4096;
+/** In a received row: the ICRC is wrong. */
+constexpr uint32_t kBadIcrc = 1u << 16;
 /** Words of a row: see sendUdp and receiveUdp. */
 constexpr size_t kRowWords = 8;
 constexpr size_t kGidWord = 4;
 constexpr unsigned char kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 constexpr int kDefaultHops = 64;
 constexpr int kOn = 1;
-/** Room for the control messages of one packet: traffic class and hop limit. */
-constexpr size_t kControlBytes = 2 * CMSG_SPACE(sizeof(int));
+/** Room for the control messages of one datagram: traffic class, hop limit, and bytes of a segment. */
+constexpr size_t kControlBytes = 3 * CMSG_SPACE(sizeof(int));
 
 bool isIpv4(const void* gid) { return memcmp(gid, kMapped, sizeof kMapped) == 0; }
 
@@ -67,6 +88,8 @@ bool setUp(int fd, bool v4, int bufferBytes) {
   for (const int option : {SO_RCVBUF, SO_SNDBUF}) {
     setsockopt(fd, SOL_SOCKET, option, &bufferBytes, sizeof bufferBytes);
   }
+  // Since Linux 5.0, packets of the same size that arrive together are received together.
+  setsockopt(fd, IPPROTO_UDP, UDP_GRO, &kOn, sizeof kOn);
   // Without fragments, the kernel writes 0 as the identification of an IPv4 packet, which the invariant CRC covers.
   const int never = v4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
   const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
@@ -86,13 +109,19 @@ struct Batch {
 
 thread_local Batch batch;
 
-void addControl(msghdr* header, size_t at, int level, int type, int value) {
-  auto* message = reinterpret_cast<cmsghdr*>(static_cast<unsigned char*>(header->msg_control) + at);
+/** Descriptors of this thread through which the kernel cannot send segments. */
+thread_local bool isWithoutSegments[kSegmentFds];
+
+bool maySegment(int fd) { return static_cast<size_t>(fd) < kSegmentFds && !isWithoutSegments[fd]; }
+
+void addControl(msghdr* header, unsigned char* control, int level, int type, const void* value, size_t bytes) {
+  header->msg_control = control;
+  auto* message = reinterpret_cast<cmsghdr*>(control + header->msg_controllen);
   message->cmsg_level = level;
   message->cmsg_type = type;
-  message->cmsg_len = CMSG_LEN(sizeof value);
-  memcpy(CMSG_DATA(message), &value, sizeof value);
-  header->msg_controllen = at + CMSG_SPACE(sizeof value);
+  message->cmsg_len = CMSG_LEN(bytes);
+  memcpy(CMSG_DATA(message), value, bytes);
+  header->msg_controllen += CMSG_SPACE(bytes);
 }
 
 /** Whether the batch has rows for `count` packets. */
@@ -101,6 +130,141 @@ bool checkCount(IpcArgs& args, size_t count, size_t words) {
   if (count <= kMaxBatch && count * kRowWords <= words) return true;
   fail(args.env(), Err::Argument, args.verb(), EINVAL, "there are no rows for %zu packets", count);
   return false;
+}
+
+/** The packets of one call. */
+struct Packets {
+  unsigned char* slab;
+  uint32_t* rows;
+  size_t count;
+  /** GID of the sender, whose packets get their ICRC here; null if they have one. */
+  const unsigned char* source;
+
+  uint32_t* row(size_t i) const { return rows + i * kRowWords; }
+};
+
+/** How many packets from the first one on may leave as segments of one datagram: all have one size, but for the last. */
+size_t segmentsAt(const Packets& packets, size_t first) {
+  const uint32_t* head = packets.row(first);
+  size_t bytes = head[1];
+  size_t count = 1;
+  for (; first + count < packets.count && count < kMaxSegments; count++) {
+    const uint32_t* row = packets.row(first + count);
+    bytes += row[1];
+    if (row[1] > head[1] || row[1] == 0 || row[2] != head[2] || bytes > kMaxSegmentedBytes) break;
+    if (memcmp(row + kGidWord, head + kGidWord, kGidBytes) != 0) break;
+    if (row[1] < head[1]) return count + 1;
+  }
+  return count;
+}
+
+/** Writes message `m` of the batch with packets from the first one on, and computes their ICRCs. */
+void writeMessage(const Packets& packets, size_t m, size_t first, size_t count, uint16_t port) {
+  const uint32_t* head = packets.row(first);
+  for (size_t i = 0; i < count; i++) {
+    uint32_t* row = packets.row(first + i);
+    unsigned char* packet = packets.slab + row[0];
+    batch.vectors[first + i] = {packet, row[1]};
+    row[3] = 0;
+    if (packets.source == nullptr || row[1] < kBthBytes + kIcrcBytes) continue;
+    // The kernel counts up the identifications of segments, from 0.
+    const auto* dest = reinterpret_cast<const unsigned char*>(row + kGidWord);
+    sealPacket({packets.source, dest, kRocePort, static_cast<uint16_t>(i)}, packet, row[1]);
+  }
+  msghdr& header = batch.headers[m].msg_hdr;
+  header = {};
+  header.msg_name = &batch.addresses[m];
+  header.msg_namelen = toAddress(head + kGidWord, port, &batch.addresses[m]);
+  header.msg_iov = &batch.vectors[first];
+  header.msg_iovlen = count;
+  memset(batch.control[m], 0, kControlBytes);
+  if (count > 1) {
+    const auto bytes = static_cast<uint16_t>(head[1]);
+    addControl(&header, batch.control[m], IPPROTO_UDP, UDP_SEGMENT, &bytes, sizeof bytes);
+  }
+  const int trafficClass = static_cast<int>(head[2] & 0xff);
+  const int hops = static_cast<int>((head[2] >> 8) & 0xff);
+  if (trafficClass == 0 && (hops == 0 || hops == kDefaultHops)) return;
+  const bool v4 = isIpv4(head + kGidWord);
+  const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
+  const int limit = hops == 0 ? kDefaultHops : hops;
+  addControl(&header, batch.control[m], level, v4 ? IP_TOS : IPV6_TCLASS, &trafficClass, sizeof trafficClass);
+  addControl(&header, batch.control[m], level, v4 ? IP_TTL : IPV6_HOPLIMIT, &limit, sizeof limit);
+}
+
+/** Sends packets from the first one on, and returns how many are taken; 0 if there is no room. */
+size_t sendSome(int fd, const Packets& packets, size_t first, uint16_t port) {
+  size_t messages = 0;
+  const bool segments = packets.source != nullptr && maySegment(fd);
+  for (size_t i = first; i < packets.count; messages++) {
+    const size_t count = segments ? segmentsAt(packets, i) : 1;
+    writeMessage(packets, messages, i, count, port);
+    i += count;
+  }
+  int sent = -1;
+  do {
+    sent = sendmmsg(fd, batch.headers, static_cast<unsigned>(messages), 0);
+  } while (sent < 0 && errno == EINTR);
+  if (sent > 0) {
+    size_t taken = 0;
+    for (int m = 0; m < sent; m++) taken += batch.headers[m].msg_hdr.msg_iovlen;
+    return taken;
+  }
+  if (errno == EAGAIN || errno == ENOBUFS) return 0;
+  const size_t count = batch.headers[0].msg_hdr.msg_iovlen;
+  if (count > 1 && (errno == EINVAL || errno == EIO || errno == EOPNOTSUPP)) {
+    // The interface, or the kernel, cannot divide datagrams. Their packets go one by one.
+    isWithoutSegments[fd] = true;
+    return sendSome(fd, packets, first, port);
+  }
+  for (size_t i = 0; i < count; i++) packets.row(first + i)[3] = static_cast<uint32_t>(errno);
+  return count;
+}
+
+/** What a received datagram says about itself besides its address. */
+struct Arrival {
+  uint32_t classAndHops = 0;
+  /** Bytes of each of its packets but the last. */
+  size_t segmentBytes = 0;
+};
+
+Arrival readControl(msghdr& header) {
+  Arrival arrival;
+  for (cmsghdr* one = CMSG_FIRSTHDR(&header); one != nullptr; one = CMSG_NXTHDR(&header, one)) {
+    int value = 0;
+    // The kernel reports the traffic class of IPv4 as one byte.
+    const bool isByte = one->cmsg_level == IPPROTO_IP && one->cmsg_type == IP_TOS;
+    memcpy(&value, CMSG_DATA(one), isByte ? 1 : sizeof value);
+    if (one->cmsg_level == IPPROTO_UDP) {
+      if (one->cmsg_type == UDP_GRO && value > 0) arrival.segmentBytes = static_cast<size_t>(value);
+      continue;
+    }
+    const bool isClass = isByte || (one->cmsg_level == IPPROTO_IPV6 && one->cmsg_type == IPV6_TCLASS);
+    arrival.classAndHops |= static_cast<uint32_t>(value & 0xff) << (isClass ? 0 : 8);
+  }
+  return arrival;
+}
+
+/** Writes the rows of the packets of a datagram from row `first` on, and returns the row after them. */
+size_t writeRows(const Packets& packets, size_t m, size_t first, const unsigned char* dest) {
+  msghdr& header = batch.headers[m].msg_hdr;
+  const Arrival arrival = readControl(header);
+  const size_t bytes = batch.headers[m].msg_len;
+  const size_t step = arrival.segmentBytes == 0 ? std::max<size_t>(bytes, 1) : arrival.segmentBytes;
+  Covered covered{nullptr, dest, 0, 0};
+  size_t next = first;
+  for (size_t at = 0; next < packets.count && (at < bytes || at == 0); at += step) {
+    uint32_t* row = packets.row(next++);
+    row[0] = static_cast<uint32_t>(m * kDatagramBytes + at);
+    row[1] = static_cast<uint32_t>((header.msg_flags & MSG_TRUNC) != 0 ? 0 : std::min(step, bytes - at));
+    row[2] = arrival.classAndHops;
+    row[3] = covered.sourcePort = toGid(batch.addresses[m], row + kGidWord);
+    covered.source = reinterpret_cast<const unsigned char*>(row + kGidWord);
+    if (dest == nullptr || row[1] < kBthBytes + kIcrcBytes) continue;
+    if (!isSealed(&covered, packets.slab + row[0], row[1])) row[2] |= kBadIcrc;
+    covered.identification++;
+  }
+  return next;
 }
 
 }  // namespace
@@ -118,6 +282,7 @@ napi_value openUdp(napi_env napi, napi_callback_info info) {
   const socklen_t bytes = toAddress(gid, port, &address);
   const int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return failOn(args, errno, "cannot create a UDP socket");
+  if (static_cast<size_t>(fd) < kSegmentFds) isWithoutSegments[fd] = false;
   if (setUp(fd, isIpv4(gid), bufferBytes) && bind(fd, reinterpret_cast<sockaddr*>(&address), bytes) == 0) {
     return number(napi, fd);
   }
@@ -127,78 +292,59 @@ napi_value openUdp(napi_env napi, napi_callback_info info) {
 }
 
 /**
- * sendUdp(fd, slab, rows, count, port): sends packets to this port and returns how many the kernel took; the others
- * found no room. A row: offset, length, traffic class and hop limit (<< 8), errno, GID in four words. A packet that
- * cannot be sent counts as taken, and its row gets the errno.
+ * sendUdp(fd, slab, rows, count, port, source): sends packets to this port and returns how many the kernel took; the
+ * others found no room. A row: offset, length, traffic class and hop limit (<< 8), errno, GID in four words. A packet that
+ * cannot be sent counts as taken, and its row gets the errno. If `source` is the GID of the sender, the last four bytes
+ * of each packet become its ICRC, and packets of one size may leave together; an empty array leaves packets unchanged.
  */
 napi_value sendUdp(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "sendUdp");
   const int fd = args.fd(0);
   size_t slabBytes = 0;
   size_t words = 0;
+  size_t sourceBytes = 0;
   auto* slab = static_cast<unsigned char*>(args.bytes(1, napi_uint8_array, &slabBytes));
   auto* rows = static_cast<uint32_t*>(args.bytes(2, napi_uint32_array, &words));
   const size_t count = args.uint32(3);
   const auto port = static_cast<uint16_t>(args.whole(4, "a port", 0, UINT16_MAX));
+  const auto* source = static_cast<const unsigned char*>(args.bytes(5, napi_uint8_array, &sourceBytes));
   if (!checkCount(args, count, words)) return nullptr;
+  const Packets packets{slab, rows, count, sourceBytes == kGidBytes ? source : nullptr};
   for (size_t i = 0; i < count; i++) {
-    uint32_t* row = rows + i * kRowWords;
+    const uint32_t* row = packets.row(i);
     if (row[0] > slabBytes || row[1] > slabBytes - row[0]) {
       return fail(args.env(), Err::Argument, args.verb(), EINVAL, "packet %zu lies outside the slab", i);
     }
-    row[3] = 0;
-    batch.vectors[i] = {slab + row[0], row[1]};
-    msghdr& header = batch.headers[i].msg_hdr;
-    header = {};
-    header.msg_name = &batch.addresses[i];
-    header.msg_namelen = toAddress(row + kGidWord, port, &batch.addresses[i]);
-    header.msg_iov = &batch.vectors[i];
-    header.msg_iovlen = 1;
-    const int trafficClass = static_cast<int>(row[2] & 0xff);
-    const int hops = static_cast<int>((row[2] >> 8) & 0xff);
-    if (trafficClass == 0 && (hops == 0 || hops == kDefaultHops)) continue;
-    const bool v4 = isIpv4(row + kGidWord);
-    const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
-    memset(batch.control[i], 0, kControlBytes);
-    header.msg_control = batch.control[i];
-    addControl(&header, 0, level, v4 ? IP_TOS : IPV6_TCLASS, trafficClass);
-    addControl(&header, header.msg_controllen, level, v4 ? IP_TTL : IPV6_HOPLIMIT, hops == 0 ? kDefaultHops : hops);
   }
   size_t taken = 0;
   while (taken < count) {
-    const int sent = sendmmsg(fd, batch.headers + taken, static_cast<unsigned>(count - taken), 0);
-    if (sent > 0) {
-      taken += static_cast<size_t>(sent);
-    } else if (errno == EAGAIN || errno == ENOBUFS) {
-      break;
-    } else if (errno != EINTR) {
-      rows[taken * kRowWords + 3] = static_cast<uint32_t>(errno);
-      taken++;
-    }
+    const size_t more = sendSome(fd, packets, taken, port);
+    if (more == 0) break;
+    taken += more;
   }
   return number(napi, static_cast<double>(taken));
 }
 
 /**
- * receiveUdp(fd, slab, strideBytes, rows, max): receives up to `max` packets, packet i at i * strideBytes of the slab,
- * and returns their number. A row: 0, length (0 if the packet exceeds the stride), traffic class and hop limit (<< 8),
- * source port, source GID in four words.
+ * receiveUdp(fd, slab, rows, dest): receives as many datagrams as the slab and the rows have room for, each at a multiple
+ * of 64 KiB, and returns the number of packets in them. A row: offset, length (0 if the packet is too long), traffic
+ * class, hop limit (<< 8) and whether the ICRC is wrong (<< 16), source port, source GID in four words. ICRCs are checked
+ * if `dest` is the GID of the receiver; an empty array skips that.
  */
 napi_value receiveUdp(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "receiveUdp");
   const int fd = args.fd(0);
   size_t slabBytes = 0;
   size_t words = 0;
+  size_t destBytes = 0;
   auto* slab = static_cast<unsigned char*>(args.bytes(1, napi_uint8_array, &slabBytes));
-  const size_t stride = args.uint32(2);
-  auto* rows = static_cast<uint32_t*>(args.bytes(3, napi_uint32_array, &words));
-  const size_t most = args.uint32(4);
-  if (!checkCount(args, most, words)) return nullptr;
-  if (stride == 0 || most > slabBytes / stride) {
-    return fail(args.env(), Err::Argument, args.verb(), EINVAL, "the slab has no room for %zu packets", most);
-  }
+  auto* rows = static_cast<uint32_t*>(args.bytes(2, napi_uint32_array, &words));
+  const auto* dest = static_cast<const unsigned char*>(args.bytes(3, napi_uint8_array, &destBytes));
+  if (!args.ok()) return nullptr;
+  const Packets packets{slab, rows, words / kRowWords, nullptr};
+  const size_t most = std::min({slabBytes / kDatagramBytes, packets.count / kMaxReceivedSegments, kMaxBatch});
   for (size_t i = 0; i < most; i++) {
-    batch.vectors[i] = {slab + i * stride, stride};
+    batch.vectors[i] = {slab + i * kDatagramBytes, kDatagramBytes};
     msghdr& header = batch.headers[i].msg_hdr;
     header = {};
     header.msg_name = &batch.addresses[i];
@@ -212,23 +358,11 @@ napi_value receiveUdp(napi_env napi, napi_callback_info info) {
   if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNREFUSED) {
     return failOn(args, errno, "the UDP socket cannot be read");
   }
-  for (int i = 0; i < got; i++) {
-    uint32_t* row = rows + static_cast<size_t>(i) * kRowWords;
-    msghdr& header = batch.headers[i].msg_hdr;
-    row[0] = 0;
-    row[1] = (header.msg_flags & MSG_TRUNC) != 0 ? 0 : batch.headers[i].msg_len;
-    row[2] = 0;
-    row[3] = toGid(batch.addresses[i], row + kGidWord);
-    for (cmsghdr* one = CMSG_FIRSTHDR(&header); one != nullptr; one = CMSG_NXTHDR(&header, one)) {
-      int value = 0;
-      // The kernel reports the traffic class of IPv4 as one byte.
-      const bool isByte = one->cmsg_level == IPPROTO_IP && one->cmsg_type == IP_TOS;
-      memcpy(&value, CMSG_DATA(one), isByte ? 1 : sizeof value);
-      const bool isClass = isByte || (one->cmsg_level == IPPROTO_IPV6 && one->cmsg_type == IPV6_TCLASS);
-      row[2] |= static_cast<uint32_t>(value & 0xff) << (isClass ? 0 : 8);
-    }
+  size_t next = 0;
+  for (int m = 0; m < got; m++) {
+    next = writeRows(packets, static_cast<size_t>(m), next, destBytes == kGidBytes ? dest : nullptr);
   }
-  return number(napi, std::max(got, 0));
+  return number(napi, static_cast<double>(next));
 }
 
 }  // namespace isoverbs::ipc

@@ -130,32 +130,3 @@ export function readIcrc(buf: Uint8Array, offset: number, length: number): numbe
 export function isSealed(route: Route, buf: Uint8Array, offset: number, length: number): boolean {
   return icrcOf(route, buf, offset, length - ICRC_BYTES) === readIcrc(buf, offset, length);
 }
-
-/** The inverse of TABLE: by the highest byte of an entry, its index. */
-const INDEX = new Uint8Array(256);
-for (const [index, entry] of TABLE.entries()) INDEX[entry >>> 24] = index;
-/** Bytes in front of the identification in what the ICRC covers. */
-const IDENTIFICATION_AT = LINK_BYTES + 4;
-
-/**
- * The identification of the IPv4 header with which the ICRC of a received packet is right, or -1 if there is none. Sockets
- * do not tell the identification, which kernel soft-RoCE counts up. CRCs are linear: the difference between the ICRC of the
- * packet and the one for identification 0, taken back byte by byte to where the identification stands, must fit into 16
- * bits. So 16 bits of the check remain if the identification is not 0. With IPv6, which has none, all 32 remain.
- * @param route its identification is not used
- * @param length includes the ICRC, and is at least that of BTH and ICRC
- */
-export function identificationOf(route: Route, buf: Uint8Array, offset: number, length: number): number {
-  route.identification = 0;
-  const bytes = length - ICRC_BYTES;
-  let difference = icrcOf(route, buf, offset, bytes) ^ readIcrc(buf, offset, length);
-  if (difference === 0) return 0;
-  if (route.source.length !== 4) return -1;
-  const covers = LINK_BYTES + IPV4_BYTES + UDP_BYTES + bytes;
-  for (let i = IDENTIFICATION_AT; i < covers; i++) {
-    const index = INDEX[difference >>> 24];
-    difference = ((difference ^ TABLE[index]) << 8) | index;
-  }
-  if (difference >>> 16 !== 0) return -1;
-  return ((difference & 0xff) << 8) | (difference >>> 8);
-}

@@ -1,7 +1,7 @@
 // A hostile peer of a user-space RoCE device: mutated packets never crash it, never write outside the region that its peer
 // may write, and never disturb other queue pairs. ISOVERBS_HOSTILE sets the number of packets.
 import { afterAll, describe, expect, test } from 'vitest';
-import { ROW_GID, ROW_WORDS, requireUdp } from '../../src/providers/soft/native.ts';
+import { NO_GID, ROW_GID, ROW_WORDS, requireUdp } from '../../src/providers/soft/native.ts';
 import { encodePacket, RocePacket } from '../../src/roce/codec.ts';
 import { ROCE_PORT, sealPacket } from '../../src/roce/icrc.ts';
 import * as O from '../../src/roce/opcodes.ts';
@@ -98,7 +98,7 @@ class Attacker {
       this.rows[i * ROW_WORDS + 2] = 0;
       this.gids.set(gidToBytes(`::ffff:${VICTIM}`), (i * ROW_WORDS + ROW_GID) * 4);
     }
-    this.native.sendUdp(this.fd, this.slab, this.rows, BATCH, ROCE_PORT);
+    this.native.sendUdp(this.fd, this.slab, this.rows, BATCH, ROCE_PORT, NO_GID);
   }
 
   close(): void {

@@ -5,8 +5,15 @@ import { addonLoader, buildAdvice, isAddonForbidden, whyNotLoaded } from '../nat
 /** Words of a row: offset, length, traffic class and hop limit (<< 8), errno or source port, GID in four words. */
 export const ROW_WORDS = 8;
 export const ROW_GID = 4;
-/** The most packets of one call. */
+/** In the third word of a received row: the ICRC is wrong. */
+export const BAD_ICRC = 1 << 16;
+/** The most packets of one call of sendUdp. */
 export const MAX_BATCH = 64;
+/** Room for a datagram that is received, and rows for its packets. */
+export const DATAGRAM_BYTES = 65_536;
+export const DATAGRAM_PACKETS = 128;
+/** For sendUdp and receiveUdp: packets have their ICRC already, or it is not checked. */
+export const NO_GID = new Uint8Array(0);
 
 /** native/ipc/udp.cc, native/ipc/watch.cc. */
 export interface NativeUdp {
@@ -14,15 +21,29 @@ export interface NativeUdp {
   init(make: typeof makeError): void;
   /** @throws ConnectionError if the address is in use or is not one of this host */
   openUdp(gid: Uint8Array, port: number, bufferBytes: number): number;
-  /** Returns how many packets were taken; the kernel has no room for the others. */
-  sendUdp(fd: number, slab: Uint8Array, rows: Uint32Array, count: number, port: number): number;
-  receiveUdp(fd: number, slab: Uint8Array, strideBytes: number, rows: Uint32Array, max: number): number;
+  /**
+   * Returns how many packets were taken; the kernel has no room for the others. With the GID of the sender, the last four
+   * bytes of each packet become its ICRC, and packets of one size leave together.
+   */
+  sendUdp(
+    fd: number,
+    slab: Uint8Array,
+    rows: Uint32Array,
+    count: number,
+    port: number,
+    source: Uint8Array,
+  ): number;
+  /**
+   * Returns how many packets arrived, in datagrams at multiples of DATAGRAM_BYTES: as many as slab and rows have room for.
+   * With the GID of the receiver, ICRCs are checked (BAD_ICRC).
+   */
+  receiveUdp(fd: number, slab: Uint8Array, rows: Uint32Array, dest: Uint8Array): number;
   closeFd(fd: number): void;
   watchFd(fd: number, listener: (() => void) | null, keepAlive: boolean, events: number): void;
 }
 
 /** kInterfaceVersion of native/ipc/addon.cc. */
-const INTERFACE_VERSION = 2;
+const INTERFACE_VERSION = 3;
 
 const loadOnce = addonLoader<NativeUdp>('isoverbs_ipc', INTERFACE_VERSION, (native) =>
   native.init(makeError),

@@ -23,17 +23,3 @@ export class Peers {
     return this.gids[FIRST_REMOTE - host];
   }
 }
-
-const V4_AT = 12;
-
-/** Whether a GID is an IPv4 address, mapped into IPv6. */
-export function isIpv4(gid: Uint8Array): boolean {
-  for (let i = 0; i < 10; i++) if (gid[i] !== 0) return false;
-  return gid[10] === 0xff && gid[11] === 0xff;
-}
-
-/** Copies the address of a GID into one of 4 or 16 bytes. */
-export function copyAddress(to: Uint8Array, gid: Uint8Array, at: number): void {
-  const from = at + (to.length === 4 ? V4_AT : 0);
-  for (let i = 0; i < to.length; i++) to[i] = gid[from + i];
-}

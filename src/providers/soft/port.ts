@@ -1,11 +1,19 @@
 /** The port of one device: a UDP socket, the packets that leave through it, and those that it receives. */
-import { identificationOf, ROCE_PORT, type Route, sealPacket } from '../../roce/icrc.ts';
+import { ROCE_PORT } from '../../roce/icrc.ts';
 import { BTH_BYTES, ICRC_BYTES } from '../../roce/opcodes.ts';
 import * as P from '../../sim/kernel/packets.ts';
 import type { Ah, Group } from '../../sim/network/address.ts';
 import type { Simulation } from '../../sim/simulation.ts';
-import { MAX_BATCH, type NativeUdp, ROW_GID, ROW_WORDS } from './native.ts';
-import { copyAddress, isIpv4, type Peers } from './peers.ts';
+import {
+  BAD_ICRC,
+  DATAGRAM_BYTES,
+  DATAGRAM_PACKETS,
+  MAX_BATCH,
+  type NativeUdp,
+  ROW_GID,
+  ROW_WORDS,
+} from './native.ts';
+import type { Peers } from './peers.ts';
 import { fromWire, toWire } from './wire.ts';
 
 /** Room for one packet: the largest MTU, and headers. */
@@ -13,10 +21,10 @@ const STRIDE_BYTES = 4096 + 128;
 /** Bytes of the socket's buffers; the kernel grants less without privileges. */
 const BUFFER_BYTES = 8 << 20;
 /** Packets that the device sends between two reads of its socket, so that a peer in the same process can keep up. */
-const SEND_BUDGET = 32;
-/** Batches that one read of the socket takes at most. */
+const SEND_BUDGET = 64;
+/** Datagrams of one read of the socket, and reads in a row at most. */
+const MAX_DATAGRAMS = 32;
 const MAX_READS = 4;
-const DEFAULT_HOPS = 64;
 const READABLE = 1;
 const WRITABLE = 2;
 
@@ -48,18 +56,6 @@ class SenderAddress implements Ah {
   hopLimit = 0;
 }
 
-function routeOf(bytes: number): Route {
-  return {
-    source: new Uint8Array(bytes),
-    dest: new Uint8Array(bytes),
-    sourcePort: ROCE_PORT,
-    identification: 0,
-    trafficClass: 0,
-    flowLabel: 0,
-    hopLimit: DEFAULT_HOPS,
-  };
-}
-
 /** What a port requires of the provider. */
 export interface PortOwner {
   readonly sim: Simulation;
@@ -84,15 +80,14 @@ export class SoftPort {
   private readonly host: number;
   private readonly gid: Uint8Array;
   private readonly owner: PortOwner;
-  private readonly route: Route;
   private readonly sender = new SenderAddress();
   private readonly outSlab = new Uint8Array(MAX_BATCH * STRIDE_BYTES);
   private readonly outRows = new Uint32Array(MAX_BATCH * ROW_WORDS);
   private readonly outGids = new Uint8Array(this.outRows.buffer);
   private out = 0;
   private budget = SEND_BUDGET;
-  private readonly inSlab = new Uint8Array(MAX_BATCH * STRIDE_BYTES);
-  private readonly inRows = new Uint32Array(MAX_BATCH * ROW_WORDS);
+  private readonly inSlab = new Uint8Array(MAX_DATAGRAMS * DATAGRAM_BYTES);
+  private readonly inRows = new Uint32Array(MAX_DATAGRAMS * DATAGRAM_PACKETS * ROW_WORDS);
   private readonly inGids = new Uint8Array(this.inRows.buffer);
   private keepsAlive = false;
   private blocked = false;
@@ -102,7 +97,6 @@ export class SoftPort {
     this.owner = owner;
     this.host = host;
     this.gid = gid;
-    this.route = routeOf(isIpv4(gid) ? 4 : 16);
     this.sender.dgid.set(gid);
     this.fd = owner.native.openUdp(gid, ROCE_PORT, BUFFER_BYTES);
     this.watch();
@@ -146,12 +140,8 @@ export class SoftPort {
     this.budget--;
     const at = this.out * STRIDE_BYTES;
     const row = this.out * ROW_WORDS;
-    const bytes = toWire(world, p, this.outSlab, at);
-    copyAddress(this.route.source, this.gid, 0);
-    copyAddress(this.route.dest, gid, 0);
-    this.route.sourcePort = ROCE_PORT;
     this.outRows[row] = at;
-    this.outRows[row + 1] = sealPacket(this.route, this.outSlab, at, bytes);
+    this.outRows[row + 1] = toWire(world, p, this.outSlab, at) + ICRC_BYTES;
     this.outRows[row + 2] = ah === null ? 0 : ah.trafficClass | (ah.hopLimit << 8);
     this.outGids.set(gid, (row + ROW_GID) * 4);
     this.out++;
@@ -161,7 +151,7 @@ export class SoftPort {
   flush(): void {
     if (this.out === 0) return;
     const { outRows, out } = this;
-    const taken = this.owner.native.sendUdp(this.fd, this.outSlab, outRows, out, ROCE_PORT);
+    const taken = this.owner.native.sendUdp(this.fd, this.outSlab, outRows, out, ROCE_PORT, this.gid);
     for (let i = 0; i < taken; i++) if (outRows[i * ROW_WORDS + 3] !== 0) this.counters.unsent++;
     this.counters.sent += taken;
     this.out = out - taken;
@@ -182,27 +172,24 @@ export class SoftPort {
   receive(): void {
     const { native } = this.owner;
     for (let reads = 0; reads < MAX_READS; reads++) {
-      const got = native.receiveUdp(this.fd, this.inSlab, STRIDE_BYTES, this.inRows, MAX_BATCH);
+      const got = native.receiveUdp(this.fd, this.inSlab, this.inRows, this.gid);
       for (let i = 0; i < got; i++) this.accept(i);
-      if (got < MAX_BATCH) break;
+      if (got < MAX_DATAGRAMS) break;
     }
     this.budget = SEND_BUDGET;
   }
 
   private accept(i: number): void {
-    const { counters, route, inSlab, inRows, inGids } = this;
+    const { counters, inSlab, inRows } = this;
     const row = i * ROW_WORDS;
-    const at = i * STRIDE_BYTES;
+    const at = inRows[row];
     const length = inRows[row + 1];
     counters.received++;
     if (length < BTH_BYTES + ICRC_BYTES) {
       counters.malformed++;
       return;
     }
-    copyAddress(route.source, inGids, (row + ROW_GID) * 4);
-    copyAddress(route.dest, this.gid, 0);
-    route.sourcePort = inRows[row + 3];
-    if (identificationOf(route, inSlab, at, length) < 0) {
+    if ((inRows[row + 2] & BAD_ICRC) !== 0) {
       counters.badIcrc++;
       return;
     }

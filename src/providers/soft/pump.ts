@@ -9,14 +9,18 @@ export class RealTimePump extends TimePump {
   readonly open: Map<number, SoftPort>;
   private readonly clockNs: () => number;
   private readonly alarm: EventLoopAlarm;
+  /** When the alarm rings. */
+  private alarmNs = Number.POSITIVE_INFINITY;
   private immediate: NodeJS.Immediate | null = null;
 
   constructor(sim: Simulation, clockNs: () => number, open: Map<number, SoftPort>) {
     super(sim, { autoAdvance: false, inside: false });
     this.open = open;
     this.clockNs = clockNs;
-    this.alarm = new EventLoopAlarm(clockNs, () => this.turn());
-    this.alarm.atNs[0] = Number.POSITIVE_INFINITY;
+    this.alarm = new EventLoopAlarm(clockNs, () => {
+      this.alarmNs = Number.POSITIVE_INFINITY;
+      this.turn();
+    });
   }
 
   override get nowNs(): number {
@@ -59,9 +63,10 @@ export class RealTimePump extends TimePump {
 
   /** Runs again when the next event is due, or in the next turn of the event loop if a port waits. */
   private schedule(): void {
+    // Deadlines mostly move away. The alarm of an earlier one rings for nothing, which costs less than setting it again.
     const nextNs = this.sim.nextNs();
-    if (nextNs !== this.alarm.atNs[0]) {
-      this.alarm.atNs[0] = nextNs;
+    if (nextNs < this.alarmNs) {
+      this.alarmNs = this.alarm.atNs[0] = nextNs;
       this.alarm.set();
     }
     if (this.immediate !== null) return;

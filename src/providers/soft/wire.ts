@@ -17,7 +17,35 @@ const record = new RocePacket();
 /** Writes packet `p` of the pool to `out`, without its ICRC, and returns its bytes. */
 export function toWire({ packets, qps }: World, p: number, out: Uint8Array, at: number): number {
   describePacket(packets, p, qps[packets.source[p]]!, true, record);
+  if (record.payloadBytes === P.SLAB_BYTES) {
+    // Copied without a view of its own.
+    record.payload = packets.views[p];
+    record.payloadOffset = 0;
+  }
   return encodePacket(record, out, at);
+}
+
+/** Shorter payload is copied byte by byte, because a view costs more. */
+const COPIED_BY_BYTE = 128;
+/** Views of a slab are kept, by where they begin: packets of one size arrive at the same places again and again. */
+const KEPT_VIEWS = 4096;
+const SPREAD = 131;
+const kept: (Uint8Array | undefined)[] = new Array(KEPT_VIEWS).fill(undefined);
+
+/** Copies received payload to the slab of a packet. Long payload at the same places allocates nothing. */
+function copyIn(buf: Uint8Array, from: number, length: number, to: Uint8Array, at: number): void {
+  if (length < COPIED_BY_BYTE) {
+    for (let i = 0; i < length; i++) to[at + i] = buf[from + i];
+    return;
+  }
+  // Headers are multiples of four bytes. Datagrams begin at multiples of 64 KiB, and differ in the second term.
+  const place = ((from >>> 2) + (from >>> 16) * SPREAD) % KEPT_VIEWS;
+  let view = kept[place];
+  if (view?.byteOffset !== buf.byteOffset + from || view.length !== length || view.buffer !== buf.buffer) {
+    view = buf.subarray(from, from + length);
+    kept[place] = view;
+  }
+  to.set(view, at);
 }
 
 /**
@@ -37,7 +65,7 @@ export function fromWire(world: World, buf: Uint8Array, at: number, length: numb
   pool.flags[p] = (record.solicited ? P.SOLICITED : 0) | (record.ackRequest ? P.ACK_REQUEST : 0);
   pool.length[p] = record.payloadBytes;
   const slab = pool.slab(p);
-  pool.bytes.set(buf.subarray(record.payloadOffset, record.payloadOffset + record.payloadBytes), slab);
+  copyIn(buf, record.payloadOffset, record.payloadBytes, pool.bytes, slab);
   const operation = record.opcode & ~O.TRANSPORT_MASK;
   if (transport === O.UD) {
     pool.kind[p] = P.PKT_DATAGRAM;

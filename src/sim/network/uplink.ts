@@ -8,11 +8,19 @@ import type { Qp } from '../transport/qp.ts';
 /** Numbers of hosts outside of the simulation go down from here; FIRST_REMOTE - n is the uplink's address n. */
 export const FIRST_REMOTE = -16;
 
+/** Packets that a reliable queue pair may have unacknowledged on a real network, if the next one is long, or short. */
+const LONG_WINDOW = 32;
+const SHORT_WINDOW = 128;
+const SHORT_BYTES = 512;
+
 /**
- * Packets that a reliable queue pair may have unacknowledged on a real network: at 4096 bytes they fit into the receive
- * buffer that Linux grants every UDP socket.
+ * How many packets may be unacknowledged when one with this payload is sent. Any mixture of 32 long and 96 short ones fits
+ * into the receive buffer that Linux grants every UDP socket: 416 KiB, of which a packet of 4096 bytes takes 8.3 KiB and a
+ * short one at most 1.25 KiB.
  */
-export const WINDOW_PACKETS = 32;
+export function windowPackets(payloadBytes: number): number {
+  return payloadBytes > SHORT_BYTES ? LONG_WINDOW : SHORT_WINDOW;
+}
 
 /** What a device requires of the real network. Its calls run inside events. */
 export interface Uplink {

@@ -4,7 +4,7 @@ import * as L from '../../verbs/layout.ts';
 import * as P from '../kernel/packets.ts';
 import { copyBytes } from '../memory/memory.ts';
 import { moveSges } from '../memory/sges.ts';
-import { isRemote, WINDOW_PACKETS } from '../network/uplink.ts';
+import { isRemote, windowPackets } from '../network/uplink.ts';
 import { readAhead } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
 import { failRequest } from './acknowledgements.ts';
@@ -28,7 +28,7 @@ export function nextRequestBytes(world: Pick<World, 'params'>, qp: Qp): number {
 function isWindowFull(qp: Qp): boolean {
   if (qp.unreliable) return false;
   const psn = psnAdd(qp.runPsn, qp.pkt);
-  return psnDiff(psn, qp.unaPsn) >= WINDOW_PACKETS;
+  return psnDiff(psn, qp.unaPsn) >= windowPackets(nextRequestPayload(qp));
 }
 
 /** Payload of the next packet, if there is one. READs and atomics have none. */

@@ -94,8 +94,20 @@ const CALLS = {
     random.pick([0, 0, 1, 65_536]),
     random.below(100_000),
   ],
-  sendUdp: () => [udpFd(), bytes(), rows(), random.below(9), random.below(65_536)],
-  receiveUdp: () => [udpFd(), bytes(), 1 + random.below(512), rows(), random.below(9)],
+  sendUdp: () => [
+    udpFd(),
+    bytes(),
+    rows(),
+    random.below(9),
+    random.below(65_536),
+    random.pick([LOOPBACK, bytes()]),
+  ],
+  receiveUdp: () => [
+    udpFd(),
+    random.pick([bytes(), new Uint8Array(2 ** 17)]),
+    random.pick([rows(), new Uint32Array(2048)]),
+    random.pick([LOOPBACK, bytes()]),
+  ],
 };
 
 const missing = Object.keys(native).filter((name) => typeof native[name] === 'function' && !(name in CALLS));

@@ -1,0 +1,159 @@
+/** One end of a connection over user-space RoCE. */
+import { Context, type Endpoint } from '#src/objects/index.ts';
+import { createSoftNetwork } from '#src/providers/soft/index.ts';
+import * as V from '#src/verbs/index.ts';
+import {
+  ADDRESSES,
+  type Answer,
+  afterSlice,
+  afterTrips,
+  LONG_BYTES,
+  measure,
+  type Order,
+  SHORT_BYTES,
+} from './messages.ts';
+
+/** Long requests in flight, and batches of short ones. */
+const LONG_DEPTH = 8;
+const BATCH = 64;
+const SHORT_DEPTH = 4;
+/** Where a round trip of a pingpong is written, and from where. */
+const THEIRS = 1;
+const MINE = 64;
+const MESSAGES = 20_000;
+
+/** What one end tells the other. */
+export interface Introduction {
+  readonly endpoint: Endpoint;
+  readonly addr: number;
+  readonly rkey: number;
+}
+
+/** Opens the device of one end, with a reliable connection that waits for what the other end says. */
+export class SoftEnd {
+  private readonly network;
+  private readonly context: Context;
+  private readonly cq;
+  private readonly qp;
+  private readonly mr;
+  private readonly wcs;
+  private peer: Introduction;
+
+  constructor(index: number) {
+    this.network = createSoftNetwork({ addresses: [ADDRESSES[index]] });
+    this.context = new Context(this.network.provider, 'soft0', {});
+    const pd = this.context.allocPd();
+    this.cq = this.context.createCq({ cqe: 1024 });
+    this.qp = pd.createQp({ sendCq: this.cq, cap: { maxSendWr: 512, maxRecvWr: 64 } });
+    this.mr = pd.allocate(LONG_BYTES, { access: { remoteWrite: true } });
+    this.wcs = this.context.wcBatch({ capacity: 64 });
+    this.peer = this.introduction;
+  }
+
+  get introduction(): Introduction {
+    return { endpoint: this.qp.endpoint(), addr: this.mr.addr, rkey: this.mr.rkey };
+  }
+
+  get counters() {
+    return this.network.counters('soft0');
+  }
+
+  connect(peer: Introduction): void {
+    this.peer = peer;
+    this.qp.connectTo(peer.endpoint);
+    // A process that waits for packets stays alive.
+    this.cq.next().catch(() => {});
+  }
+
+  run({ test, measures }: Order): Answer | null {
+    if (test === 'pingpong') return this.pingpong(measures);
+    if (!measures) return null;
+    const loop =
+      test === 'write'
+        ? this.writes(LONG_BYTES, 1, LONG_DEPTH)
+        : this.writes(SHORT_BYTES, BATCH, SHORT_DEPTH);
+    if (test === 'bytes') return { units: 0, ns: 0, cpuNs: 0, bytes: leastBytes(loop) };
+    const answer = measure(loop.step, afterSlice);
+    loop.drain();
+    return test === 'write' ? { ...answer, units: answer.units * LONG_BYTES } : answer;
+  }
+
+  /** Polls, and returns how many requests have ended. */
+  private take(): number {
+    const count = this.cq.poll(this.wcs);
+    for (let i = 0; i < count; i++) {
+      if (this.wcs.status(i) !== V.IBV_WC_SUCCESS) throw new Error(V.wcStatusName(this.wcs.status(i)));
+    }
+    return count;
+  }
+
+  /** Batches of WRITEs, of which the last one is signaled. A step returns how many WRITEs have ended. */
+  private writes(lengthBytes: number, batch: number, depth: number) {
+    const { mr, peer } = this;
+    const requests = this.context.sendBatch({ capacity: batch });
+    for (let i = 0; i < batch; i++) {
+      const flags = i === batch - 1 ? V.IBV_SEND_SIGNALED : 0;
+      requests.write(1, flags, mr.addr, lengthBytes, mr.lkey, peer.addr, peer.rkey);
+    }
+    let inFlight = 0;
+    const step = () => {
+      for (; inFlight < depth; inFlight++) this.qp.postSend(requests);
+      const done = this.take();
+      inFlight -= done;
+      return done * batch;
+    };
+    const drain = () => {
+      while (inFlight > 0) inFlight -= this.take();
+    };
+    return { step, drain };
+  }
+
+  /** Each end WRITEs the number of the round trip into the memory of the other one, which polls for it. */
+  private pingpong(measures: boolean): Answer | null {
+    const { mr, peer } = this;
+    const requests = this.context.sendBatch({ capacity: 1 });
+    requests.write(
+      1,
+      V.IBV_SEND_SIGNALED,
+      mr.addr + MINE,
+      SHORT_BYTES,
+      mr.lkey,
+      peer.addr + THEIRS - 1,
+      peer.rkey,
+    );
+    let trip = 0;
+    let pending = 0;
+    const send = () => {
+      mr.bytes[MINE + 1] = trip;
+      this.qp.postSend(requests);
+      pending++;
+    };
+    const wait = () => {
+      while (mr.bytes[THEIRS] !== trip) pending -= this.take();
+    };
+    mr.bytes[THEIRS] = 0;
+    const step = () => {
+      trip = (trip % 255) + 1;
+      if (measures) send();
+      wait();
+      if (!measures) send();
+      return 1;
+    };
+    const answer = measure(step, afterTrips);
+    while (pending > 0) pending -= this.take();
+    return measures ? answer : null;
+  }
+}
+
+/** Bytes allocated for a message: the least of several runs, because the rest is the compiler's. */
+function leastBytes({ step, drain }: { step(): number; drain(): void }): number {
+  const each = Array.from({ length: 8 }, () => {
+    globalThis.gc?.();
+    const before = process.memoryUsage().heapUsed;
+    let units = 0;
+    while (units < MESSAGES) units += step();
+    drain();
+    return (process.memoryUsage().heapUsed - before) / units;
+  });
+  return Math.max(0, Math.min(...each));
+}
