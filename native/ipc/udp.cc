@@ -38,8 +38,10 @@ constexpr size_t kMaxSegmentedBytes = 65'000;
 constexpr size_t kDatagramBytes = 65'536;
 /** Descriptors below this number may send segments. */
 constexpr size_t kSegmentFds = 4096;
-/** In a received row: the ICRC is wrong. */
+/** In the third word of a received row: the ICRC is wrong. */
 constexpr uint32_t kBadIcrc = 1u << 16;
+/** In the fourth word of a row: the identification of the IPv4 header. */
+constexpr int kIdentificationShift = 16;
 /** Words of a row: see sendUdp and receiveUdp. */
 constexpr size_t kRowWords = 8;
 constexpr size_t kGidWord = 4;
@@ -165,7 +167,7 @@ void writeMessage(const Packets& packets, size_t m, size_t first, size_t count, 
     uint32_t* row = packets.row(first + i);
     unsigned char* packet = packets.slab + row[0];
     batch.vectors[first + i] = {packet, row[1]};
-    row[3] = 0;
+    row[3] = static_cast<uint32_t>(i) << kIdentificationShift;
     if (packets.source == nullptr || row[1] < kBthBytes + kIcrcBytes) continue;
     // The kernel counts up the identifications of segments, from 0.
     const auto* dest = reinterpret_cast<const unsigned char*>(row + kGidWord);
@@ -217,7 +219,7 @@ size_t sendSome(int fd, const Packets& packets, size_t first, uint16_t port) {
     isWithoutSegments[fd] = true;
     return sendSome(fd, packets, first, port);
   }
-  for (size_t i = 0; i < count; i++) packets.row(first + i)[3] = static_cast<uint32_t>(errno);
+  for (size_t i = 0; i < count; i++) packets.row(first + i)[3] |= static_cast<uint32_t>(errno);
   return count;
 }
 
@@ -262,7 +264,7 @@ size_t writeRows(const Packets& packets, size_t m, size_t first, const unsigned 
     covered.source = reinterpret_cast<const unsigned char*>(row + kGidWord);
     if (dest == nullptr || row[1] < kBthBytes + kIcrcBytes) continue;
     if (!isSealed(&covered, packets.slab + row[0], row[1])) row[2] |= kBadIcrc;
-    covered.identification++;
+    row[3] |= static_cast<uint32_t>(covered.identification++) << kIdentificationShift;
   }
   return next;
 }
@@ -293,8 +295,8 @@ napi_value openUdp(napi_env napi, napi_callback_info info) {
 
 /**
  * sendUdp(fd, slab, rows, count, port, source): sends packets to this port and returns how many the kernel took; the
- * others found no room. A row: offset, length, traffic class and hop limit (<< 8), errno, GID in four words. A packet that
- * cannot be sent counts as taken, and its row gets the errno. If `source` is the GID of the sender, the last four bytes
+ * others found no room. A row: offset, length, traffic class and hop limit (<< 8), errno and identification (<< 16), GID in
+ * four words. A packet that cannot be sent counts as taken, and its row gets the errno. If `source` is the GID of the sender, the last four bytes
  * of each packet become its ICRC, and packets of one size may leave together; an empty array leaves packets unchanged.
  */
 napi_value sendUdp(napi_env napi, napi_callback_info info) {
@@ -328,8 +330,8 @@ napi_value sendUdp(napi_env napi, napi_callback_info info) {
 /**
  * receiveUdp(fd, slab, rows, dest): receives as many datagrams as the slab and the rows have room for, each at a multiple
  * of 64 KiB, and returns the number of packets in them. A row: offset, length (0 if the packet is too long), traffic
- * class, hop limit (<< 8) and whether the ICRC is wrong (<< 16), source port, source GID in four words. ICRCs are checked
- * if `dest` is the GID of the receiver; an empty array skips that.
+ * class, hop limit (<< 8) and whether the ICRC is wrong (<< 16), source port and identification (<< 16), source GID in four
+ * words. ICRCs are checked if `dest` is the GID of the receiver; an empty array skips that.
  */
 napi_value receiveUdp(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "receiveUdp");

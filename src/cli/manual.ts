@@ -24,6 +24,8 @@ const VARIABLES = {
   ISOVERBS_FACTS: 'a facts file about the device (isoverbs calibrate)',
   ISOVERBS_NO_ADDON: '1: do not load the native addon, and use simulated devices only',
   ISOVERBS_SIM_HOSTS: 'number of simulated devices (default: 2)',
+  ISOVERBS_SOFT_ADDRESSES:
+    'addresses of the devices soft0, soft1 ..., separated by commas (default: those of all network interfaces)',
 } as const;
 export type Variable = keyof typeof VARIABLES;
 

@@ -33,7 +33,7 @@ export const SOURCES: Readonly<Record<string, Source>> = {
   figure: figures,
   test: async () => plain((await import('../perftest/settings.ts')).TESTS.map(({ name }) => name)),
   driver: async () => plain((await import('../drivers/index.ts')).DRIVERS),
-  provider: async () => plain(['rdma-core', 'sim']),
+  provider: async () => plain(['rdma-core', 'sim', 'soft']),
   device: devices,
   app: application,
 };

@@ -23,6 +23,9 @@ export interface Output {
   progress(messages: number): void;
 }
 
+/** Whether both ends run in this thread. */
+const isAlone = ({ context }: Endpoint) => context.provider.name === 'sim';
+
 /** One end of a test, and its output. */
 class TestRun {
   private readonly endpoint: Endpoint;
@@ -169,7 +172,7 @@ class TestRun {
   private async drive(workload: Workload): Promise<void> {
     const { endpoint, output } = this;
     if (endpoint.sleeper !== null) return this.driveByEvents(workload, endpoint.sleeper);
-    const everyMs = endpoint.context.provider.threads === 'one' ? 0 : 50;
+    const everyMs = isAlone(endpoint) ? 0 : 50;
     let nextMs = performance.now() + everyMs;
     for (let steps = 1; !workload.step(); steps++) {
       if (everyMs > 0 && ((steps & 0xff) !== 0 || performance.now() < nextMs)) continue;
@@ -184,7 +187,7 @@ class TestRun {
   private async driveByEvents(workload: Workload, sleeper: Sleeper): Promise<void> {
     const { endpoint, output } = this;
     endpoint.channel.onEnd = () => sleeper.wake();
-    const alone = endpoint.context.provider.threads === 'one';
+    const alone = isAlone(endpoint);
     for (let seen = endpoint.polled; !workload.step(); seen = endpoint.polled) {
       if (endpoint.polled === seen) {
         sleeper.arm();

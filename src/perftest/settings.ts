@@ -89,7 +89,8 @@ const flagsSchema = z.object({
   json: z.boolean().default(false),
   policy: z.string().optional(),
   driver: oneOf('inline', 'worker').optional(),
-  provider: oneOf('sim', 'rdma-core').optional(),
+  provider: oneOf('sim', 'rdma-core', 'soft').optional(),
+  pcap: z.string().min(1).optional(),
   profile: z.string().optional(),
   seed: whole(0, 2 ** 31 - 1).default(1),
   cpu: z

@@ -62,7 +62,7 @@ test('every page describes its command in full sentences and refers to pages tha
 
 /** Examples that require a real device, several minutes, or a program that does not exist are only parsed. */
 const NOT_RUN =
-  /-d rxe0|^isoverbs (top|tenants|set|rxe|daemon --policy)|^isoverbs compare (--seeds|--svg)|^isoverbs isolation --keep|--device rxe0|^isoverbs reproduce|app\.js|completion|app\.trace/;
+  /-d (rxe0|soft0)|--provider soft|^isoverbs (top|tenants|set|rxe|daemon --policy)|^isoverbs compare (--seeds|--svg)|^isoverbs isolation --keep|--device rxe0|^isoverbs reproduce|app\.js|completion|app\.trace/;
 const examples = commands.flatMap((command) => pageOf(command)?.examples.map(([line]) => line) ?? []);
 
 const toRun = examples.filter((line) => !NOT_RUN.test(line));

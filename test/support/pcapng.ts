@@ -17,16 +17,19 @@ export function readPcapng(file: string): { interfaces: string[]; frames: Captur
   const interfaces: string[] = [];
   const frames: CapturedFrame[] = [];
   let at = 0;
+  // Sections may follow each other, each with interfaces of its own.
+  let first = 0;
   while (at < data.length) {
     const type = data.readUInt32LE(at);
     const total = data.readUInt32LE(at + 4);
     if (total % 4 !== 0 || data.readUInt32LE(at + total - 4) !== total) throw new Error(`bad block at ${at}`);
+    if (type === 0x0a0d0d0a) first = interfaces.length;
     if (type === 1) interfaces.push(data.toString('utf8', at + 20, at + 20 + data.readUInt16LE(at + 18)));
     if (type === 6) {
       const bytes = data.readUInt32LE(at + 20);
       const flags = data.readUInt32LE(at + 28 + ((bytes + 3) & ~3) + 4);
       frames.push({
-        at: interfaces[data.readUInt32LE(at + 8)],
+        at: interfaces[first + data.readUInt32LE(at + 8)],
         atNs: data.readUInt32LE(at + 12) * 2 ** 32 + data.readUInt32LE(at + 16),
         outbound: flags === 2,
         frame: data.subarray(at + 28, at + 28 + bytes),

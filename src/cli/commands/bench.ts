@@ -18,6 +18,7 @@ import { type Settings, settingsOf, TESTS } from '../../perftest/settings.ts';
 import { wireBytes, wireFactsOf } from '../../policies/kit/wire.ts';
 import { policiesText } from '../../policies/policy-text.ts';
 import { createFabric, PROFILES } from '../../providers/sim/index.ts';
+import { captureTo } from '../../providers/soft/index.ts';
 import * as V from '../../verbs/index.ts';
 import { ConfigError, type Provider } from '../../verbs/index.ts';
 import { describe } from '../manual.ts';
@@ -89,7 +90,8 @@ const OWN_FLAGS: readonly Flag[] = [
   ['--json', 'print one JSON object, in the shape of --out_json'],
   ['--policy <policy[:option[=value],...]>', 'policy between the test and the device'],
   ['--driver <driver>', `where the policy runs: ${DRIVERS.join(', ')} (default inline)`],
-  ['--provider <provider>', 'rdma-core or sim (default: rdma-core if it has a device)'],
+  ['--provider <provider>', 'rdma-core, sim or soft (default: rdma-core if it has a device)'],
+  ['--pcap <file>', 'soft: write the packets of this end to this file, in pcapng'],
   ['--profile <profile>', 'sim: simulated NIC (default cx6-100g)'],
   ['--seed <n>', 'sim: seed of all random variation (default 1)'],
   ['--cpu <list>', 'pin the process to these CPUs, in the syntax of taskset(1)'],
@@ -118,6 +120,7 @@ export function addBench(command: Command): void {
       ['isoverbs bench read_lat --provider sim -n 1000 -s 64 --json', 'latency, as one JSON object'],
       ['isoverbs bench write_bw --provider sim --rate_limit 40', 'at most 40 Gbit/s'],
       ['isoverbs bench write_bw -d rxe0', 'the server on a real device; the client may be ib_write_bw'],
+      ['isoverbs bench write_bw -d soft0', 'the server over UDP sockets; the client is another process'],
       ['isoverbs bench write_bw -d rxe0 192.0.2.1', 'the client; the server may be ib_write_bw'],
     ],
     failed: 'the device or the other end failed, or a result is below --limit_bw or --limit_msgrate',
@@ -158,6 +161,11 @@ function isSimulated({ provider, ibDev, server, profile }: Settings): boolean {
 }
 
 async function simulated(settings: Settings, output: Output): Promise<void> {
+  if (settings.pcap !== undefined) {
+    throw new ConfigError(
+      '--pcap is for user-space RoCE devices (--provider soft); simulated ones: isoverbs mix',
+    );
+  }
   const { profile = 'cx6-100g', seed, ibDev = 'sim0' } = settings;
   if (!Object.hasOwn(PROFILES, profile)) {
     throw new ConfigError(`--profile takes ${Object.keys(PROFILES).join(', ')}, got '${profile}'`);
@@ -187,7 +195,14 @@ async function simulated(settings: Settings, output: Output): Promise<void> {
 }
 
 async function real(settings: Settings, output: Output): Promise<void> {
-  const provider = providerFor('rdma-core');
+  const { ibDev, pcap } = settings;
+  const isSoft =
+    settings.provider === 'soft' || (settings.provider === undefined && ibDev?.startsWith('soft'));
+  if (pcap !== undefined) {
+    if (!isSoft) throw new ConfigError('--pcap is for user-space RoCE devices (--provider soft)');
+    captureTo(pcap);
+  }
+  const provider = providerFor(isSoft ? 'soft' : 'rdma-core');
   const options: OpenDeviceOptions = { ...shaped(settings, provider), provider };
   const open = (device: string | undefined) => openDevice(device, options);
   await runTest(settings, { open, cm: { provider, openDevice: bareOn(provider) } }, output);

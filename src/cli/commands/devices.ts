@@ -16,15 +16,15 @@ export function addDevices(command: Command): void {
   describe(sub, {
     about:
       'Lists each port of each device, real devices first, with its GIDs, and how the device executes WAIT and ENABLE ' +
-      '(docs/wait-enable.md). Notes explain what real devices still require, and how to provide it. ' +
+      '(docs/wait-enable.md). Devices of user-space RoCE (docs/soft.md) come last. Notes explain what real devices still require, and how to provide it. ' +
       'A device that cannot be opened is listed with the reason.',
     examples: [
       ['isoverbs devices', 'as tables'],
       ['isoverbs devices --json', 'for programs, with firmware versions, LIDs and maximum MTUs'],
     ],
     failed: 'the devices cannot be listed',
-    environment: ['ISOVERBS_NO_ADDON', 'ISOVERBS_SIM_HOSTS'],
-    seeAlso: ['docs/support.md', 'docs/wait-enable.md', 'ibv_devinfo(1)'],
+    environment: ['ISOVERBS_NO_ADDON', 'ISOVERBS_SIM_HOSTS', 'ISOVERBS_SOFT_ADDRESSES'],
+    seeAlso: ['docs/soft.md', 'docs/support.md', 'docs/wait-enable.md', 'ibv_devinfo(1)'],
   });
 }
 
@@ -53,7 +53,11 @@ const PORT_STATES = ['NOP', 'DOWN', 'INIT', 'ARMED', 'ACTIVE', 'ACTIVE_DEFER'];
 
 async function devices(options: { json?: boolean }): Promise<void> {
   const { getDeviceList } = await import('../../open.ts');
+  const { defaultSoftProvider, isSoftAvailable } = await import('../../providers/soft/index.ts');
   const list = getDeviceList();
+  // They are never the default, so that the list of a program does not contain them.
+  const lacksSoft = isSoftAvailable() && list.every(({ provider }) => provider !== 'soft');
+  if (lacksSoft) list.push(...defaultSoftProvider().getDeviceList());
   const reports: DeviceReport[] = [];
   for (const device of list) reports.push(await reportOf(device));
   const report = { devices: reports, notes: await notes(list) };
@@ -95,9 +99,17 @@ async function reportOf(device: DeviceInfo): Promise<DeviceReport> {
 async function notes(list: readonly DeviceInfo[]): Promise<string[]> {
   const { addonStatus } = await import('../../providers/rdma-core/index.ts');
   const { available, notes: reasons } = addonStatus();
-  if (!available) return reasons;
-  if (list.some((device) => device.provider !== 'sim')) return [];
+  const { whyNoUdp } = await import('../../providers/soft/index.ts');
+  const why = whyNoUdp();
+  const soft = [
+    why === null
+      ? 'soft0 ... connect processes and hosts over UDP, without an RDMA device: name one, or set ISOVERBS_PROVIDER=soft (docs/soft.md)'
+      : `there are no user-space RoCE devices: ${why}`,
+  ];
+  if (!available) return [...reasons, ...soft];
+  if (list.some((device) => device.provider === 'rdma-core')) return [];
   return [
+    ...soft,
     'the RDMA libraries are installed, but the kernel has no RDMA device',
     'to create a software device on an Ethernet interface (soft-RoCE): `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`',
     'if the kernel lacks that module: `scripts/rxe-run -- COMMAND` of this package runs a command in a virtual machine with a soft-RoCE device',

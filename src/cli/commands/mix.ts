@@ -15,6 +15,7 @@ import { runMix } from '../../mix/run.ts';
 import { DEFAULTS, type MixSpec, type QueuePairName, TIMELINE_POINTS } from '../../mix/spec.ts';
 import type { Resource } from '../../policies/kit/cost/bottleneck.ts';
 import { meantBy } from '../../policies/suggestions.ts';
+import { captureTo } from '../../providers/soft/index.ts';
 import type { Departure } from '../../sim/egress/departure-log.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
@@ -55,7 +56,7 @@ const RESOURCES: Readonly<Record<Resource, string>> = {
   atomics: 'the atomics of',
 };
 
-const PROVIDERS: readonly string[] = ['sim', 'rdma-core'];
+const PROVIDERS: readonly string[] = ['sim', 'rdma-core', 'soft'];
 
 /** Defaults for simulated devices. */
 const SIM_DEFAULTS: MixDefaults = {
@@ -72,7 +73,7 @@ export function addMix(command: Command): void {
   addMixOptions(sub, { duration: '20ms; real devices: 5s', warmup: '2ms; real devices: 1s' })
     .option(
       '--provider <provider>',
-      `where to run: ${PROVIDERS.join(', ')} (real devices, in real time)`,
+      `where to run: ${PROVIDERS.join(', ')} (rdma-core and soft: in real time)`,
       'sim',
     )
     .option(
@@ -119,6 +120,7 @@ export function addMix(command: Command): void {
         'isoverbs mix --provider rdma-core --device rxe0 --app B:size=256KiB --app D',
         'on a real device that serves both ends',
       ],
+      ['isoverbs mix --provider soft --app B:size=64KiB --duration 1s --pcap run.pcapng', 'over UDP sockets'],
     ],
     failed: 'the device failed, or the run broke an invariant',
     environment: ['ISOVERBS_FACTS', 'ISOVERBS_NO_ADDON'],
@@ -142,7 +144,7 @@ function addResultOptions(sub: Command): Command {
     )
     .option(
       '--pcap <file[@end,...]>',
-      "write the packets of all cables, or of those at these ends ('host0', 'switch0.3'), to this file: RoCEv2 in pcapng, for Wireshark and tshark",
+      "write the packets of all cables, or of those at these ends ('host0', 'switch0.3'), to this file: RoCEv2 in pcapng, for Wireshark and tshark; soft: those of all devices",
     )
     .option(
       '--trace <file>',
@@ -164,6 +166,14 @@ async function mix(options: Options): Promise<void> {
 
 async function live(options: Options): Promise<void> {
   const spec = liveSpecOf(options);
+  if (options.pcap !== undefined) {
+    if (spec.provider !== 'soft') {
+      throw new ConfigError(
+        '--pcap is for simulated devices and for user-space RoCE (--provider sim or soft)',
+      );
+    }
+    captureTo(options.pcap);
+  }
   const startMs = performance.now();
   const result = await runLive(spec);
   const wallMs = Math.round(performance.now() - startMs);
@@ -210,7 +220,6 @@ const SIMULATED = [
   'details',
   'gauges',
   'departures',
-  'pcap',
   'trace',
 ] as const;
 
@@ -226,6 +235,7 @@ function liveSpecOf(options: Options): LiveSpec {
     );
   }
   return {
+    provider: options.provider as LiveSpec['provider'],
     devices: options.device ?? [],
     ...use,
     durationNs: time('duration', options.duration, LIVE_DEFAULTS.durationNs),

@@ -1,7 +1,6 @@
 /** Runs a mixture of applications on real devices, each in its own thread. */
 import { Worker } from 'node:worker_threads';
 import { coordinatorMemory } from '../../policies/index.ts';
-import { createRdmaCoreProvider, isAddonAvailable } from '../../providers/rdma-core/index.ts';
 import { ConfigError, NoDeviceError } from '../../verbs/errors.ts';
 import { mtuBytes } from '../../verbs/index.ts';
 import type { Provider } from '../../verbs/provider.ts';
@@ -9,6 +8,7 @@ import { type App, appsOf, type DeviceLimits } from '../resolve.ts';
 import { policyOptionsOf, policyWords } from '../stacks.ts';
 import type { LiveOutcome } from './app.ts';
 import { GATE_BYTES, type Job, type WorkerMessage } from './protocol.ts';
+import { liveDevices, liveProvider } from './provider.ts';
 import { type LiveResult, type LiveSpec, messageBuffersOf, requireLiveKeys } from './spec.ts';
 
 /** Inline limit to try, as perftest does: no verb reports it before a queue pair exists. */
@@ -23,7 +23,7 @@ const START_DELAY_NS = 20_000_000n;
  * @throws NoDeviceError for a missing device; it names the existing ones
  */
 export async function runLive(spec: LiveSpec): Promise<LiveResult> {
-  const devices = devicesOf(spec.devices);
+  const devices = devicesOf(spec);
   const full = { ...spec, devices };
   const apps = checkedApps(full);
   const outcomes = await runThreads(apps, full);
@@ -46,9 +46,9 @@ export async function runLive(spec: LiveSpec): Promise<LiveResult> {
   };
 }
 
-function devicesOf(wanted: readonly string[]): readonly string[] {
-  const there = isAddonAvailable() ? realDevices() : [];
-  const names = wanted.length > 0 ? wanted : there.slice(0, 1);
+function devicesOf(spec: LiveSpec): readonly string[] {
+  const there = liveDevices(spec);
+  const names = spec.devices.length > 0 ? spec.devices : there.slice(0, 1);
   const missing = names.find((name) => !there.includes(name));
   if (names.length > 0 && missing === undefined) return names;
   const which = missing === undefined ? 'no real device' : `no real device '${missing}'`;
@@ -57,21 +57,10 @@ function devicesOf(wanted: readonly string[]): readonly string[] {
   throw new NoDeviceError(`${which}${known}. \`isoverbs devices\` reports what is missing`);
 }
 
-function realDevices(): string[] {
-  try {
-    return createRdmaCoreProvider()
-      .getDeviceList()
-      .map(({ name }) => name);
-  } catch (error) {
-    if (error instanceof NoDeviceError) return [];
-    throw error;
-  }
-}
-
 function checkedApps(spec: LiveSpec): App[] {
   requireLiveKeys(spec.apps);
   const hosts = Math.max(2, spec.devices.length);
-  const limits = commonLimitsOf(createRdmaCoreProvider(), spec.devices);
+  const limits = commonLimitsOf(liveProvider(spec), spec.devices);
   const apps = appsOf({ ...spec, profile: '', set: {}, hosts }, limits);
   for (const app of apps) {
     if (app.opDraw !== null || app.replyBytes > 0) {

@@ -7,6 +7,8 @@ import type { AppSpec, MixSpec } from '../spec.ts';
 /** A run of a mix on real devices. */
 export interface LiveSpec
   extends Pick<MixSpec, 'policy' | 'policyOptions' | 'durationNs' | 'warmupNs' | 'seed' | 'apps'> {
+  /** Default: 'rdma-core'. With 'soft', each application has devices of its own. */
+  provider?: 'rdma-core' | 'soft';
   /** The devices of hosts 0, 1 ...; a single device serves both ends. */
   devices: readonly string[];
 }

@@ -3,12 +3,12 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { policyInterceptors } from '../../drivers/index.ts';
 import { shareCoordinator } from '../../policies/index.ts';
 import { factsOfProcess } from '../../providers/facts.ts';
-import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import { setAssertions } from '../../shim/assertions.ts';
 import { compose } from '../../shim/compose.ts';
 import { LiveApp } from './app.ts';
 import { Clock } from './clock.ts';
 import type { Job, WorkerMessage } from './protocol.ts';
+import { liveProvider } from './provider.ts';
 
 if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
 const { app, spec, policyOptions, coordinators, gate } = workerData as Job;
@@ -16,7 +16,7 @@ const send = (message: WorkerMessage) => parentPort?.postMessage(message);
 
 for (const [device, memory] of coordinators) shareCoordinator(device, memory);
 const policies = spec.policy === 'none' ? [] : [{ name: spec.policy, options: { ...policyOptions } }];
-const provider = compose(createRdmaCoreProvider(), [
+const provider = compose(liveProvider(spec), [
   ...policyInterceptors('inline', policies),
   ...factsOfProcess(),
 ]);

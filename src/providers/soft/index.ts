@@ -3,9 +3,10 @@
  * kernel soft-RoCE and NICs that speak RoCEv2, and each other between processes.
  */
 
+import { writeFileSync } from 'node:fs';
 import { UPLINK_NIC } from '../../sim/profile/profiles.ts';
 import { Simulation } from '../../sim/simulation.ts';
-import { requireKnown, UnsupportedError } from '../../verbs/errors.ts';
+import { ConfigError, requireKnown, UnsupportedError } from '../../verbs/errors.ts';
 import { gidToBytes } from '../../verbs/gid.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/verbs.ts';
@@ -14,6 +15,7 @@ import { describeNic } from '../rdma-core/nic.ts';
 import { tcpRendezvous } from '../rdma-core/rendezvous.ts';
 import { type HostNames, isGroup } from '../sim/addresses.ts';
 import { buildProvider } from '../sim/provider.ts';
+import { PortCapture } from './capture.ts';
 import { openAt, type SoftDevice, softDevices } from './devices.ts';
 import { requireUdp, whyNoUdp } from './native.ts';
 import { Peers } from './peers.ts';
@@ -30,6 +32,8 @@ export interface SoftOptions {
   loss?: number;
   /** Seed of the losses. Default 1. */
   seed?: number;
+  /** File to which all packets are appended, in pcapng. Default: none. */
+  pcap?: string;
 }
 
 /** The devices of a process. */
@@ -41,7 +45,7 @@ export interface SoftNetwork {
 
 /** Creates the devices. They use sockets while they are open. @throws UnsupportedError without the addon */
 export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
-  requireKnown('createSoftNetwork', options, ['addresses', 'loss', 'seed']);
+  requireKnown('createSoftNetwork', options, ['addresses', 'loss', 'seed', 'pcap']);
   const native = requireUdp();
   const devices = softDevices(options.addresses ?? []);
   const peers = new Peers();
@@ -56,7 +60,10 @@ export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
     sim.world.hosts[index].mtuBytes = devices[index].mtuBytes;
   }
   const pump = new RealTimePump(sim, monotonicClock(), open);
-  const owner = { sim, peers, native, onReady: () => pump.turn() };
+  const { pcap } = options;
+  const captureOf = (host: number, gid: Uint8Array) =>
+    pcap === undefined ? null : new PortCapture(pcap, devices[host].name, gid);
+  const owner = { sim, peers, native, captureOf, onReady: () => pump.turn() };
   const start = (host: number) => openAt(devices[host], (gid) => new SoftPort(owner, host, gid));
   const provider = softProvider(pump, devices, peers, start);
   const portOf = (name: string) => open.get(devices.findIndex((device) => device.name === name));
@@ -198,15 +205,30 @@ function refusals(base: Provider): Pick<Provider, 'createAh'> {
   };
 }
 
+/** Names the file of captured packets, for this process and its threads. */
+const PCAP_VARIABLE = 'ISOVERBS_SOFT_PCAP';
+
+/** Empties a file, and writes the packets of all devices to it that this process and its threads open. @throws ConfigError */
+export function captureTo(file: string): void {
+  try {
+    writeFileSync(file, '');
+  } catch (cause) {
+    throw new ConfigError(`pcap: cannot write ${file}: ${(cause as Error).message}`, { cause });
+  }
+  process.env[PCAP_VARIABLE] = file;
+}
+
 let shared: SoftNetwork | null = null;
 
 /**
  * The devices of programs that do not create them: those of ISOVERBS_SOFT_ADDRESSES (addresses, separated by commas), or of
- * all network interfaces; soft0 is the loopback interface. @throws UnsupportedError without the addon, ConfigError
+ * all network interfaces; soft0 is the loopback interface. ISOVERBS_SOFT_PCAP names a file to which their packets are
+ * appended, in pcapng. @throws UnsupportedError without the addon, ConfigError
  */
 export function defaultSoftProvider(): Provider {
   const addresses = (process.env.ISOVERBS_SOFT_ADDRESSES ?? '').split(',').map((text) => text.trim());
-  shared ??= createSoftNetwork({ addresses: addresses.filter((text) => text !== '') });
+  const pcap = process.env[PCAP_VARIABLE] || undefined;
+  shared ??= createSoftNetwork({ addresses: addresses.filter((text) => text !== ''), pcap });
   return shared.provider;
 }
 

@@ -2,7 +2,10 @@
 import { makeError, UnsupportedError } from '../../verbs/errors.ts';
 import { addonLoader, buildAdvice, isAddonForbidden, whyNotLoaded } from '../native-addon.ts';
 
-/** Words of a row: offset, length, traffic class and hop limit (<< 8), errno or source port, GID in four words. */
+/**
+ * Words of a row: offset, length, traffic class and hop limit (<< 8), errno or source port and identification (<< 16), GID in
+ * four words.
+ */
 export const ROW_WORDS = 8;
 export const ROW_GID = 4;
 /** In the third word of a received row: the ICRC is wrong. */

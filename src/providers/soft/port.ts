@@ -1,9 +1,11 @@
 /** The port of one device: a UDP socket, the packets that leave through it, and those that it receives. */
 import { ROCE_PORT } from '../../roce/icrc.ts';
 import { BTH_BYTES, ICRC_BYTES } from '../../roce/opcodes.ts';
+import { INBOUND, OUTBOUND } from '../../roce/pcapng.ts';
 import * as P from '../../sim/kernel/packets.ts';
 import type { Ah, Group } from '../../sim/network/address.ts';
 import type { Simulation } from '../../sim/simulation.ts';
+import type { PortCapture } from './capture.ts';
 import {
   BAD_ICRC,
   DATAGRAM_BYTES,
@@ -61,6 +63,8 @@ export interface PortOwner {
   readonly sim: Simulation;
   readonly peers: Peers;
   readonly native: NativeUdp;
+  /** Where packets of this device are captured; null if they are not. */
+  captureOf(host: number, gid: Uint8Array): PortCapture | null;
   /** There is something to do: packets to read, or room to send. */
   onReady(): void;
 }
@@ -89,16 +93,23 @@ export class SoftPort {
   private readonly inSlab = new Uint8Array(MAX_DATAGRAMS * DATAGRAM_BYTES);
   private readonly inRows = new Uint32Array(MAX_DATAGRAMS * DATAGRAM_PACKETS * ROW_WORDS);
   private readonly inGids = new Uint8Array(this.inRows.buffer);
+  private readonly capture: PortCapture | null;
   private keepsAlive = false;
   private blocked = false;
 
-  /** @throws ConnectionError if the address cannot be bound */
+  /** @throws ConnectionError if the address cannot be bound, ConfigError if the capture cannot be written */
   constructor(owner: PortOwner, host: number, gid: Uint8Array) {
     this.owner = owner;
     this.host = host;
     this.gid = gid;
     this.sender.dgid.set(gid);
     this.fd = owner.native.openUdp(gid, ROCE_PORT, BUFFER_BYTES);
+    try {
+      this.capture = owner.captureOf(host, gid);
+    } catch (error) {
+      owner.native.closeFd(this.fd);
+      throw error;
+    }
     this.watch();
   }
 
@@ -106,6 +117,7 @@ export class SoftPort {
     this.flush();
     this.owner.native.watchFd(this.fd, null, false, READABLE);
     this.owner.native.closeFd(this.fd);
+    this.capture?.close();
   }
 
   /** Whether waiting for packets keeps the process alive. */
@@ -152,13 +164,36 @@ export class SoftPort {
     if (this.out === 0) return;
     const { outRows, out } = this;
     const taken = this.owner.native.sendUdp(this.fd, this.outSlab, outRows, out, ROCE_PORT, this.gid);
-    for (let i = 0; i < taken; i++) if (outRows[i * ROW_WORDS + 3] !== 0) this.counters.unsent++;
+    for (let i = 0; i < taken; i++) if ((outRows[i * ROW_WORDS + 3] & 0xffff) !== 0) this.counters.unsent++;
+    if (this.capture !== null) for (let i = 0; i < taken; i++) this.capturePacket(i, OUTBOUND);
     this.counters.sent += taken;
     this.out = out - taken;
     if (taken > 0 && this.out > 0) this.moveUp(taken);
     if (this.blocked === this.out > 0) return;
     this.blocked = this.out > 0;
     this.watch();
+  }
+
+  private capturePacket(i: number, direction: number): void {
+    const isOut = direction === OUTBOUND;
+    const [slab, rows] = isOut ? [this.outSlab, this.outRows] : [this.inSlab, this.inRows];
+    const row = i * ROW_WORDS;
+    const [own, other] = [
+      { gid: this.gid, at: 0 },
+      { gid: isOut ? this.outGids : this.inGids, at: (row + ROW_GID) * 4 },
+    ];
+    const [source, dest] = isOut ? [own, other] : [other, own];
+    const facts = {
+      source: source.gid,
+      sourceAt: source.at,
+      dest: dest.gid,
+      destAt: dest.at,
+      sourcePort: isOut ? ROCE_PORT : rows[row + 3] & 0xffff,
+      identification: rows[row + 3] >>> 16,
+      trafficClass: rows[row + 2] & 0xff,
+      hopLimit: (rows[row + 2] >>> 8) & 0xff,
+    };
+    this.capture?.add(facts, slab, rows[row], rows[row + 1], direction);
   }
 
   private moveUp(taken: number): void {
@@ -185,6 +220,7 @@ export class SoftPort {
     const at = inRows[row];
     const length = inRows[row + 1];
     counters.received++;
+    if (this.capture !== null) this.capturePacket(i, INBOUND);
     if (length < BTH_BYTES + ICRC_BYTES) {
       counters.malformed++;
       return;

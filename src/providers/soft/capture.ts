@@ -1,0 +1,103 @@
+/** Captures the packets of a device in a pcapng file, as frames of Ethernet. Several processes may write the same file. */
+import { closeSync, openSync, writeSync } from 'node:fs';
+import { frameHeaderBytes, writeFrameHeaders } from '../../roce/frame.ts';
+import { ROCE_PORT, type Route } from '../../roce/icrc.ts';
+import {
+  FRAME_OFFSET,
+  interfaceBlock,
+  packetBlockBytes,
+  sectionBlock,
+  writePacketBlock,
+} from '../../roce/pcapng.ts';
+import { ConfigError } from '../../verbs/errors.ts';
+import { gidToString } from '../../verbs/gid.ts';
+import { addressOf } from './devices.ts';
+
+const SECTION_BYTES = 1 << 20;
+const DEFAULT_HOPS = 64;
+const V4_AT = 12;
+const NS_PER_MS = 1e6;
+
+/** What a socket tells about a packet besides its bytes. */
+export interface PacketFacts {
+  /** Addresses of both ends as GIDs, from this byte of the array on. */
+  readonly source: Uint8Array;
+  readonly sourceAt: number;
+  readonly dest: Uint8Array;
+  readonly destAt: number;
+  readonly sourcePort: number;
+  readonly identification: number;
+  readonly trafficClass: number;
+  /** 0: the default one. */
+  readonly hopLimit: number;
+}
+
+/**
+ * A capture of one device. Each write appends a whole section of the file, so that sections of several devices and processes
+ * may alternate. Frames have invented MAC addresses.
+ */
+export class PortCapture {
+  private readonly file: number;
+  private readonly head: Buffer;
+  private readonly section = Buffer.alloc(SECTION_BYTES);
+  private used: number;
+
+  /** @throws ConfigError if the file cannot be written */
+  constructor(path: string, device: string, gid: Uint8Array) {
+    try {
+      this.file = openSync(path, 'a');
+    } catch (cause) {
+      throw new ConfigError(`pcap: cannot write ${path}: ${(cause as Error).message}`, { cause });
+    }
+    const address = addressOf(gidToString(gid));
+    this.head = Buffer.concat([
+      sectionBlock('isoverbs'),
+      interfaceBlock(device, `user-space RoCE at ${address}`),
+    ]);
+    this.used = this.head.copy(this.section);
+  }
+
+  /**
+   * Adds a packet of `bytes` from `from` of `buf` on, its ICRC included.
+   * @param direction INBOUND or OUTBOUND
+   */
+  add(facts: PacketFacts, buf: Uint8Array, from: number, bytes: number, direction: number): void {
+    const route = routeOf(facts);
+    const headerBytes = frameHeaderBytes(route);
+    if (this.used + packetBlockBytes(headerBytes + bytes) > SECTION_BYTES) this.flush();
+    const { section, used } = this;
+    const at = used + FRAME_OFFSET;
+    writeFrameHeaders(route, macOf(route.source), macOf(route.dest), bytes, section, at);
+    section.set(buf.subarray(from, from + bytes), at + headerBytes);
+    const nowNs = (performance.timeOrigin + performance.now()) * NS_PER_MS;
+    this.used += writePacketBlock(section, used, headerBytes + bytes, 0, Math.floor(nowNs), direction);
+  }
+
+  private flush(): void {
+    if (this.used === this.head.length) return;
+    writeSync(this.file, this.section, 0, this.used);
+    this.used = this.head.length;
+  }
+
+  close(): void {
+    this.flush();
+    closeSync(this.file);
+  }
+}
+
+function routeOf({ source, sourceAt, dest, destAt, ...rest }: PacketFacts): Route {
+  const isIpv4 = source.subarray(sourceAt, sourceAt + V4_AT).every((byte, i) => byte === (i < 10 ? 0 : 0xff));
+  const skip = isIpv4 ? V4_AT : 0;
+  return {
+    source: source.subarray(sourceAt + skip, sourceAt + 16),
+    dest: dest.subarray(destAt + skip, destAt + 16),
+    sourcePort: rest.sourcePort || ROCE_PORT,
+    identification: rest.identification,
+    trafficClass: rest.trafficClass,
+    flowLabel: 0,
+    hopLimit: rest.hopLimit || DEFAULT_HOPS,
+  };
+}
+
+/** A locally administered MAC address from the last four bytes of an address. */
+const macOf = (address: Uint8Array): Uint8Array => Uint8Array.of(2, 0, ...address.subarray(-4));
