@@ -26,7 +26,7 @@ export async function run({ options = {}, server, client }) {
     serving = openDevice(values.device ?? (both ? 'sim0' : undefined));
     if (!both && serving.provider.name === 'sim') {
       throw new Error(
-        'simulated devices connect only within one process: leave out --listen, or name a real --device',
+        'simulated devices connect within one process only: leave out --listen, name a real --device or soft0 (RoCE over UDP), or run under `isoverbs rxe -- COMMAND`',
       );
     }
     ({ port } = await server(serving, { port: Number(values.listen ?? 0) }, values));

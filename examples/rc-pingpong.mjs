@@ -58,7 +58,9 @@ const mtu = [1, 2, 3, 4, 5].find((code) => mtuBytes(code) === Number(values.mtu 
 
 const context = openDevice(values.device);
 if (context.provider.name === 'sim') {
-  throw new Error('simulated devices connect only within one process: name a real device with -d');
+  throw new Error(
+    'simulated devices connect within one process only: name a real device or soft0 (RoCE over UDP) with -d',
+  );
 }
 const pd = context.allocPd();
 const mr = pd.allocate(size);

@@ -57,6 +57,19 @@ test('a peer whose private data do not fit remoteSchema is rejected, at either e
   await expect(listen(a.context, { ...wrong, port: 0 })).rejects.toThrow('Standard Schema');
 });
 
+test('on simulated devices, an error names the ways to reach another process', async () => {
+  const { context, options } = end();
+  for (const [host, says] of [
+    ['localhost', "nothing listens on port 9 of 'localhost'"],
+    ['192.0.2.7', "no host '192.0.2.7'"],
+  ]) {
+    const refused = connect(context, { host, port: 9, ...options });
+    await expect(refused).rejects.toThrow(says);
+    await expect(refused).rejects.toThrow(/ISOVERBS_PROVIDER=soft.*isoverbs rxe.*both ends into one process/);
+  }
+  context.close();
+});
+
 test.each(['next', 'poll'] as const)(
   'the connection comes before its first receive, by %s()',
   async (how) => {

@@ -94,6 +94,10 @@ export const ANY_HOST = -1;
 
 const ANY_NAMES = new Set(['localhost', '127.0.0.1', '::1', '0.0.0.0', '::']);
 
+/** What to do if the other end is in another process. */
+export const OTHER_PROCESS =
+  "simulated devices connect within one process only: for several, set ISOVERBS_PROVIDER=soft (UDP sockets, docs/soft.md), run them under 'isoverbs rxe -- COMMAND' (a virtual machine with soft-RoCE), or put both ends into one process";
+
 /**
  * Index of a host by name ('sim0'), address or GID; ANY_HOST for 'localhost' and its synonyms. @throws
  * ConnectionError naming the existing hosts
@@ -104,7 +108,9 @@ export function hostNamed(verb: string, hosts: number, name: string): number {
     if (name === `sim${i}` || name === addressOf(i) || sameGid(name, gidOf(i))) return i;
   }
   const known = hosts === 1 ? 'sim0' : `sim0 .. sim${hosts - 1}`;
-  throw new ConnectionError(`${verb}: no host '${name}' in this fabric; it has ${known} and localhost`);
+  throw new ConnectionError(
+    `${verb}: no host '${name}' in this fabric; it has ${known} and localhost; ${OTHER_PROCESS}`,
+  );
 }
 
 function sameGid(name: string, gid: string): boolean {

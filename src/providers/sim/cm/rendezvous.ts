@@ -2,7 +2,7 @@
 
 import { ConnectionError } from '../../../verbs/errors.ts';
 import type { Wire, WireServer } from '../../../verbs/provider.ts';
-import { addressOf, hostNamed } from '../addresses.ts';
+import { addressOf, hostNamed, OTHER_PROCESS } from '../addresses.ts';
 import { requireInteger } from '../arguments.ts';
 import type { TimePump } from '../time-pump.ts';
 
@@ -132,7 +132,7 @@ export class SimRendezvous {
       this.pump.after(this.delayNs, () => {
         const listener = this.find(host, target, port);
         if (listener === undefined || world.hosts[host].dead) {
-          const text = `nothing listens on port ${port} of '${name}' in this fabric (simulated devices only connect within one process)`;
+          const text = `nothing listens on port ${port} of '${name}' in this fabric; ${OTHER_PROCESS}`;
           this.pump.after(this.delayNs, () => reject(new ConnectionError(`connect: ${text}`)));
           return;
         }
