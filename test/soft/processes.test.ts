@@ -1,10 +1,13 @@
 // Two processes over user-space RoCE: the example programs, unchanged. Needs a build.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { resolve } from 'node:path';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { absent } from './rig.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
+const MAIN = join(ROOT, 'dist/cli/main.js');
 const children: ChildProcess[] = [];
 
 afterEach(() => {
@@ -68,6 +71,36 @@ describe.skipIf(absent !== null)('programs in two processes', () => {
     const client = start([...program, '--connect', `127.0.0.1:${port}`, ...more], env);
     expect(await client.ended, client.out() + server.out()).toBe(0);
     expect(client.out()).toContain(says);
+  });
+
+  // Each process has an address of its own, and all contexts of soft0 are seats of one device of the daemon.
+  test.each([[[]], [['--policy', 'perf']]])('under a daemon, started with %j', async (policy) => {
+    const folder = mkdtempSync(join(tmpdir(), 'isoverbs-soft-'));
+    const socket = ['--socket', join(folder, 'socket')];
+    const daemon = start([MAIN, 'daemon', ...socket, ...policy], {});
+    await daemon.printed('listening');
+    const under = (tenant: string, ...words: string[]) =>
+      start([MAIN, 'run', ...socket, '--tenant', tenant, '--', process.execPath, ...words], {});
+    const programs = [
+      ['store', 'kv-store', '--count', '200', '200 GETs'],
+      ['bulk', 'file-transfer', '--size', '4M', 'sha256 ok'],
+    ];
+    const runs = programs.map(async ([tenant, name, option, value, says]) => {
+      const program = `examples/${name}.mjs`;
+      const server = under(tenant, program, '--listen', '0');
+      const port = await portOf(server);
+      const client = under(tenant, program, '--connect', `127.0.0.1:${port}`, option, value);
+      expect(await client.ended, client.out() + server.out()).toBe(0);
+      expect(client.out()).toContain(says);
+      expect(client.out() + server.out()).not.toContain('refused');
+    });
+    await Promise.all(runs);
+    const rows = start([MAIN, 'tenants', ...socket, '--json'], {});
+    await rows.ended;
+    const { tenants } = JSON.parse(rows.out());
+    const seats = tenants.map(({ device, tenant }: Record<string, string>) => `${device} ${tenant}`);
+    expect(seats.toSorted()).toEqual(['soft0 bulk', 'soft0 store']);
+    rmSync(folder, { recursive: true });
   });
 
   test('after kill -9 of the peer, requests end with RETRY_EXC_ERR', async () => {

@@ -18,6 +18,7 @@ import { MetricsServer } from '../../daemon/metrics/metrics-server.ts';
 import { notifySystemd, reloading, type States, watchdogMs } from '../../daemon/systemd.ts';
 import { getDeviceList, openDevice } from '../../open.ts';
 import type { AgentKind } from '../../policies/index.ts';
+import { defaultSoftProvider, isSoftAvailable } from '../../providers/soft/index.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import type { NicFacts } from '../../verbs/nic.ts';
 import type { Provider } from '../../verbs/provider.ts';
@@ -58,6 +59,17 @@ function knownDevices(
     known.set(name, { nic, provider });
     context.close();
   }
+  return names === undefined ? withSoft(known) : known;
+}
+
+/**
+ * Adds the devices of user-space RoCE, which are not opened: their sockets belong to the programs. A daemon of
+ * ISOVERBS_PROVIDER knows those of one provider.
+ */
+function withSoft(known: Map<string, KnownDevice>): Map<string, KnownDevice> {
+  if (process.env.ISOVERBS_PROVIDER || !isSoftAvailable()) return known;
+  const provider = defaultSoftProvider();
+  for (const { name } of provider.getDeviceList()) known.set(name, { nic: null, provider });
   return known;
 }
 
