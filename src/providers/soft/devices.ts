@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { IPV4_BYTES, IPV6_BYTES } from '../../roce/icrc.ts';
-import { ConfigError, ConnectionError } from '../../verbs/errors.ts';
+import { ConfigError, ConnectionError, SystemError } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../../verbs/gid.ts';
 
 /** One device before it is opened. */
@@ -83,11 +83,12 @@ export function openAt<T>(device: SoftDevice, open: (gid: Uint8Array) => T): T {
     try {
       return open(gidToBytes(device.gid));
     } catch (cause) {
-      if (!(cause instanceof ConnectionError)) throw cause;
+      // In use: a ConnectionError. No address of this host, or no permission: a SystemError.
+      if (!(cause instanceof ConnectionError || cause instanceof SystemError)) throw cause;
       if (tried < device.tries) device.gid = nextGid(device.gid);
       else {
         throw new ConnectionError(
-          `openDevice: ${device.name} cannot use UDP port 4791 of ${addressOf(device.gid)}: ${cause.message}; another process or kernel soft-RoCE has it, or the address is gone: close it, or set ISOVERBS_SOFT_ADDRESSES to another address of this host`,
+          `openDevice: ${device.name} cannot use UDP port 4791 of ${addressOf(device.gid)}: ${cause.message}; another process or kernel soft-RoCE has it, the address is gone, or you lack the permission: close it, or set ISOVERBS_SOFT_ADDRESSES to another address of this host`,
           { verb: 'openDevice', cause },
         );
       }

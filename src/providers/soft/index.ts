@@ -15,6 +15,7 @@ import { describeNic } from '../rdma-core/nic.ts';
 import { tcpRendezvous } from '../rdma-core/rendezvous.ts';
 import { type HostNames, isGroup } from '../sim/addresses.ts';
 import { buildProvider } from '../sim/provider.ts';
+import { AddressWatch } from './address-watch.ts';
 import { PortCapture } from './capture.ts';
 import { openAt, type SoftDevice, softDevices } from './devices.ts';
 import { requireUdp, whyNoUdp } from './native.ts';
@@ -63,9 +64,14 @@ export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
   const { pcap } = options;
   const captureOf = (host: number, gid: Uint8Array) =>
     pcap === undefined ? null : new PortCapture(pcap, devices[host].name, gid);
-  const owner = { sim, peers, native, captureOf, onReady: () => pump.turn() };
+  const watch = new AddressWatch(pump, devices);
+  const owner = {
+    ...{ sim, peers, native, captureOf },
+    onReady: () => pump.turn(),
+    onRefused: () => watch.suspect(),
+  };
   const start = (host: number) => openAt(devices[host], (gid) => new SoftPort(owner, host, gid));
-  const provider = softProvider(pump, devices, peers, start);
+  const provider = softProvider(pump, devices, peers, start, watch);
   const portOf = (name: string) => open.get(devices.findIndex((device) => device.name === name));
   return { provider, counters: (name) => portOf(name)?.counters };
 }
@@ -90,6 +96,7 @@ function softProvider(
   devices: readonly SoftDevice[],
   peers: Peers,
   start: (host: number) => SoftPort,
+  watch: AddressWatch,
 ): Provider {
   const cmError = 'user-space RoCE devices have no rdma_cm yet; use listen() and connect()';
   const managers = { rendezvous: tcpRendezvous, cm: null, cmError };
@@ -99,7 +106,7 @@ function softProvider(
     ...base,
     describeWait: () => 'WAIT and ENABLE are executed by the device, which is software',
     describeNic: (context: number) => describeNic(base, context),
-    ...lifetimes(base, pump, start),
+    ...lifetimes(base, pump, start, watch),
     ...timedVerbs(base, pump),
     ...refusals(base),
     nowNs: () => pump.nowNs,
@@ -115,7 +122,12 @@ type Lifetimes = Pick<
 >;
 
 /** Opens the socket of a device with its first context, and keeps the process alive while a listener asks for it. */
-function lifetimes(base: Provider, pump: RealTimePump, start: (host: number) => SoftPort): Lifetimes {
+function lifetimes(
+  base: Provider,
+  pump: RealTimePump,
+  start: (host: number) => SoftPort,
+  watch: AddressWatch,
+): Lifetimes {
   const { open } = pump;
   const hostByContext = new Map<number, number>();
   /** Channels, and contexts with asynchronous events, that keep the process alive. */
@@ -130,7 +142,10 @@ function lifetimes(base: Provider, pump: RealTimePump, start: (host: number) => 
       const context = base.openDevice(name, options);
       const host = base.getDeviceList().findIndex((device) => device.name === name);
       try {
-        if (!open.has(host)) open.set(host, start(host));
+        if (!open.has(host)) {
+          open.set(host, start(host));
+          watch.add(host);
+        }
       } catch (error) {
         base.closeDevice(context);
         throw error;
@@ -146,6 +161,7 @@ function lifetimes(base: Provider, pump: RealTimePump, start: (host: number) => 
       if ([...hostByContext.values()].includes(host)) return;
       open.get(host)?.close();
       open.delete(host);
+      watch.remove(host);
     },
     refCompChannel(channel, keeps) {
       base.refCompChannel(channel, keeps);

@@ -65,6 +65,8 @@ export interface PortOwner {
   readonly native: NativeUdp;
   /** Where packets of this device are captured; null if they are not. */
   captureOf(host: number, gid: Uint8Array): PortCapture | null;
+  /** The kernel refused packets. */
+  onRefused(): void;
   /** There is something to do: packets to read, or room to send. */
   onReady(): void;
 }
@@ -164,7 +166,10 @@ export class SoftPort {
     if (this.out === 0) return;
     const { outRows, out } = this;
     const taken = this.owner.native.sendUdp(this.fd, this.outSlab, outRows, out, ROCE_PORT, this.gid);
-    for (let i = 0; i < taken; i++) if ((outRows[i * ROW_WORDS + 3] & 0xffff) !== 0) this.counters.unsent++;
+    let refused = 0;
+    for (let i = 0; i < taken; i++) if ((outRows[i * ROW_WORDS + 3] & 0xffff) !== 0) refused++;
+    this.counters.unsent += refused;
+    if (refused > 0) this.owner.onRefused();
     if (this.capture !== null) for (let i = 0; i < taken; i++) this.capturePacket(i, OUTBOUND);
     this.counters.sent += taken;
     this.out = out - taken;

@@ -1,0 +1,67 @@
+/** Notices when the address of an open device leaves its host or comes back: its port goes down, or becomes active again. */
+import { networkInterfaces } from 'node:os';
+import type { Simulation } from '../../sim/simulation.ts';
+import type { TimePump } from '../sim/time-pump.ts';
+import { addressOf, type SoftDevice } from './devices.ts';
+
+/** How often addresses are looked up, and how soon again after packets could not be sent. */
+const PERIOD_MS = 1000;
+const SOONEST_MS = 50;
+
+/** The addresses of this host; those of 127.0.0.0/8 need no interface of their own. */
+function addressesHere(): Set<string> {
+  return new Set(
+    Object.values(networkInterfaces())
+      .flatMap((list) => list ?? [])
+      .map(({ address }) => address),
+  );
+}
+
+/** Watches the addresses of open devices while there are any. */
+export class AddressWatch {
+  private readonly pump: TimePump;
+  private readonly devices: readonly SoftDevice[];
+  /** Hosts of open devices. */
+  private readonly open = new Set<number>();
+  private timer: NodeJS.Timeout | null = null;
+  private lookedMs = 0;
+
+  constructor(pump: TimePump, devices: readonly SoftDevice[]) {
+    this.pump = pump;
+    this.devices = devices;
+  }
+
+  add(host: number): void {
+    this.open.add(host);
+    this.timer ??= setInterval(() => this.look(), PERIOD_MS).unref();
+  }
+
+  remove(host: number): void {
+    this.open.delete(host);
+    // The next context of this device finds its port as it is then.
+    this.sim.setLink(host, true);
+    if (this.open.size > 0 || this.timer === null) return;
+    clearInterval(this.timer);
+    this.timer = null;
+  }
+
+  /** The kernel refused packets: looks now, unless it has just done so. */
+  suspect(): void {
+    if (performance.now() - this.lookedMs >= SOONEST_MS) this.look();
+  }
+
+  private get sim(): Simulation {
+    return this.pump.sim;
+  }
+
+  private look(): void {
+    this.lookedMs = performance.now();
+    const here = addressesHere();
+    for (const host of this.open) {
+      const address = addressOf(this.devices[host].gid);
+      const isHere = here.has(address) || (address.startsWith('127.') && here.has('127.0.0.1'));
+      this.sim.setLink(host, isHere);
+    }
+    this.pump.start();
+  }
+}

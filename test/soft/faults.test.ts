@@ -1,0 +1,116 @@
+// What happens to user-space RoCE when a process, a port or an address goes. Needs a build.
+import { type ChildProcess, fork, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { afterEach, describe, expect, test } from 'vitest';
+import { createSoftNetwork } from '../../src/providers/soft/index.ts';
+import { ConnectionError, IBV_SEND_SIGNALED } from '../../src/verbs/index.ts';
+import { absent, type End, openEnd } from './rig.ts';
+
+const CHILD = resolve(import.meta.dirname, 'children/end.mjs');
+const CHANGES = resolve(import.meta.dirname, 'children/address-changes.mjs');
+const HERE = '127.75.0.1';
+const THERE = '127.75.0.2';
+const HAS_NAMESPACES = spawnSync('unshare', ['-rn', 'true']).status === 0;
+const children: ChildProcess[] = [];
+const ends: End[] = [];
+
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+  for (const { context } of ends.splice(0)) context.close();
+});
+
+function openHere(address = HERE): End {
+  const end = openEnd(createSoftNetwork({ addresses: [address] }), 'soft0');
+  ends.push(end);
+  return end;
+}
+
+/** Posts a WRITE, and returns how it ended. */
+async function write(end: End, to: { addr: number; rkey: number }, bytes = 5000): Promise<string> {
+  const batch = end.context.sendBatch({ capacity: 1 });
+  batch.write(1, IBV_SEND_SIGNALED, end.mr.addr, bytes, end.mr.lkey, to.addr, to.rkey);
+  end.qp.postSend(batch);
+  return (await end.cq.next()).statusText;
+}
+
+/** About 1 ms until a packet is sent again, three times. */
+const PATH = { timeout: 8, retryCnt: 3 };
+
+describe.skipIf(absent !== null)('faults of user-space RoCE', () => {
+  test('after kill -9 of the peer, requests end with RETRY_EXC_ERR in their time, and its port is free', async () => {
+    const end = openHere();
+    const child = fork(CHILD, [THERE]);
+    children.push(child);
+    const [hello] = await once(child, 'message');
+    child.send({ peer: end.qp.endpoint() });
+    end.qp.connectTo(hello.endpoint, PATH);
+    await once(child, 'message');
+    expect(await write(end, hello)).toBe('SUCCESS');
+    child.kill('SIGKILL');
+    await once(child, 'close');
+    const beganMs = performance.now();
+    expect(await write(end, hello)).toBe('RETRY_EXC_ERR');
+    const tookMs = performance.now() - beganMs;
+    // Four times 4.096 us * 2^8; the upper bound leaves room for a busy machine.
+    expect(tookMs).toBeGreaterThan(4);
+    expect(tookMs).toBeLessThan(2000);
+    expect(openHere(THERE).context.gids()[0].gid).toContain(THERE);
+  });
+
+  test('a worker that is terminated in mid-transfer leaves no socket', async () => {
+    const end = openHere();
+    const worker = new Worker(CHILD, { argv: [THERE] });
+    const [hello] = await once(worker, 'message');
+    worker.postMessage({ peer: end.qp.endpoint(), writesTo: { addr: end.mr.addr, rkey: end.mr.rkey } });
+    end.qp.connectTo(hello.endpoint, PATH);
+    await once(worker, 'message');
+    await delay(50);
+    await worker.terminate();
+    expect(end.mr.bytes[0]).toBe(7);
+    expect(await write(end, hello)).toBe('RETRY_EXC_ERR');
+    expect(openHere(THERE).context.gids()[0].gid).toContain(THERE);
+  });
+
+  test('a port that is taken, and an address of another host, are named', () => {
+    openHere();
+    const refusal = (address: string) => {
+      try {
+        openEnd(createSoftNetwork({ addresses: [address] }), 'soft0');
+      } catch (error) {
+        return error;
+      }
+      return undefined;
+    };
+    for (const [address, why] of [
+      [HERE, /UDP port 4791 of 127\.75\.0\.1.*in use.*ISOVERBS_SOFT_ADDRESSES/],
+      ['192.0.2.99', /UDP port 4791 of 192\.0\.2\.99.*ISOVERBS_SOFT_ADDRESSES/],
+    ] as const) {
+      expect(refusal(address)).toBeInstanceOf(ConnectionError);
+      expect((refusal(address) as Error).message).toMatch(why);
+    }
+  });
+
+  test('a program that was started meanwhile does not hold the port', async () => {
+    const end = openHere();
+    const sleeper = spawn('sleep', ['60'], { stdio: 'ignore' });
+    children.push(sleeper);
+    await once(sleeper, 'spawn');
+    end.context.close();
+    ends.length = 0;
+    openHere();
+  });
+
+  test.skipIf(!HAS_NAMESPACES)('an address that goes and comes back is an event of the port', () => {
+    const { stdout, stderr } = spawnSync('unshare', ['-rn', process.execPath, CHANGES], { encoding: 'utf8' });
+    expect(stderr).toBe('');
+    expect(stdout.split('\n')).toEqual([
+      'ACTIVE',
+      'PORT_ERR, DOWN, WRITE RETRY_EXC_ERR',
+      'PORT_ACTIVE, ACTIVE, WRITE SUCCESS',
+      '',
+    ]);
+  });
+});
