@@ -1,8 +1,7 @@
 /**
  * User-space RoCE between two processes over the loopback interface, next to two processes that only send and receive UDP
  * packets of the same sizes with the same system calls: 64 KiB WRITEs, 2-byte WRITEs, and round trips. Rounds of all
- * conditions alternate, and JSON has their medians. Two processes share two CPUs with everything else that runs, so the
- * CPU time of each unit is measured next to the rate.
+ * conditions alternate, and JSON has their medians.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -89,7 +88,7 @@ async function main(): Promise<void> {
   const median = (name: string) => p50(rates[name]);
   const mbit = (name: string) => rounded((median(name) * 8) / 1e6);
   const us = (name: string) => rounded(1e6 / median(name));
-  const { bytes } = await run(soft, 'bytes');
+  const { bytes = Number.NaN, longBytes = Number.NaN } = await run(soft, 'bytes');
   console.log(
     JSON.stringify(
       {
@@ -109,7 +108,7 @@ async function main(): Promise<void> {
           times: rounded(1 / median('pingpong ratio')),
         },
         idleCpuPercent: rounded(await idlePercent(soft)),
-        allocatedBytesPerMessage: rounded(bytes ?? Number.NaN),
+        allocatedBytesPerPacket: { short: rounded(bytes), long: rounded(longBytes) },
       },
       null,
       2,

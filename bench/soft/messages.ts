@@ -18,8 +18,9 @@ export interface Answer {
   readonly ns: number;
   /** CPU time of the process, user and system. */
   readonly cpuNs: number;
-  /** Bytes allocated for a message. */
+  /** Bytes that the sender allocates for a packet of 2 bytes, and of 4096. */
   readonly bytes?: number;
+  readonly longBytes?: number;
 }
 
 /** How long one measurement takes. */
@@ -51,4 +52,21 @@ export function measure(step: () => number, isDone: (units: number, ns: number) 
 }
 
 export const afterSlice = (_units: number, ns: number): boolean => ns >= SLICE_MS * 1e6;
-export const afterTrips = (units: number): boolean => units >= ROUND_TRIPS;
+
+/** Makes round trips, and returns the median of their times as if each had taken it: a wait for a CPU takes far longer. */
+export function measureTrips(trip: () => void): Answer {
+  const times = new Float64Array(ROUND_TRIPS);
+  const { cpuNs } = measure(
+    () => {
+      for (let i = 0, atMs = performance.now(); i < ROUND_TRIPS; i++) {
+        trip();
+        const nowMs = performance.now();
+        times[i] = (nowMs - atMs) * 1e6;
+        atMs = nowMs;
+      }
+      return ROUND_TRIPS;
+    },
+    (units) => units > 0,
+  );
+  return { units: 1, ns: times.sort()[ROUND_TRIPS >> 1], cpuNs };
+}

@@ -6,9 +6,10 @@ import {
   ADDRESSES,
   type Answer,
   afterSlice,
-  afterTrips,
   LONG_BYTES,
+  MTU_BYTES,
   measure,
+  measureTrips,
   type Order,
   SHORT_BYTES,
 } from './messages.ts';
@@ -20,7 +21,9 @@ const SHORT_DEPTH = 4;
 /** Where a round trip of a pingpong is written, and from where. */
 const THEIRS = 1;
 const MINE = 64;
-const MESSAGES = 20_000;
+/** Messages of a run that counts bytes. */
+const SHORT_MESSAGES = 20_000;
+const LONG_MESSAGES = 1000;
 
 /** What one end tells the other. */
 export interface Introduction {
@@ -68,14 +71,26 @@ export class SoftEnd {
   run({ test, measures }: Order): Answer | null {
     if (test === 'pingpong') return this.pingpong(measures);
     if (!measures) return null;
-    const loop =
-      test === 'write'
-        ? this.writes(LONG_BYTES, 1, LONG_DEPTH)
-        : this.writes(SHORT_BYTES, BATCH, SHORT_DEPTH);
-    if (test === 'bytes') return { units: 0, ns: 0, cpuNs: 0, bytes: leastBytes(loop) };
+    if (test === 'bytes') return this.allocated();
+    const isLong = test === 'write';
+    const loop = isLong ? this.longWrites() : this.shortWrites();
     const answer = measure(loop.step, afterSlice);
     loop.drain();
-    return test === 'write' ? { ...answer, units: answer.units * LONG_BYTES } : answer;
+    return isLong ? { ...answer, units: answer.units * LONG_BYTES } : answer;
+  }
+
+  private allocated(): Answer {
+    const bytes = leastBytes(this.shortWrites(), SHORT_MESSAGES);
+    const longBytes = leastBytes(this.longWrites(), LONG_MESSAGES) / (LONG_BYTES / MTU_BYTES);
+    return { units: 0, ns: 0, cpuNs: 0, bytes, longBytes };
+  }
+
+  private longWrites() {
+    return this.writes(LONG_BYTES, 1, LONG_DEPTH);
+  }
+
+  private shortWrites() {
+    return this.writes(SHORT_BYTES, BATCH, SHORT_DEPTH);
   }
 
   /** Polls, and returns how many requests have ended. */
@@ -132,26 +147,25 @@ export class SoftEnd {
       while (mr.bytes[THEIRS] !== trip) pending -= this.take();
     };
     mr.bytes[THEIRS] = 0;
-    const step = () => {
+    const next = () => {
       trip = (trip % 255) + 1;
       if (measures) send();
       wait();
       if (!measures) send();
-      return 1;
     };
-    const answer = measure(step, afterTrips);
+    const answer = measureTrips(next);
     while (pending > 0) pending -= this.take();
     return measures ? answer : null;
   }
 }
 
 /** Bytes allocated for a message: the least of several runs, because the rest is the compiler's. */
-function leastBytes({ step, drain }: { step(): number; drain(): void }): number {
+function leastBytes({ step, drain }: { step(): number; drain(): void }, messages: number): number {
   const each = Array.from({ length: 8 }, () => {
     globalThis.gc?.();
     const before = process.memoryUsage().heapUsed;
     let units = 0;
-    while (units < MESSAGES) units += step();
+    while (units < messages) units += step();
     drain();
     return (process.memoryUsage().heapUsed - before) / units;
   });

@@ -12,10 +12,10 @@ import {
   ADDRESSES,
   type Answer,
   afterSlice,
-  afterTrips,
   LONG_PACKET_BYTES,
   MTU_BYTES,
   measure,
+  measureTrips,
   type Order,
   SHORT_PACKET_BYTES,
 } from './messages.ts';
@@ -66,12 +66,11 @@ export class UdpEnd {
     const wait = () => {
       while (this.receive() === 0);
     };
-    const answer = measure(() => {
+    const answer = measureTrips(() => {
       if (measures) this.send(1);
       wait();
       if (!measures) this.send(1);
-      return 1;
-    }, afterTrips);
+    });
     return measures ? answer : null;
   }
 }

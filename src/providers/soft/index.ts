@@ -144,6 +144,7 @@ function lifetimes(
       try {
         if (!open.has(host)) {
           open.set(host, start(host));
+          pump.portsChanged();
           watch.add(host);
         }
       } catch (error) {
@@ -161,6 +162,7 @@ function lifetimes(
       if ([...hostByContext.values()].includes(host)) return;
       open.get(host)?.close();
       open.delete(host);
+      pump.portsChanged();
       watch.remove(host);
     },
     refCompChannel(channel, keeps) {

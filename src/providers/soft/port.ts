@@ -83,7 +83,8 @@ export class SoftPort {
   /** Whether a packet of the transport waits for room. */
   waiting = false;
   private readonly fd: number;
-  private readonly host: number;
+  /** The host of the simulation that the device is. */
+  readonly host: number;
   private readonly gid: Uint8Array;
   private readonly owner: PortOwner;
   private readonly sender = new SenderAddress();

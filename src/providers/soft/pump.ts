@@ -7,6 +7,8 @@ import type { SoftPort } from './port.ts';
 export class RealTimePump extends TimePump {
   /** The ports of open devices, by host. */
   readonly open: Map<number, SoftPort>;
+  /** The same in an array, because an iterator would be allocated for each poll. */
+  private ports: readonly SoftPort[] = [];
   private readonly clockNs: () => number;
   private readonly alarm: EventLoopAlarm;
   /** When the alarm rings. */
@@ -27,6 +29,11 @@ export class RealTimePump extends TimePump {
     return this.clockNs();
   }
 
+  /** Ports were opened or closed. */
+  portsChanged(): void {
+    this.ports = [...this.open.values()];
+  }
+
   /** Sets the clock of the transport; its events do not run yet. */
   tick(): void {
     const { clock } = this.sim.world;
@@ -38,7 +45,7 @@ export class RealTimePump extends TimePump {
   override start(): void {
     this.tick();
     this.sim.runUntil(this.sim.world.clock[0]);
-    for (const port of this.open.values()) port.flush();
+    for (let i = 0; i < this.ports.length; i++) this.ports[i].flush();
     this.schedule();
   }
 
@@ -49,13 +56,15 @@ export class RealTimePump extends TimePump {
   /** Receives, runs what is due, and sends. Packets come first, because they may stop the timers that are due. */
   turn(): void {
     this.tick();
-    for (const port of this.open.values()) port.receive();
+    const { ports } = this;
+    for (let i = 0; i < ports.length; i++) ports[i].receive();
     this.sim.runUntil(this.sim.world.clock[0]);
-    for (const [host, port] of this.open) {
+    for (let i = 0; i < ports.length; i++) {
+      const port = ports[i];
       port.flush();
       if (!port.waiting) continue;
       port.waiting = false;
-      this.sim.resume(host);
+      this.sim.resume(port.host);
       port.flush();
     }
     this.schedule();
@@ -70,8 +79,8 @@ export class RealTimePump extends TimePump {
       this.alarm.set();
     }
     if (this.immediate !== null) return;
-    for (const port of this.open.values()) {
-      if (!port.waiting) continue;
+    for (let i = 0; i < this.ports.length; i++) {
+      if (!this.ports[i].waiting) continue;
       this.immediate = setImmediate(() => {
         this.immediate = null;
         this.turn();
