@@ -5,6 +5,7 @@ import { INBOUND, OUTBOUND } from '../../roce/pcapng.ts';
 import * as P from '../../sim/kernel/packets.ts';
 import type { Ah, Group } from '../../sim/network/address.ts';
 import type { Simulation } from '../../sim/simulation.ts';
+import { CNP_NS } from '../../sim/transport/qp.ts';
 import type { PortCapture } from './capture.ts';
 import {
   BAD_ICRC,
@@ -16,7 +17,7 @@ import {
   ROW_WORDS,
 } from './native.ts';
 import type { Peers } from './peers.ts';
-import { fromWire, toWire } from './wire.ts';
+import { fromWire, NOTIFICATION, toWire, writeNotification } from './wire.ts';
 
 /** Room for one packet: the largest MTU, and headers. */
 const STRIDE_BYTES = 4096 + 128;
@@ -27,6 +28,11 @@ const SEND_BUDGET = 64;
 /** Datagrams of one read of the socket, and reads in a row at most. */
 const MAX_DATAGRAMS = 32;
 const MAX_READS = 4;
+/** The last two bits of a traffic class: "congestion experienced". */
+const ECN_MASK = 3;
+const CONGESTED = 3;
+/** The traffic class of congestion notifications: DSCP 48, as NICs have it by default. */
+const NOTIFICATION_CLASS = 48 << 2;
 const READABLE = 1;
 const WRITABLE = 2;
 
@@ -42,6 +48,9 @@ export interface PortCounters {
   refused: number;
   /** Not sent, because the kernel refused the packet. */
   unsent: number;
+  /** Congestion notifications that were sent, because packets were marked on their way, and received. */
+  notificationsSent: number;
+  notificationsReceived: number;
 }
 
 /** The address handle of the sender of a datagram, for the global route header that the receiver gets. */
@@ -79,6 +88,8 @@ export class SoftPort {
     badIcrc: 0,
     refused: 0,
     unsent: 0,
+    notificationsSent: 0,
+    notificationsReceived: 0,
   };
   /** Whether a packet of the transport waits for room. */
   waiting = false;
@@ -154,10 +165,17 @@ export class SoftPort {
     }
     this.budget--;
     const at = this.out * STRIDE_BYTES;
+    const path = ah ?? world.qps[pool.source[p]]!.attr.ah;
+    const classAndHops = (path?.trafficClass ?? 0) | ((path?.hopLimit ?? 0) << 8);
+    this.append(at, toWire(world, p, this.outSlab, at), classAndHops, gid);
+  }
+
+  /** Adds the row of a packet that is in the slab, without its ICRC. */
+  private append(at: number, bytes: number, classAndHops: number, gid: Uint8Array): void {
     const row = this.out * ROW_WORDS;
     this.outRows[row] = at;
-    this.outRows[row + 1] = toWire(world, p, this.outSlab, at) + ICRC_BYTES;
-    this.outRows[row + 2] = ah === null ? 0 : ah.trafficClass | (ah.hopLimit << 8);
+    this.outRows[row + 1] = bytes + ICRC_BYTES;
+    this.outRows[row + 2] = classAndHops;
     this.outGids.set(gid, (row + ROW_GID) * 4);
     this.out++;
   }
@@ -239,9 +257,29 @@ export class SoftPort {
     const pool = sim.world.packets;
     const p = pool.take();
     const type = fromWire(sim.world, inSlab, at, length, p);
-    if (type < 0) counters.malformed++;
-    else if (!sim.receive(this.host, this.from(p, row), type, p)) counters.refused++;
+    if (type === NOTIFICATION) counters.notificationsReceived++;
+    else if (type < 0) counters.malformed++;
+    else {
+      const from = this.from(p, row);
+      if (!sim.receive(this.host, from, type, p)) counters.refused++;
+      else if ((inRows[row + 2] & ECN_MASK) === CONGESTED) this.notify(pool.dest[p], from);
+    }
     pool.release(p);
+  }
+
+  /** Tells the peer of a queue pair that a packet met congestion, as a NIC does: once in a while for each queue pair. */
+  private notify(qpn: number, from: number): void {
+    const { world } = this.owner.sim;
+    const qp = world.qps[qpn];
+    const gid = this.owner.peers.gidOf(from);
+    const nowNs = world.clock[0];
+    if (qp === undefined || gid === undefined || nowNs < qp.times[CNP_NS]) return;
+    if (this.out === MAX_BATCH) this.flush();
+    if (this.out === MAX_BATCH) return;
+    qp.times[CNP_NS] = nowNs + world.params.cnpIntervalNs;
+    this.counters.notificationsSent++;
+    const at = this.out * STRIDE_BYTES;
+    this.append(at, writeNotification(qp.peer, this.outSlab, at), NOTIFICATION_CLASS, gid);
   }
 
   /** The number of the sender: that of the peer of the packet's queue pair if its address is the same, otherwise -1. */

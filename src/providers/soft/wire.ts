@@ -25,6 +25,19 @@ export function toWire({ packets, qps }: World, p: number, out: Uint8Array, at: 
   return encodePacket(record, out, at);
 }
 
+/** What fromWire returns for a congestion notification, which is for no operation. */
+export const NOTIFICATION = -2;
+
+/** Writes a congestion notification for a queue pair to `out`, without its ICRC, and returns its bytes. */
+export function writeNotification(destQp: number, out: Uint8Array, at: number): number {
+  record.opcode = O.CNP;
+  record.migrated = record.becn = true;
+  record.solicited = record.ackRequest = false;
+  record.destQp = destQp;
+  record.psn = 0;
+  return encodePacket(record, out, at);
+}
+
 /** Shorter payload is copied byte by byte, because a view costs more. */
 const COPIED_BY_BYTE = 128;
 /** Views of a slab are kept, by where they begin: packets of one size arrive at the same places again and again. */
@@ -50,13 +63,14 @@ function copyIn(buf: Uint8Array, from: number, length: number, to: Uint8Array, a
 
 /**
  * Reads a packet of `length` bytes, its ICRC included, into packet `p` of the pool; source and destination are checked
- * when it is executed. Returns the type of queue pair it is for (IBV_QPT_*), or -1 if it is malformed or has no meaning.
+ * when it is executed. Returns the type of queue pair it is for (IBV_QPT_*), NOTIFICATION, or -1 if it is
+ * malformed or has no meaning.
  */
 export function fromWire(world: World, buf: Uint8Array, at: number, length: number, p: number): number {
   const pool = world.packets;
   if (decodePacket(buf, at, length, record) !== DECODED || record.payloadBytes > P.SLAB_BYTES) return -1;
   const transport = record.opcode & O.TRANSPORT_MASK;
-  if (record.opcode === O.CNP) return -1;
+  if (record.opcode === O.CNP) return NOTIFICATION;
   pool.dest[p] = record.destQp;
   pool.source[p] = 0;
   pool.epoch[p] = 0;
