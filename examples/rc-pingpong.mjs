@@ -1,8 +1,8 @@
 // @ts-nocheck
 // A pingpong over a reliable connection with the handshake of rdma-core's ibv_rc_pingpong: the other end may be the C
-// program. Without HOST this end is the server.
+// program. Without HOST this end is the server. With --type UC, the connection is an unreliable one (ibv_uc_pingpong).
 //
-//   node examples/rc-pingpong.mjs -d rxe0 -g 1 [-e] [-p 18515] [-s 4096] [-n 1000] [-m 1024] [HOST]
+//   node examples/rc-pingpong.mjs -d rxe0 -g 1 [-e] [--type UC] [-p 18515] [-s 4096] [-n 1000] [-m 1024] [HOST]
 import { parseArgs } from 'node:util';
 import {
   expectSuccess,
@@ -48,6 +48,7 @@ const { values, positionals } = parseArgs({
     gidIndex: text('g'),
     mtu: text('m'),
     events: { type: 'boolean', short: 'e' },
+    type: { type: 'string', default: 'RC' },
   },
 });
 const [host] = positionals;
@@ -66,6 +67,7 @@ const pd = context.allocPd();
 const mr = pd.allocate(size);
 const cq = context.createCq({ cqe: RX_DEPTH + 1 });
 const qp = pd.createQp({
+  type: values.type,
   sendCq: cq,
   cap: { maxSendWr: 1, maxRecvWr: RX_DEPTH, maxSendSge: 1, maxRecvSge: 1 },
 });
