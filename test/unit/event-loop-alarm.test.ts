@@ -1,7 +1,7 @@
 // Alarms in the event loop of a program, on a clock of the test.
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { EventLoopAlarm } from '../../src/providers/rdma-core/alarm.ts';
+import { EventLoopAlarm, sleepInRealTime } from '../../src/providers/rdma-core/alarm.ts';
 
 class Rig {
   nowNs = 1e9;
@@ -80,4 +80,14 @@ test('a listener may set the alarm again', async () => {
   expect(rungNs.length).toBe(3);
   // Each at the turn in which the time passed or the next one.
   expect(rungNs[0]).toBeLessThanOrEqual(200);
+});
+
+test('a sleep never ends early, even if this turn of the event loop has lasted long', async () => {
+  for (let i = 0; i < 20; i++) {
+    const busyUntilMs = performance.now() + 2;
+    while (performance.now() < busyUntilMs);
+    const beganMs = performance.now();
+    await sleepInRealTime(0, 2e6);
+    expect(performance.now() - beganMs).toBeGreaterThanOrEqual(2);
+  }
 });

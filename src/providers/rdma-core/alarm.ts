@@ -17,15 +17,27 @@ export function monotonicClock(): () => number {
   return () => originNs + performance.now() * NS_PER_MS;
 }
 
-/** Resolves after this time. */
+/**
+ * Resolves after this time, never earlier: a timer of Node.js counts from when its turn of the event loop began, so that it
+ * may fire early.
+ */
 export function sleepInRealTime(
   _context: number,
   delayNs: number,
   keeps: SleepKeeps = 'program',
 ): Promise<void> {
+  const endMs = performance.now() + delayNs / NS_PER_MS;
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, delayNs / NS_PER_MS);
-    if (keeps !== 'program') timer.unref();
+    const wait = (leftMs: number) => {
+      const timer = setTimeout(ended, Math.min(leftMs, MAX_MS));
+      if (keeps !== 'program') timer.unref();
+    };
+    const ended = () => {
+      const leftMs = endMs - performance.now();
+      if (leftMs > 0) wait(leftMs);
+      else resolve();
+    };
+    wait(delayNs / NS_PER_MS);
   });
 }
 
