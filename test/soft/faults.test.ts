@@ -86,11 +86,19 @@ describe.skipIf(absent !== null)('faults of user-space RoCE', () => {
     };
     for (const [address, why] of [
       [HERE, /UDP port 4791 of 127\.75\.0\.1.*in use.*ISOVERBS_SOFT_ADDRESSES/],
-      ['192.0.2.99', /UDP port 4791 of 192\.0\.2\.99.*ISOVERBS_SOFT_ADDRESSES/],
+      ['192.0.2.99', /UDP port 4791 of 192\.0\.2\.99.*no interface.*ISOVERBS_SOFT_ADDRESSES/],
     ] as const) {
       expect(refusal(address)).toBeInstanceOf(ConnectionError);
       expect((refusal(address) as Error).message).toMatch(why);
     }
+  });
+
+  test.skipIf(!HAS_NAMESPACES)('a port that requires a permission is named', () => {
+    const script = `ip link set lo up && echo 5000 > /proc/sys/net/ipv4/ip_unprivileged_port_start &&
+      exec setpriv --bounding-set=-all "$0" "$@"`;
+    const words = ['-rn', 'bash', '-c', script, process.execPath, CHILD, '127.0.0.1'];
+    const { stderr } = spawnSync('unshare', words, { encoding: 'utf8' });
+    expect(stderr).toMatch(/ConnectionError: .*4791 of 127\.0\.0\.1.*EACCES.*ip_unprivileged_port_start/);
   });
 
   test('a program that was started meanwhile does not hold the port', async () => {

@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { IPV4_BYTES, IPV6_BYTES } from '../../roce/icrc.ts';
-import { ConfigError, ConnectionError, SystemError } from '../../verbs/errors.ts';
+import * as C from '../../verbs/constants.ts';
+import { ConfigError, ConnectionError, IsoverbsError } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../../verbs/gid.ts';
 
 /** One device before it is opened. */
@@ -77,21 +78,35 @@ function deviceAt(name: string, address: string, ndev: string, tries: number): S
   return { name, mtuBytes, ifindex: numberOf(ndev, 'ifindex', 0), gid, tries };
 }
 
+/** What to do about an errno of bind(2). */
+const WAYS_OUT: Readonly<Record<number, string>> = {
+  [C.EADDRINUSE]:
+    'another process or kernel soft-RoCE has it: close it, or set ISOVERBS_SOFT_ADDRESSES to another address of this host',
+  [C.EADDRNOTAVAIL]: 'no interface has this address: set ISOVERBS_SOFT_ADDRESSES to an address of this host',
+  [C.EACCES]:
+    'set net.ipv4.ip_unprivileged_port_start to 4791 or less, or run the program with CAP_NET_BIND_SERVICE',
+};
+
 /** Opens a device at its address, or at the first of its addresses that is free. @throws ConnectionError */
 export function openAt<T>(device: SoftDevice, open: (gid: Uint8Array) => T): T {
+  const first = device.gid;
   for (let tried = 1; ; tried++) {
     try {
       return open(gidToBytes(device.gid));
     } catch (cause) {
-      // In use: a ConnectionError. No address of this host, or no permission: a SystemError.
-      if (!(cause instanceof ConnectionError || cause instanceof SystemError)) throw cause;
-      if (tried < device.tries) device.gid = nextGid(device.gid);
-      else {
-        throw new ConnectionError(
-          `openDevice: ${device.name} cannot use UDP port 4791 of ${addressOf(device.gid)}: ${cause.message}; another process or kernel soft-RoCE has it, the address is gone, or you lack the permission: close it, or set ISOVERBS_SOFT_ADDRESSES to another address of this host`,
-          { verb: 'openDevice', cause },
-        );
+      const way = cause instanceof IsoverbsError ? WAYS_OUT[cause.errno ?? 0] : undefined;
+      if (way === undefined) throw cause;
+      const { message, errno } = cause as IsoverbsError;
+      if (errno === C.EADDRINUSE && tried < device.tries) {
+        device.gid = nextGid(device.gid);
+        continue;
       }
+      const address = addressOf(device.gid);
+      device.gid = first;
+      throw new ConnectionError(
+        `openDevice: ${device.name} cannot use UDP port 4791 of ${address}: ${message}; ${way}`,
+        { verb: 'openDevice', errno, cause },
+      );
     }
   }
 }
