@@ -1,0 +1,46 @@
+// Two hosts: network namespaces of one machine, with a cable between them. Needs a build.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { packetOf, readPcapng } from '../support/pcapng.ts';
+import { absent } from './rig.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const SCRIPT = resolve(import.meta.dirname, 'children/two-hosts.sh');
+const can = (...words: string[]) => spawnSync(words[0], words.slice(1)).status === 0;
+const here =
+  absent === null && can('unshare', '-rnm', 'ip', 'link', 'add', 'va', 'type', 'veth') && can('ss');
+const CAN_CAPTURE = can('dumpcap', '--version');
+const UDP = 17;
+const IPV4 = 0x0800;
+
+test.skipIf(!here)(
+  'a file reaches the other host over IPv4 and IPv6, with right ICRCs on the cable',
+  {
+    timeout: 60_000,
+  },
+  () => {
+    const folder = mkdtempSync(join(tmpdir(), 'isoverbs-soft-'));
+    const file = join(folder, 'cable.pcapng');
+    const inherited = Object.entries(process.env).filter(([key]) => !/^(ISOVERBS_|VITEST|NODE_)/.test(key));
+    const words = ['-rnm', SCRIPT, ...(CAN_CAPTURE ? [file] : [])];
+    const { status, stdout, stderr } = spawnSync('unshare', words, {
+      cwd: ROOT,
+      env: Object.fromEntries(inherited),
+      encoding: 'utf8',
+    });
+    expect(status, stdout + stderr).toBe(0);
+    expect(stdout.match(/^sent 1048576 bytes, .*sha256 ok$/gm)).toHaveLength(2);
+    if (CAN_CAPTURE) {
+      const frames = readPcapng(file).frames.filter(({ frame }) => {
+        return frame.readUInt16BE(12) === IPV4 && frame[23] === UDP;
+      });
+      // A packet of the file has 1024 bytes on this cable.
+      expect(frames.length).toBeGreaterThan(1024);
+      for (const frame of frames) packetOf(frame);
+    }
+    rmSync(folder, { recursive: true });
+  },
+);
