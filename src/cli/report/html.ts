@@ -244,15 +244,18 @@ function verdictsSection(report: Report, papers: readonly PaperPart[]): Markup |
 }
 
 /** The data that the page's script saves: lines, claims and the points of figures, without the commands of runs. */
-function dataOf(report: Report, lines: ReadonlyMap<string, readonly PaperLine[]>): Markup {
+function dataOf(report: Report, lines: ReadonlyMap<string, readonly PaperLine[]>): string {
   const paper = [...lines.values()].flat().map(({ id, verdict, where, says, what, expected, measured }) => {
     return { id, verdict, where, says, what, expected, measured };
   });
   const { command, date, versions, profiles, seeds, runs, rows } = report;
   const figures = report.figures.map(({ name, title, panels }) => ({ name, title, panels }));
   const data = { command, date, versions, profiles, seeds, runs, paper, rows, figures };
-  return new Markup(JSON.stringify(data).replaceAll('<', '\\u003c'));
+  return JSON.stringify(data).replaceAll('<', '\\u003c');
 }
+
+/** Bundlers rewrite templates with a tag that contain the end of a script. */
+const script = (attributes: string, text: string) => new Markup(`<script${attributes}>${text}</script>`);
 
 /** The whole page. */
 export function htmlOf(report: Report, charts: Charts | null): string {
@@ -288,8 +291,8 @@ ${papers.map((paper) => paperSection(paper, lines.get(paper.key) ?? [], charts ?
 ${report.systems.map((system) => systemSection(report, system))}
 ${notShown(report)}
 </main>
-<script type="application/json" id="data">${dataOf(report, lines)}</script>
-<script>${new Markup(PAGE_SCRIPT)}</script>
+${script(' type="application/json" id="data"', dataOf(report, lines))}
+${script('', PAGE_SCRIPT)}
 </body>
 </html>
 `;

@@ -1,0 +1,90 @@
+// Turns dist into what the package holds: few files, without source maps, and with the types of the entry points alone.
+// `npm pack` does this, and brings the build back.
+//   node scripts/bundle.mjs              after a build; keeps the build in out/dist
+//   node scripts/bundle.mjs --restore    brings the build back
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../', import.meta.url));
+const DIST = join(ROOT, 'dist');
+const BUILD = join(ROOT, 'out/dist');
+/** Modules from which threads start, or which another process loads by its path. */
+const BY_PATH = [
+  'cli/main',
+  'cli/drum/solver-worker',
+  'daemon/client/join',
+  'drivers/worker/worker',
+  'mix/live/worker',
+  'mix/pool-worker',
+  'papers/engine/computation-worker',
+];
+/** A module knows the place that it had before it became part of a chunk. */
+const PLACES = 'isoverbs:places';
+
+const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+const ENTRIES = Object.values(exports).flatMap(({ default: path }) =>
+  path === undefined ? [] : [path.replace(/^\.\/dist\/(.*)\.js$/, '$1')],
+);
+
+/** @type {import('rolldown').Plugin} */
+const places = {
+  name: 'places',
+  resolveId: (id) => (id === PLACES ? id : null),
+  load: (id) =>
+    id === PLACES ? 'export const placeOf = (path) => new URL("../" + path, import.meta.url).href;' : null,
+  transform(code, id) {
+    if (!id.startsWith(BUILD) || !code.includes('import.meta.url')) return null;
+    const path = relative(BUILD, id).replaceAll('\\', '/');
+    const used = code.replaceAll('import.meta.url', `placeOf(${JSON.stringify(path)})`);
+    return { code: `import { placeOf } from '${PLACES}';\n${used}`, map: null };
+  },
+};
+
+/** The declarations that an entry point needs. */
+function declarations() {
+  const found = new Set();
+  const add = (/** @type {string} */ file) => {
+    if (found.has(file)) return;
+    found.add(file);
+    const text = readFileSync(join(BUILD, file), 'utf8');
+    for (const [, path] of text.matchAll(/(?:from |import\(|import )['"](\.{1,2}\/[^'"]+)\.[jt]s['"]/g)) {
+      add(join(dirname(file), `${path}.d.ts`));
+    }
+  };
+  for (const entry of ENTRIES) add(`${entry}.d.ts`);
+  return found;
+}
+
+function restore() {
+  if (!existsSync(BUILD)) return;
+  rmSync(DIST, { recursive: true, force: true });
+  renameSync(BUILD, DIST);
+}
+
+async function bundle() {
+  const { rolldown } = await import('rolldown');
+  if (existsSync(BUILD)) throw new Error('dist is bundled already; node scripts/bundle.mjs --restore');
+  mkdirSync(dirname(BUILD), { recursive: true });
+  renameSync(DIST, BUILD);
+  const input = Object.fromEntries(
+    [...new Set([...ENTRIES, ...BY_PATH])].map((one) => [one, join(BUILD, `${one}.js`)]),
+  );
+  const external = (/** @type {string} */ id) => /^[a-z@]/i.test(id) && id !== PLACES;
+  const build = await rolldown({ input, external, platform: 'node', plugins: [places] });
+  await build.write({
+    dir: DIST,
+    format: 'esm',
+    entryFileNames: '[name].js',
+    chunkFileNames: 'chunks/[name]-[hash].js',
+    keepNames: true,
+    codeSplitting: { groups: [{ name: 'places', test: /isoverbs:places/ }] },
+  });
+  await build.close();
+  for (const file of declarations()) cpSync(join(BUILD, file), join(DIST, file));
+  const files = readdirSync(DIST, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
+  console.error(`bundle: ${files.length} files`);
+}
+
+if (process.argv[2] === '--restore') restore();
+else await bundle();
