@@ -15,8 +15,8 @@ export class Trace {
   private readonly counts = new Float64Array(1);
   /** The clock as two words. Signed, because V8 allocates an unsigned word passed to a function. */
   private readonly timeWords: Int32Array;
-  private lo = 0x811c9dc5 | 0;
-  private hi = 0x1b873593 | 0;
+  /** The low and the high word of the hash, and the words of an entry. */
+  private readonly lanes = Int32Array.of(0x811c9dc5, 0x1b873593, 0, 0, 0, 0);
 
   constructor(clock: Float64Array) {
     this.timeWords = new Int32Array(clock.buffer);
@@ -27,24 +27,28 @@ export class Trace {
   }
 
   add(kind: number, qp: number, psn: number): void {
-    this.mix(this.timeWords[0]);
-    this.mix(this.timeWords[1]);
-    this.mix((kind << 24) ^ qp);
-    this.mix(psn);
+    const { timeWords, lanes } = this;
     this.counts[0]++;
+    lanes[2] = timeWords[0];
+    lanes[3] = timeWords[1];
+    lanes[4] = (kind << 24) ^ qp;
+    lanes[5] = psn;
+    // Two FNV-like lanes with different multipliers.
+    let lo = lanes[0];
+    let hi = lanes[1];
+    for (let i = 2; i < 6; i++) {
+      lo = Math.imul(lo ^ lanes[i], 0x01000193);
+      lo ^= lo >>> 15;
+      hi = Math.imul(hi ^ lanes[i], 0x5bd1e995);
+      hi ^= hi >>> 13;
+    }
+    lanes[0] = lo;
+    lanes[1] = hi;
   }
 
   /** The hash as sixteen hexadecimal digits. */
   hash(): string {
     const hex = (word: number) => (word >>> 0).toString(16).padStart(8, '0');
-    return hex(this.hi) + hex(this.lo);
-  }
-
-  /** Two FNV-like lanes with different multipliers. */
-  private mix(word: number): void {
-    this.lo = Math.imul(this.lo ^ word, 0x01000193);
-    this.lo ^= this.lo >>> 15;
-    this.hi = Math.imul(this.hi ^ word, 0x5bd1e995);
-    this.hi ^= this.hi >>> 13;
+    return hex(this.lanes[1]) + hex(this.lanes[0]);
   }
 }
