@@ -1,5 +1,6 @@
 /**
- * Builds the addons, for real RDMA devices and for processes that share them. Says in one line what happened. Never
+ * Builds the addons, for real RDMA devices and for processes that share them, unless those that came with the package
+ * can be used. Says in one line what happened. Never
  * fails the install of the package, because without them it works with the simulated device; run as a command, exits
  * with 1 if they could not be built. Addons that were built before stay in place until new ones are complete.
  */
@@ -102,8 +103,26 @@ function build(folder) {
   throw new Error(`${error?.message ?? gist(`${stderr}\n${stdout}`)}; log: ${log}`);
 }
 
+/** Whether the addons that came with the package can be loaded here, so that nothing need be built. */
+function hasPrebuilt() {
+  const folder = join(ROOT, 'prebuilds', `${process.platform}-${process.arch}`);
+  const { npm_config_build_from_source: fromSource = '' } = process.env;
+  // In a clone, they may be older than the sources.
+  if (!isInstall || existsSync(join(ROOT, '.git')) || !['', 'false'].includes(fromSource)) return false;
+  const files = ['isoverbs.node', 'isoverbs_ipc.node'].map((name) => join(folder, name));
+  if (!files.every((file) => existsSync(file))) return false;
+  // In a process of its own, because an addon of another C library may end the process.
+  return works(process.execPath, ['-e', 'for (const file of process.argv.slice(1)) require(file)', ...files]);
+}
+
 /** Returns whether the addons are as the caller wants them. */
 function main() {
+  if (process.env.ISOVERBS_NO_ADDON !== '1' && hasPrebuilt()) {
+    console.log(
+      'isoverbs: the addon came with the package; `npm_config_build_from_source=true` builds it instead.',
+    );
+    return true;
+  }
   const why = obstacle();
   if (why !== '') {
     skip(why);

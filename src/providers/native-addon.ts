@@ -51,6 +51,21 @@ export interface LoadedAddon<T> {
   native: T | null;
   /** Why there is no addon. */
   error: unknown;
+  /** Where the addon comes from: it was built on this machine, or came with the package; absent: there is none. */
+  source?: AddonSource;
+}
+
+export type AddonSource = 'built here' | 'prebuilt';
+
+/** The addons of the package for this platform (scripts/prebuild.mjs). */
+const PREBUILDS = `prebuilds/${process.platform}-${process.arch}`;
+
+/** An addon that was built on this machine goes first. */
+function pathOf(name: string): { path?: string; source: AddonSource } {
+  const root = packageRoot();
+  const prebuilt = join(root, PREBUILDS, `${name}.node`);
+  const isBuilt = existsSync(join(root, 'build/Release', `${name}.node`));
+  return isBuilt || !existsSync(prebuilt) ? { source: 'built here' } : { path: prebuilt, source: 'prebuilt' };
 }
 
 /** Returns a function that loads an addon on its first call. A failure is cached like a success. */
@@ -60,20 +75,22 @@ export function addonLoader<T extends { interfaceVersion: number }>(
   init: (native: T) => void,
 ): () => LoadedAddon<T> {
   let loaded: LoadedAddon<T> | null = null;
-  const load = (): T => {
+  const load = (): Pick<LoadedAddon<T>, 'native' | 'source'> => {
+    const { path, source } = pathOf(name);
     const bindings: typeof import('bindings') = createRequire(import.meta.url)('bindings');
-    const native: T = bindings({ bindings: name, module_root: packageRoot() });
+    const tried = path === undefined ? {} : { try: [['module_root', PREBUILDS, 'bindings']] };
+    const native: T = bindings({ bindings: name, module_root: packageRoot(), ...tried });
     if (native.interfaceVersion !== interfaceVersion) {
       throw new Error('it was built from another version of isoverbs');
     }
     init(native);
-    return native;
+    return { native, source };
   };
   return () => {
     if (isAddonForbidden()) return { native: null, error: new Error('ISOVERBS_NO_ADDON=1 is set') };
     if (loaded === null) {
       try {
-        loaded = { native: load(), error: null };
+        loaded = { ...load(), error: null };
       } catch (error) {
         loaded = { native: null, error };
       }

@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
+  cpSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -107,6 +108,62 @@ describe.runIf(process.platform === 'linux')('a rebuild', () => {
     rmSync(folder, { recursive: true });
   });
 });
+
+describe.runIf(process.platform === 'linux' && isAddonAvailable())(
+  'addons that came with the package',
+  () => {
+    /** A copy of the package without a built addon, as an install unpacks it. */
+    function unpacked() {
+      const folder = mkdtempSync(join(tmpdir(), 'isoverbs-prebuilt-'));
+      const prebuilds = join(folder, `prebuilds/${process.platform}-${process.arch}`);
+      for (const to of [join(folder, 'scripts'), prebuilds]) mkdirSync(to, { recursive: true });
+      for (const name of ['binding.gyp', 'package.json', 'scripts/install.mjs'])
+        copyFileSync(join(ROOT, name), join(folder, name));
+      for (const name of ['native', 'node_modules']) symlinkSync(join(ROOT, name), join(folder, name));
+      cpSync(join(ROOT, 'dist'), join(folder, 'dist'), { recursive: true });
+      for (const name of ['isoverbs.node', 'isoverbs_ipc.node'])
+        copyFileSync(join(ROOT, 'build/Release', name), join(prebuilds, name));
+      const devices = (env: NodeJS.ProcessEnv = {}) => {
+        const args = [join(folder, 'dist/cli/main.js'), 'devices', '--json'];
+        const { stdout } = spawnSync(process.execPath, args, {
+          env: { ...process.env, ...env },
+          encoding: 'utf8',
+        });
+        return JSON.parse(stdout) as { addon: string | null; notes: string[] };
+      };
+      return { folder, prebuilds, devices, file: join(folder, 'scripts/install.mjs') };
+    }
+
+    test('are used without a compiler and without install scripts, and one that is built goes first', () => {
+      const { folder, devices, file } = unpacked();
+      // As with --ignore-scripts.
+      expect(devices().addon).toBe('prebuilt');
+      const bin = mkdtempSync(join(tmpdir(), 'isoverbs-path-'));
+      symlinkSync(process.execPath, join(bin, 'node'));
+      const { status, stderr, lines } = install({ PATH: bin, HOME: process.env.HOME, ...BY_NPM }, file);
+      expect([status, stderr, lines.length]).toEqual([0, '', 1]);
+      expect(lines[0]).toMatch(/^isoverbs: the addon came with the package/);
+      expect(devices({ ISOVERBS_NO_ADDON: '1' }).addon).toBeNull();
+      mkdirSync(join(folder, 'build'));
+      cpSync(join(ROOT, 'build/Release'), join(folder, 'build/Release'), { recursive: true });
+      expect(devices().addon).toBe('built here');
+      rmSync(folder, { recursive: true });
+    });
+
+    test('that cannot be loaded here are replaced by a build, if there is a compiler', () => {
+      const { folder, prebuilds, devices, file } = unpacked();
+      writeFileSync(join(prebuilds, 'isoverbs.node'), 'of another machine');
+      expect(devices().addon).toBeNull();
+      expect(devices().notes[0]).toMatch(/the addon is not loaded: .*isoverbs\.node/);
+      const bin = mkdtempSync(join(tmpdir(), 'isoverbs-path-'));
+      symlinkSync(process.execPath, join(bin, 'node'));
+      const { status, lines } = install({ PATH: bin, HOME: process.env.HOME, ...BY_NPM }, file);
+      expect(status).toBe(0);
+      expect(lines[0]).toMatch(/no C\+\+ compiler/);
+      rmSync(folder, { recursive: true });
+    });
+  },
+);
 
 test('ISOVERBS_NO_ADDON=1 at run time: a typed error with advice', () => {
   process.env.ISOVERBS_NO_ADDON = '1';

@@ -1,5 +1,6 @@
 /** `isoverbs devices`: lists devices, and what real devices still require. */
 import type { Command } from 'commander';
+import type { AddonSource } from '../../providers/native-addon.ts';
 import type { DeviceInfo, WaitSupport } from '../../verbs/index.ts';
 import { debug } from '../log.ts';
 import { describe } from '../manual.ts';
@@ -11,13 +12,14 @@ export function addDevices(command: Command): void {
   const sub = command
     .command('devices')
     .description('list the devices, and what is required to use real ones')
-    .option('--json', 'print one JSON object: { devices, notes }')
+    .option('--json', 'print one JSON object: { addon, devices, notes }')
     .action(devices);
   describe(sub, {
     about:
       'Lists each port of each device, real devices first, with its GIDs, and how the device executes WAIT and ENABLE ' +
-      '(docs/wait-enable.md). Devices of user-space RoCE (docs/soft.md) come last. Notes explain what real devices still require, and how to provide it. ' +
-      'A device that cannot be opened is listed with the reason.',
+      '(docs/wait-enable.md). Devices of user-space RoCE (docs/soft.md) come last. Notes explain what real devices still ' +
+      'require, and how to provide it. A device that cannot be opened is listed with the reason. The last note says whether ' +
+      'the addon came with the package (`prebuilt`) or was built on this machine (`built here`).',
     examples: [
       ['isoverbs devices', 'as tables'],
       ['isoverbs devices --json', 'for programs, with firmware versions, LIDs and maximum MTUs'],
@@ -60,9 +62,10 @@ async function devices(options: { json?: boolean }): Promise<void> {
   if (lacksSoft) list.push(...defaultSoftProvider().getDeviceList());
   const reports: DeviceReport[] = [];
   for (const device of list) reports.push(await reportOf(device));
-  const report = { devices: reports, notes: await notes(list) };
+  const { addonStatus } = await import('../../providers/rdma-core/index.ts');
+  const report = { addon: addonStatus().source ?? null, devices: reports, notes: await notes(list) };
   if (options.json) process.stdout.write(jsonText(report));
-  else process.stdout.write(asText(report.devices, report.notes));
+  else process.stdout.write(asText(report.devices, [...report.notes, addonText(report.addon)]));
 }
 
 async function reportOf(device: DeviceInfo): Promise<DeviceReport> {
@@ -93,6 +96,11 @@ async function reportOf(device: DeviceInfo): Promise<DeviceReport> {
     await debug(error);
     return { ...device, error: (error as Error).message };
   }
+}
+
+function addonText(source: AddonSource | null): string {
+  if (source === null) return 'no addon is in use';
+  return source === 'prebuilt' ? 'the addon came with the package' : 'the addon was built on this machine';
 }
 
 /** What real devices still require, and how to provide it. */

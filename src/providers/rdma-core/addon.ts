@@ -13,7 +13,14 @@ import type {
   SrqInfo,
 } from '../../verbs/types.ts';
 import type { Verbs } from '../../verbs/verbs.ts';
-import { addonLoader, buildAdvice, detach, isAddonForbidden, whyNotLoaded } from '../native-addon.ts';
+import {
+  type AddonSource,
+  addonLoader,
+  buildAdvice,
+  detach,
+  isAddonForbidden,
+  whyNotLoaded,
+} from '../native-addon.ts';
 
 /**
  * The addon's report about the libraries of this machine: null if a library can be opened, otherwise the
@@ -192,6 +199,8 @@ export interface AddonStatus {
   available: boolean;
   /** Whether the addon itself could be loaded. */
   loaded: boolean;
+  /** Whether it was built on this machine, or came with the package; absent if it could not be loaded. */
+  source?: AddonSource;
   /** Whether the addon was built with rdma-core's headers. */
   verbs: boolean;
   /** Why real devices are not available and what to do about it; empty if they are. */
@@ -253,7 +262,7 @@ function diagnose(): Diagnosis {
 export function addonStatus(): AddonStatus {
   const { loaded, verbs, reason, advice, libraries } = diagnose();
   const notes = reason === '' ? [] : [`real devices cannot be used: ${reason}`, ...advice];
-  return { available: reason === '', loaded, verbs, notes, libraries };
+  return { available: reason === '', loaded, source: loadOnce().source, verbs, notes, libraries };
 }
 
 /** Whether real devices, if present, can be used. */

@@ -1,0 +1,78 @@
+/**
+ * Builds the addons for the package into `prebuilds/PLATFORM-ARCH`, so that installing it requires no compiler:
+ *   node scripts/prebuild.mjs [--arch arm64] [--if-possible]
+ * The Node-API is the same in all versions of Node.js, so one binary serves all. libstdc++ is that of Node.js, and the
+ * libraries of rdma-core are opened at run time. For another architecture than this one, a cross compiler of Debian is
+ * required (`apt install g++-aarch64-linux-gnu`), and the headers of rdma-core are those of this machine.
+ */
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..');
+const ADDONS = ['isoverbs.node', 'isoverbs_ipc.node'];
+const COMPILERS = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' };
+
+const { arch, 'if-possible': isOptional } = parseArgs({
+  options: { arch: { type: 'string', default: process.arch }, 'if-possible': { type: 'boolean' } },
+}).values;
+
+/** @param {string} command @param {string[]} args @param {object} options */
+function run(command, args, options = {}) {
+  const { status, error } = spawnSync(command, args, { stdio: ['ignore', 'ignore', 'inherit'], ...options });
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')}: ${error?.message ?? `status ${status}`}`);
+}
+
+function main() {
+  const target = COMPILERS[/** @type {keyof typeof COMPILERS} */ (arch)];
+  if (process.platform !== 'linux' || target === undefined) {
+    throw new Error(`addons are built on Linux for x64 and arm64, not on ${process.platform} for ${arch}`);
+  }
+  const isCross = arch !== process.arch;
+  const { resolve } = createRequire(import.meta.url);
+  const modules = join(dirname(resolve('node-addon-api/package.json')), '..');
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-prebuild-'));
+  try {
+    copyFileSync(join(ROOT, 'binding.gyp'), join(folder, 'binding.gyp'));
+    symlinkSync(join(ROOT, 'native'), join(folder, 'native'));
+    const nodeDir = join(dirname(process.execPath), '..');
+    const headers = existsSync(join(nodeDir, 'include/node/node_api.h')) ? [`--nodedir=${nodeDir}`] : [];
+    const gyp = [resolve('node-gyp/bin/node-gyp.js'), 'rebuild', '--silent', `--arch=${arch}`, ...headers];
+    run(process.execPath, [...gyp, '--directory', folder], {
+      cwd: folder,
+      env: {
+        ...process.env,
+        ...(isCross && {
+          CC: `${target}-gcc`,
+          CXX: `${target}-g++`,
+          LINK: `${target}-g++`,
+          AR: `${target}-ar`,
+        }),
+        NODE_PATH: modules,
+      },
+    });
+    const to = join(ROOT, 'prebuilds', `${process.platform}-${arch}`);
+    mkdirSync(to, { recursive: true });
+    for (const name of ADDONS) {
+      run(isCross ? `${target}-strip` : 'strip', ['--strip-unneeded', join(folder, 'build/Release', name)]);
+      copyFileSync(join(folder, 'build/Release', name), join(to, name));
+    }
+    console.log(`prebuilds/${process.platform}-${arch}: ${ADDONS.join(', ')}`);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+try {
+  main();
+} catch (error) {
+  if (!isOptional) throw error;
+  // The package works without them: a compiler, or the simulated device, takes their place.
+  console.error(
+    `isoverbs: the package has no prebuilt addons for ${arch}: ${error instanceof Error ? error.message : error}`,
+  );
+}
