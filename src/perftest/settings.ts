@@ -95,7 +95,7 @@ const flagsSchema = z.object({
   seed: whole(0, 2 ** 31 - 1).default(1),
   cpu: z
     .string()
-    .regex(/^\d+(-\d+)?(,\d+(-\d+)?)*$/, 'takes a list of CPUs, such as 0,2-3')
+    .regex(/^(auto|\d+(-\d+)?(,\d+(-\d+)?)*)$/, 'takes a list of CPUs, such as 0,2-3, or auto')
     .optional(),
 });
 type Flags = Omit<

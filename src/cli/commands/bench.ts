@@ -12,6 +12,7 @@ import {
   providerFor,
 } from '../../open.ts';
 import { requireSupported } from '../../perftest/endpoint.ts';
+import { cpusNear } from '../../perftest/near-cpus.ts';
 import { LINE } from '../../perftest/report.ts';
 import { type Output, runBothEnds, runTest } from '../../perftest/run.ts';
 import { type Settings, settingsOf, TESTS } from '../../perftest/settings.ts';
@@ -94,7 +95,10 @@ const OWN_FLAGS: readonly Flag[] = [
   ['--pcap <file>', 'soft: write the packets of this end to this file, in pcapng'],
   ['--profile <profile>', 'sim: simulated NIC (default cx6-100g)'],
   ['--seed <n>', 'sim: seed of all random variation (default 1)'],
-  ['--cpu <list>', 'pin the process to these CPUs, in the syntax of taskset(1)'],
+  [
+    '--cpu <list>',
+    'pin the process to these CPUs, in the syntax of taskset(1); auto: those of the NUMA node of the NIC',
+  ],
 ];
 
 /** Adds `bench` to the program. */
@@ -146,7 +150,7 @@ async function run(name: string, server: string | undefined, words: Record<strin
     throw new ConfigError(`unknown test '${name}'; use one of ${TESTS.map((test) => test.name).join(', ')}`);
   }
   const settings = withPolicy(settingsOf(kind, server ?? null, words));
-  if (settings.cpu !== undefined) pin(settings.cpu);
+  if (settings.cpu !== undefined) pin(cpusOf(settings.cpu, settings));
   if (settings.out_json) requireWritable(settings.out_json_file);
   const output = terminal();
   if (settings.run_infinitely) endCleanly(settings, output);
@@ -275,6 +279,15 @@ function messageBytesOf(settings: Settings, provider: Provider): number {
   context.close();
   const opcode = write_with_imm ? V.IBV_WR_RDMA_WRITE_WITH_IMM : OPCODES[kind.verb];
   return wireBytes(wireFactsOf(nic), opcode, sizeBytes);
+}
+
+function cpusOf(cpus: string, settings: Settings): string {
+  if (cpus !== 'auto') return cpus;
+  const { ibDev } = settings;
+  const first = isSimulated(settings)
+    ? 'sim0'
+    : getDeviceList().find(({ provider }) => provider !== 'sim')?.name;
+  return cpusNear(ibDev ?? first ?? 'sim0');
 }
 
 /** Pins this process, and the threads it starts from now on. @throws ConfigError */
