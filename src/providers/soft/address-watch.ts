@@ -1,8 +1,11 @@
-/** Notices when the address of an open device leaves its host or comes back: its port goes down, or becomes active again. */
+/**
+ * Notices when the address of an open device leaves its host or comes back: its port goes down, or becomes active again.
+ * It notices changes of the MTU, too, which hold for new queue pairs.
+ */
 import { networkInterfaces } from 'node:os';
 import type { Simulation } from '../../sim/simulation.ts';
 import type { TimePump } from '../sim/time-pump.ts';
-import { addressOf, type SoftDevice } from './devices.ts';
+import { addressOf, mtuOf, type SoftDevice } from './devices.ts';
 
 /** How often addresses are looked up, and how soon again after packets could not be sent. */
 const PERIOD_MS = 1000;
@@ -61,6 +64,7 @@ export class AddressWatch {
       const address = addressOf(this.devices[host].gid);
       const isHere = here.has(address) || (address.startsWith('127.') && here.has('127.0.0.1'));
       this.sim.setLink(host, isHere);
+      if (isHere) this.sim.world.hosts[host].mtuBytes = mtuOf(address);
     }
     this.pump.start();
   }

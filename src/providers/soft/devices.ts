@@ -65,6 +65,13 @@ function numberOf(ndev: string, file: string, otherwise: number): number {
   }
 }
 
+/** The largest MTU of packets that fits into that of the interface with this address, as it is now. */
+export function mtuOf(address: string, ndev = interfaceOf(address)): number {
+  const ipBytes = address.includes(':') ? IPV6_BYTES : IPV4_BYTES;
+  const room = numberOf(ndev, 'mtu', ETHERNET_BYTES) - ipBytes - ROCE_BYTES;
+  return MTUS.find((mtu) => mtu <= room) ?? MTUS[MTUS.length - 1];
+}
+
 function deviceAt(name: string, address: string, ndev: string, tries: number): SoftDevice {
   const v4 = !address.includes(':');
   let gid: string;
@@ -73,9 +80,7 @@ function deviceAt(name: string, address: string, ndev: string, tries: number): S
   } catch (cause) {
     throw new ConfigError(`ISOVERBS_SOFT_ADDRESSES: '${address}' is not an IPv4 or IPv6 address`, { cause });
   }
-  const room = numberOf(ndev, 'mtu', ETHERNET_BYTES) - (v4 ? IPV4_BYTES : IPV6_BYTES) - ROCE_BYTES;
-  const mtuBytes = MTUS.find((mtu) => mtu <= room) ?? MTUS[MTUS.length - 1];
-  return { name, mtuBytes, ifindex: numberOf(ndev, 'ifindex', 0), gid, tries };
+  return { name, mtuBytes: mtuOf(address, ndev), ifindex: numberOf(ndev, 'ifindex', 0), gid, tries };
 }
 
 /** What to do about an errno of bind(2). */

@@ -1,9 +1,10 @@
 // @ts-nocheck
-// Takes the address of an open device away and gives it back, in a network namespace of its own.
+// Takes the address of an open device away and gives it back, and changes the MTU, in a network namespace of its own.
 import { execSync } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '../../../dist/objects/index.js';
 import { createSoftNetwork } from '../../../dist/providers/soft/index.js';
-import { IBV_PORT_ACTIVE, IBV_SEND_SIGNALED } from '../../../dist/verbs/index.js';
+import { IBV_PORT_ACTIVE, IBV_SEND_SIGNALED, mtuBytes } from '../../../dist/verbs/index.js';
 
 const ip = (words) => execSync(`ip ${words}`);
 ip('link set lo up');
@@ -33,4 +34,7 @@ for (const change of ['del', 'add']) {
   const { value } = await events.next();
   console.log(`${value.type}, ${state()}, WRITE ${await write()}`);
 }
+ip('link set lo mtu 1500');
+while (mtuBytes(context.queryPort(1).activeMtu) !== 1024) await delay(50);
+console.log(`MTU 1024, WRITE ${await write()}`);
 context.close();
