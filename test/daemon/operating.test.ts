@@ -133,7 +133,7 @@ async function prometheus(target: string): Promise<(path: string) => Promise<unk
 
 test.skipIf(promReason !== '')(
   'Prometheus scrapes a daemon, and evaluates all alerts and panels',
-  { timeout: 90_000 },
+  { timeout: 90_000, tags: ['long'] },
   async () => {
     const socket = join(folder(), 's');
     const running = await daemon(socket, ['--policy', 'token-bucket', '--metrics', '0']);

@@ -198,7 +198,7 @@ describe.skipIf(noDevice !== '')('after the end of the daemon, a program that op
     return JSON.parse(stdout.split('\n')[1]);
   }
 
-  test(`gets no more than its tenant's requests`, async () => {
+  test(`gets no more than its tenant's requests`, { tags: ['long'] }, async () => {
     const { completions, seconds } = await afterTheEnd({ maxRequestsPerS: PER_S }, {});
     process.stdout.write(
       `hostile: after the end: ${(completions / seconds).toFixed(1)} of ${PER_S} requests/s\n`,

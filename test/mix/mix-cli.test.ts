@@ -42,7 +42,7 @@ test.each<[string[], RegExp]>([
   [[...app('B'), '--policy', 'none:speed=1'], /policy none takes no options/],
   [[...app('B'), '--driver', 'thread'], /unknown driver 'thread'; use inline or worker/],
   [[...app('B'), '--driver', 'inlin'], /unknown driver 'inlin'; did you mean 'inline'\? use inline or/],
-  [[...app('B'), '--provider', 'simm'], /'simm' is not one of sim, rdma-core; did you mean 'sim'\?/],
+  [[...app('B'), '--provider', 'simm'], /'simm' is not one of sim, rdma-core, soft; did you mean 'sim'\?/],
   [app('X'), /unknown kind 'X'; use one of B, M, D/],
   [app(''), /unknown kind ''/],
   [app('B:sze=1'), /unknown key 'sze'; did you mean 'size'\? use one of name, op, size/],

@@ -25,7 +25,10 @@ function linkPackages(project: string): void {
   chmodSync(join(bin, 'isoverbs'), 0o755);
 }
 
-test('every command of the tutorial runs, and prints what the page says', { timeout: 180_000 }, () => {
+test('every command of the tutorial runs, and prints what the page says', {
+  timeout: 180_000,
+  tags: ['long'],
+}, () => {
   linkPackages(folder);
   mkdirSync(join(folder, 'my-store'));
   linkPackages(join(folder, 'my-store'));
