@@ -75,6 +75,13 @@ eachShort(1, ['D:think=50us', 'D', 'D:think=1ms'])('they cost the cores little b
   expect(fair('D').latencyUs!.avg / bare('D').latencyUs!.avg).toBeLessThan(1.02);
 });
 
+test('a tenant that only READs is not alone next to one that only WRITEs', async () => {
+  const apps = ['M:name=R,op=read,size=8,qps=128,cores=8', 'M:name=W,op=write,size=8,qps=128,cores=8'];
+  const of = await run(apps, {}, { warmupNs: 1e6, durationNs: 1.4e6 });
+  const [reads, writes] = ['R', 'W'].map((name) => of(name).messageRateMmps);
+  expect(reads / (reads + writes)).toBeGreaterThan(0.4);
+});
+
 test('a tenant that begins beside them has its share', { tags: ['long'] }, async () => {
   const of = await run([MANY, 'B:qps=16,start=2ms'], {}, { warmupNs: 2.6e6, durationNs: 4e6 });
   expect(of('B').throughputGbps).toBeGreaterThan(0.48 * 97.9);

@@ -7,6 +7,7 @@ import { fitColumn } from '../../shim/tables.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 import type { TurnOrder } from '../link/turn-order.ts';
 import { Allowance } from './allowance.ts';
+import { Presence } from './presence.ts';
 import { TenantTree } from './tenant-tree.ts';
 
 /** What requests cost. */
@@ -40,17 +41,12 @@ const CREDIT = 1;
 const SENT = 2;
 /**
  * Words of the device: bytes on the wire of requests that waited, the virtual time of the tenant in service, the latest
- * virtual time of any tenant, bytes on the wire of all requests, and since when the sole tenant is known to be sole (NaN:
- * no time has been read since).
+ * virtual time of any tenant, and bytes on the wire of all requests.
  */
 const BYTES = 0;
 const NOW = 1;
 const LATEST = 2;
 const SERVED = 3;
-const SOLE_SINCE_NS = 4;
-
-/** A tenant is alone once no other one has sent or waited for this long. */
-const SOLE_NS = 500e3;
 
 /** The most turns of a tenant's queue pairs that are skipped in a row. A smaller weight is rounded up. */
 const MOST_SKIPS = 64;
@@ -80,17 +76,25 @@ export class DominantOrder implements TurnOrder {
   protected held: Uint8Array = new Uint8Array(64);
   /** By queue pair: 1 if its last message was tiny, so that the next one is presumably tiny, too. */
   private tiny: Uint8Array = new Uint8Array(64);
-  private readonly totals = new Float64Array(5);
-  /** The only tenant that has sent or waited recently. */
-  private sole = NONE;
+  private readonly totals = new Float64Array(4);
+  private readonly presence: Presence;
   /** Whether only one tenant waits, and its key in the tree is out of date. */
   private isUnsorted = false;
   /** Requests since the last charge. */
   private requests = 0;
 
-  /** @param misses whether a tenant's turns cost cache misses, because its queue pairs exceed its part of the cache */
-  constructor(tenantOf: (qp: number) => number, costs: Costs, misses: (tenant: number) => boolean) {
+  /**
+   * @param misses whether a tenant's turns cost cache misses, because its queue pairs exceed its part of the cache
+   * @param presence shared with the orders of the other directions
+   */
+  constructor(
+    tenantOf: (qp: number) => number,
+    costs: Costs,
+    misses: (tenant: number) => boolean,
+    presence = new Presence(),
+  ) {
     this.tenantOf = tenantOf;
+    this.presence = presence;
     this.misses = misses;
     this.costs = costs;
     this.waitingCosts = costs;
@@ -131,18 +135,10 @@ export class DominantOrder implements TurnOrder {
 
   /** Whether no tenant but that of the queue pair has sent anything, or waited, for some time. */
   isSole(qp: number, nowNs: number): boolean {
-    const { totals, tree } = this;
+    const { tree } = this;
     const tenant = this.tenantOf(qp);
-    if (tenant !== this.sole || tree.size > 1 || (tree.size === 1 && tree.first !== tenant)) return false;
-    if (Number.isNaN(totals[SOLE_SINCE_NS])) totals[SOLE_SINCE_NS] = nowNs;
-    return nowNs - totals[SOLE_SINCE_NS] >= SOLE_NS;
-  }
-
-  /** A tenant sends, or begins to wait. */
-  private appear(tenant: number): void {
-    if (tenant === this.sole) return;
-    this.sole = tenant;
-    this.totals[SOLE_SINCE_NS] = Number.NaN;
+    if (tree.size > 1 || (tree.size === 1 && tree.first !== tenant)) return false;
+    return this.presence.isSole(tenant, nowNs);
   }
 
   /** Bytes on the wire that all queue pairs have sent, waiting or not. */
@@ -320,7 +316,7 @@ export class DominantOrder implements TurnOrder {
     const isFirst = this.ready.first(tenant) === NONE;
     this.ready.push(qp, tenant);
     if (!isFirst) return;
-    this.appear(tenant);
+    this.presence.appear(tenant);
     this.limitLag(tenant);
     if (this.isUnsorted) this.sort(this.tree.first);
     this.place(tenant);
@@ -388,7 +384,7 @@ export class DominantOrder implements TurnOrder {
   /** @param isBeyond whether the tenant was served because of its allowance, not because of its share */
   private chargeTenant(tenant: number, qp: number, wireBytes: number, isBeyond: boolean, costs: Costs): void {
     const { tenants, totals, allowance } = this;
-    this.appear(tenant);
+    this.presence.appear(tenant);
     const at = tenant << BITS;
     const isTiny = wireBytes <= costs.tinyBytes * this.requests;
     const costNs = this.account(qp, wireBytes, costs);

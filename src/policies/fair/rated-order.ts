@@ -11,7 +11,7 @@ export class RatedOrder extends PacedOrder {
   private readonly rates: DaemonRates;
 
   /** The other arguments are those of PacedOrder. */
-  constructor(rates: DaemonRates, ...rest: [(qp: number) => number, Costs, (tenant: number) => boolean]) {
+  constructor(rates: DaemonRates, ...rest: ConstructorParameters<typeof PacedOrder>) {
     super(...rest);
     this.rates = rates;
   }

@@ -20,6 +20,7 @@ import type { Costs } from './dominant-order.ts';
 import type { Judge } from './judge.ts';
 import { type FairOptions, RULES } from './options.ts';
 import type { PacedOrder } from './paced-order.ts';
+import { Presence } from './presence.ts';
 import { type MakeOrder, RatedOrder } from './rated-order.ts';
 import { FIRST_OWN_KIND, RatedScheduler } from './rated-scheduler.ts';
 import { runLength } from './run-length.ts';
@@ -72,6 +73,7 @@ export class Scheduler extends RatedScheduler {
   private readonly trial = new DeviceTimer(this.tokenOf(TRIAL), true);
   private readonly atomics: AtomicShares;
   private readonly advances = new Advances();
+  private readonly presence = new Presence();
   /** By opcode: the headers of a message of one packet, in bytes; 0 if it does not leave the device. */
   private readonly headers = Int32Array.from({ length: 256 }, (_, opcode) =>
     opcode === IBV_WR_RDMA_READ ? ingressBytes(this.wire, opcode, 0) : egressBytes(this.wire, opcode, 0),
@@ -142,6 +144,7 @@ export class Scheduler extends RatedScheduler {
       (index) => this.tenants.of({ index }),
       this.costs,
       (tenant) => this.misses(tenant),
+      this.presence,
     );
   }
 
