@@ -56,6 +56,8 @@ export class Endpoint {
   /** Bytes of a receive before the message: the GRH of a datagram. */
   readonly headerBytes: number;
   readonly inlineBytes: number;
+  /** The most READs and atomics that this device may have outstanding on a queue pair; the peer's may answer more. */
+  private readonly mostReads: number;
   readonly outReads: number;
   readonly pd: ProtectionDomain;
   private readonly srq: SharedReceiveQueue | null;
@@ -68,6 +70,7 @@ export class Endpoint {
     this.channel = channel;
     this.terms = terms;
     const { maxQpInitRdAtom } = context.queryDevice();
+    this.mostReads = maxQpInitRdAtom;
     this.outReads = settings.kind.verb === 'read' || settings.kind.verb === 'atomic' ? maxQpInitRdAtom : 1;
     if (settings.outs !== undefined) this.outReads = Math.min(settings.outs, this.outReads);
     this.gid = gidOf(context, settings);
@@ -264,7 +267,7 @@ export class Endpoint {
       retryCnt: 7,
       rnrRetry: 7,
       maxDestRdAtomic: outReads,
-      maxRdAtomic: Math.max(1, remote.outReads),
+      maxRdAtomic: Math.min(this.mostReads, Math.max(1, remote.outReads)),
     });
     return { ...remoteQp, ah: 0 };
   }

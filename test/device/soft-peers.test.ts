@@ -1,8 +1,7 @@
 /**
  * User-space RoCE against kernel soft-RoCE: the C programs ibv_rc_pingpong and ibv_uc_pingpong, which check what they
  * receive, and perftest's on a kernel device; examples/rc-pingpong.mjs and `isoverbs bench` on `soft0` in another network
- * namespace. Needs root, so it runs in the virtual
- * machine only (ISOVERBS_GROUND=rxe), and a build.
+ * namespace. Needs root, so it runs in the virtual machine only (ISOVERBS_GROUND=rxe), and a build.
  */
 import { execFileSync } from 'node:child_process';
 import { resolve } from 'node:path';
