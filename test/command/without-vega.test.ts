@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
+import { eachShort } from '../support/variants.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'dist/cli/main.js');
@@ -28,7 +29,7 @@ function isoverbs(line: string) {
   return { code: status, out: stdout, err: stderr };
 }
 
-test.each([
+eachShort(2, [
   ['mix --app D --plot', 'plot'],
   ['compare --svg', 'svg'],
   ['compare --random 2 --svg', 'svg'],

@@ -1,11 +1,11 @@
 import { test } from 'vitest';
-import { tagsOf } from './chains.ts';
+import { tagsOfWay } from './chains.ts';
 import { chainNames, check, plan } from './differential.ts';
 
 const { runs, seed } = plan('mixed');
 
 for (const name of chainNames) {
-  const options = { tags: tagsOf(name), timeout: 600_000 };
+  const options = { tags: tagsOfWay(name), timeout: 600_000 };
   test(`a program over all verbs sees no difference: ${name}`, options, () =>
     check('mixed', name, runs, seed),
   );

@@ -129,7 +129,10 @@ describe.skipIf(reason !== '')('hostile programs', () => {
     expect(lines.length).toBeLessThan(isFull ? 80 : 40);
   });
 
-  test('wake-ups without pause, with changed counters each time', { timeout: 120_000 }, async () => {
+  test('wake-ups without pause, with changed counters each time', {
+    timeout: 120_000,
+    tags: ['long'],
+  }, async () => {
     const { socket, shares } = await setUp();
     const { ended } = evil('rings', socket, isFull ? 20_000 : 2000);
     const { least, cores } = await watch(shares, ended);

@@ -119,7 +119,7 @@ async function processes(socket: string, env: Record<string, string>) {
 }
 
 describe.skipIf(noDevice !== '')('a tenant with one process after the other', () => {
-  test('gets no more than its requests', async () => {
+  test('gets no more than its requests', { tags: ['long'] }, async () => {
     const { socket } = await limited({ maxRequestsPerS: PER_S });
     const { completions, seconds, count } = await processes(socket, { TRICK: 'hold' });
     process.stdout.write(

@@ -48,7 +48,7 @@ test('invalid calls print one sentence and exit with 2', async () => {
   }
 });
 
-test('--paper limits the claims to those of a paper', { timeout: 60_000 }, () => {
+test('--paper limits the claims to those of a paper', { timeout: 60_000, tags: ['long'] }, () => {
   const { code, out } = reproduce('--system', 'bare', '--paper', 'tassel', '--seeds', '1', '--json');
   const { paper, claims, notShown } = JSON.parse(out);
   expect(code).toBe(0);

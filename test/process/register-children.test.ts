@@ -58,7 +58,10 @@ await done(new Worker(at('leaf.mjs'), { execArgv: ['--no-warnings'], argv: ['wor
 await done(new Worker(at('leaf.mjs'), { env: { TAG: 'worker-env' } }));
 `;
 
-test('grandchildren, forks, shells and workers inherit the policies, even with a space in the path', () => {
+test('grandchildren, forks, shells and workers inherit the policies, even with a space in the path', {
+  tags: ['long'],
+  timeout: 60_000,
+}, () => {
   const folder = project();
   const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_'));
   const child = spawnSync(process.execPath, ['--import', 'isoverbs/register', 'main.mjs'], {
@@ -84,7 +87,7 @@ test('grandchildren, forks, shells and workers inherit the policies, even with a
     'worker-env',
   ];
   expect(child.stdout.trim().split('\n')).toEqual(names.map((name) => `${name} count,perf`));
-}, 60_000);
+});
 
 test('inheritByChildren() adds the module to NODE_OPTIONS once and keeps the rest', () => {
   const url = pathToFileURL('/a folder/register.js').href;

@@ -42,7 +42,7 @@ test('parseOptions() takes the former name for the current one, and warns once',
   expectOneWarning();
 });
 
-test('a policy spec may have the former name', () => {
+test('a policy spec may have the former name', { tags: ['long'] }, () => {
   const [{ createPolicy }, , , { parsePolicies }] = modules;
   const [{ name, options }] = parsePolicies('perf:turnNs=50us', 'policy');
   expect(() => createPolicy(name, options)).not.toThrow();

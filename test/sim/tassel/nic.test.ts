@@ -61,6 +61,7 @@ describe('rates', () => {
   test('1,500 limited queue pairs: each has a limiter and is within 0.5 %', {
     tags: ['long'],
     timeout: 120_000,
+    timeout: 120_000,
   }, () => {
     const gbps = Array.from({ length: 1500 }, (_, i) => [0.01, 0.025, 0.05][i % 3]);
     const { lab, rate } = limited(gbps, { rateLimiters: 3, rateError: 0.1, rateChangeNs: 2e6 });
@@ -409,7 +410,9 @@ function incast(set: Record<string, unknown>) {
 
 const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
 
-test('DCQCN, 32 to 1: Jain at least 0.95, and the queue of the switch is no longer than with the bucket', () => {
+test('DCQCN, 32 to 1: Jain at least 0.95, and the queue of the switch is no longer than with the bucket', {
+  tags: ['long'],
+}, () => {
   const [bucket, tassel] = [incast({}), incast(TASSEL)];
   expect(tassel.jain).toBeGreaterThanOrEqual(0.95);
   expect(tassel.drops).toBe(0);
@@ -417,4 +420,4 @@ test('DCQCN, 32 to 1: Jain at least 0.95, and the queue of the switch is no long
   expect(tassel.everQueueBytes).toBeLessThanOrEqual(bucket.everQueueBytes);
   expect(tassel.mostQueueBytes).toBeLessThanOrEqual(bucket.mostQueueBytes);
   expect(tassel.meanQueueBytes).toBeLessThanOrEqual(bucket.meanQueueBytes);
-}, 120_000);
+});
