@@ -61,7 +61,6 @@ describe('rates', () => {
   test('1,500 limited queue pairs: each has a limiter and is within 0.5 %', {
     tags: ['long'],
     timeout: 120_000,
-    timeout: 120_000,
   }, () => {
     const gbps = Array.from({ length: 1500 }, (_, i) => [0.01, 0.025, 0.05][i % 3]);
     const { lab, rate } = limited(gbps, { rateLimiters: 3, rateError: 0.1, rateChangeNs: 2e6 });
@@ -412,6 +411,7 @@ const sum = (values: number[]) => values.reduce((total, value) => total + value,
 
 test('DCQCN, 32 to 1: Jain at least 0.95, and the queue of the switch is no longer than with the bucket', {
   tags: ['long'],
+  timeout: 120_000,
 }, () => {
   const [bucket, tassel] = [incast({}), incast(TASSEL)];
   expect(tassel.jain).toBeGreaterThanOrEqual(0.95);
