@@ -6,8 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 
 const PAGE = 'docs/isolation.md';
 const TABLES = /(<!-- tables -->\n)[\s\S]*?(<!-- end of the tables -->)/;
-// Applications with 1,024 requests on each queue pair post for 2 ms before they poll.
-const TIMES = ['--duration', '4ms', '--warmup', '2500us'];
+const TIMES = ['--duration', '3ms', '--warmup', '1500us'];
 
 process.chdir(new URL('..', import.meta.url).pathname);
 const page = readFileSync(PAGE, 'utf8');

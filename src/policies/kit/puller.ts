@@ -251,8 +251,9 @@ export class Puller {
     this.serveAll(out);
   }
 
+  /** Whether serving does not resume. */
   private get isFull(): boolean {
-    return this.used[0] >= this.windowBytes;
+    return this.used[0] >= this.windowBytes - this.refillBytes / 2;
   }
 
   /** Serves queue pairs until the window is full or the order has none, and sets a timer for what comes next. */

@@ -6,6 +6,7 @@
 import { writeFileSync } from 'node:fs';
 import { UPLINK_NIC } from '../../sim/profile/profiles.ts';
 import { Simulation } from '../../sim/simulation.ts';
+import { IBV_QPS_INIT, IBV_QPS_RTR } from '../../verbs/constants.ts';
 import { ConfigError, requireKnown, UnsupportedError } from '../../verbs/errors.ts';
 import { gidToBytes } from '../../verbs/gid.ts';
 import type { Provider } from '../../verbs/provider.ts';
@@ -194,7 +195,9 @@ function timedVerbs(base: Provider, pump: RealTimePump): TimedVerbs {
       return base.postRecv(qp, ring, start, count);
     },
     modifyQp(qp, attr, mask) {
-      pump.tick();
+      // What has arrived for a former connection of the queue pair is dropped before the next one begins.
+      if (attr?.qpState === IBV_QPS_INIT || attr?.qpState === IBV_QPS_RTR) pump.turn();
+      else pump.tick();
       base.modifyQp(qp, attr, mask);
     },
     destroyQp(qp) {
