@@ -72,6 +72,17 @@ test('it stops when the window is full, and goes on with each completion', () =>
   expect(requests.issued).toHaveLength(5);
 });
 
+test('with room to refill, it exceeds the window by half of it, and goes on when half of it is free', () => {
+  const { requests, puller, post, complete } = ground(1);
+  puller.refillBytes = 2 * WIRE_PIECE;
+  post(0, { bytes: 100 * PIECE });
+  expect(requests.issued).toHaveLength(5);
+  complete(0, 2);
+  expect(requests.issued).toHaveLength(5);
+  complete(0, 1);
+  expect(requests.issued).toHaveLength(8);
+});
+
 test.each([
   ['SEND', IBV_WR_SEND],
   ['SEND_WITH_IMM', IBV_WR_SEND_WITH_IMM],
@@ -171,6 +182,17 @@ describe('a queue pair that does not go on', () => {
     expect(sentBytes(0)).toBe(before);
     complete(1, 4);
     expect(sentBytes(0)).toBeGreaterThan(before);
+  });
+
+  test('is also noticed when the window is not full, but has no room to refill', () => {
+    const { requests, puller, post, sentBytes } = ground(2);
+    puller.refillBytes = 2 * WIRE_PIECE;
+    post(0, { bytes: 3.5 * PIECE });
+    post(1, { bytes: 1e6 });
+    expect(sentBytes(1)).toBe(0);
+    requests.nowNs = requests.timerNs;
+    puller.onTimer(requests.out);
+    expect(sentBytes(1)).toBe(5 * PIECE);
   });
 
   test('for lack of room leaves its turns to others', () => {
