@@ -39,7 +39,7 @@ async function drawn(figure: FigureResult, layout: Layout): Promise<string> {
   return slim(await drawSvg(chartOf(figure, layout)));
 }
 
-/** For a picture of its own: nobody can point at a mark of an `<img>`. */
+/** For a picture that is an `<img>`: its marks show no values when the pointer is over them. */
 const withoutTips = (svg: string) => svg.replace(/<path([^>]*)><title>[^<]*<\/title><\/path>/g, '<path$1/>');
 
 /** Draws each figure for wide and for narrow pages. Null if vega is not installed. */
