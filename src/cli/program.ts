@@ -6,6 +6,7 @@ import { COMPLETE_COMMAND } from './completion-scripts.ts';
 import { escapedLines } from './escape.ts';
 import { debug, setLevel } from './log.ts';
 import { describe, formatPage, pathOf } from './manual.ts';
+import { parseSeeds, parseWorkers, WORKERS, type WorkerWords } from './seeds.ts';
 import { positive } from './values.ts';
 
 export const OK = 0;
@@ -197,16 +198,16 @@ function addReproduce(command: Command): void {
     )
     .option('--id <claim...>', 'check only these claims')
     .option('--seeds <list>', 'seeds: 1-5, 7 or 1,3', '1-5')
-    .option('--jobs <n>', 'parallel runs (default: one per core)')
+    .addOption(WORKERS[0])
+    .addOption(WORKERS[1])
     .option('--smoke', 'run only the short set')
     .option('--keep <folder>', 'keep results of runs in this folder, and reuse those of the same code')
     .option('--against <file>', 'compare with the report.json of an earlier run')
     .option('--json', 'print JSON')
     .option('--freeze', 'write the profiles and all measured values to src/papers/engine/frozen.json')
-    .action(async ({ seeds, jobs, ...options }: ReproduceWords) => {
+    .action(async ({ seeds, workers, jobs, ...options }: ReproduceWords) => {
       const { reproduce } = await import('./commands/reproduce.ts');
-      const { parseJobs, parseSeeds } = await import('./seeds.ts');
-      await reproduce({ ...options, seeds: parseSeeds(seeds), jobs: parseJobs(jobs) });
+      await reproduce({ ...options, seeds: parseSeeds(seeds), workers: parseWorkers({ workers, jobs }) });
     });
   describe(sub, {
     about:
@@ -225,7 +226,7 @@ function addReproduce(command: Command): void {
   });
 }
 
-interface ReproduceWords {
+interface ReproduceWords extends WorkerWords {
   system?: string[];
   figure?: string[];
   policy?: string[];
@@ -233,7 +234,6 @@ interface ReproduceWords {
   paper?: string[];
   id?: string[];
   seeds: string;
-  jobs?: string;
   smoke?: boolean;
   keep?: string;
   against?: string;

@@ -1,5 +1,6 @@
 /** Seeds and the number of threads, as commands write them. */
 import { availableParallelism } from 'node:os';
+import { Option } from 'commander';
 import { ConfigError } from '../verbs/errors.ts';
 
 /** A longer range is probably a typing mistake. */
@@ -27,9 +28,22 @@ function distinctSeeds(seeds: readonly number[], text: string): number[] {
   throw new ConfigError(`a seed is too large; got '${text}'`);
 }
 
-/** The number of threads. Default: one per core. @throws ConfigError */
-export function parseJobs(text: string | undefined): number {
+/** The words of WORKERS. */
+export interface WorkerWords {
+  workers?: string;
+  jobs?: string;
+}
+
+/** The option for the number of threads, and its former name. */
+export const WORKERS: readonly Option[] = [
+  new Option('--workers <n>', 'threads that run simulations (default: one per core)'),
+  new Option('--jobs <n>', 'the former name of --workers').hideHelp(),
+];
+
+/** The number of threads. @throws ConfigError */
+export function parseWorkers({ workers, jobs }: WorkerWords): number {
+  const text = workers ?? jobs;
   if (text === undefined) return availableParallelism();
   if (/^[1-9]\d*$/.test(text)) return Number(text);
-  throw new ConfigError(`jobs must be a whole number, at least 1, got '${text}'`);
+  throw new ConfigError(`workers must be a whole number, at least 1, got '${text}'`);
 }

@@ -2,6 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { ConfigError } from '../verbs/errors.ts';
+import { expectedPackets } from './expected-work.ts';
 import type { Job } from './jobs.ts';
 import { type Outcome, Outcomes } from './outcomes.ts';
 import type { MixResult } from './result.ts';
@@ -37,13 +38,20 @@ export interface Work<S, R> {
 }
 
 /**
- * Runs all mixtures. Their order does not matter, because each is a separate simulation. @throws Error when a worker dies
+ * Runs all mixtures, the longest first. Each is a separate simulation, so no result depends on their order. @throws Error when a worker dies
  */
 export function runJobs(jobs: readonly Job[], options: PoolOptions): Promise<Outcomes> {
-  return runPool(jobs, options, { run: runSpec, worker: new URL('./pool-worker.js', import.meta.url) });
+  const longestFirst = jobs
+    .map((job) => ({ job, packets: expectedPackets(job.spec) }))
+    .sort((a, b) => b.packets - a.packets)
+    .map(({ job }) => job);
+  return runPool(longestFirst, options, {
+    run: runSpec,
+    worker: new URL('./pool-worker.js', import.meta.url),
+  });
 }
 
-/** Runs jobs of any kind. @throws Error when a worker dies */
+/** Runs jobs of any kind, in their order. @throws Error when a worker dies */
 export async function runPool<S, R, J extends { readonly key: string; readonly spec: S }>(
   jobs: readonly J[],
   { threads, cache, onDone }: PoolOptions<R>,

@@ -94,9 +94,10 @@ const MAX_TIMELINE_POINTS = 10_000;
 /** Highest service level. */
 const LAST_CLASS = 7;
 
-const DEPTHS: Readonly<Record<Kind, number>> = { B: 4, M: 128, D: 1 };
+/** Messages in flight on a queue pair, and their bytes. */
+export const DEPTHS: Readonly<Record<Kind, number>> = { B: 4, M: 128, D: 1 };
 const BATCHES: Readonly<Record<Kind, number>> = { B: 1, M: 32, D: 1 };
-const SIZES: Readonly<Record<Kind, number>> = { B: 1 << 20, M: 16, D: 16 };
+export const SIZES: Readonly<Record<Kind, number>> = { B: 1 << 20, M: 16, D: 16 };
 /** Operations of which an application may post several. */
 const MIXED: readonly string[] = ['write', 'send', 'read'];
 const OPERATIONS: Readonly<Record<Transport, readonly Operation[]>> = {

@@ -17,7 +17,7 @@ afterEach(() => {
 });
 
 /** Runs the command in this process. */
-const command = (...args: string[]) => isoverbs('compare', '--jobs', '1', ...args);
+const command = (...args: string[]) => isoverbs('compare', '--workers', '1', ...args);
 
 const SHORT = ['--duration', '600us', '--warmup', '200us', '--seeds', '1'];
 const MIX = {
@@ -167,7 +167,7 @@ test.each<[string[], RegExp]>([
   [['--hosts', '1'], /hosts must be a whole number from 2/],
   [['--topology', 'ring'], /topology must be one of/],
   [['--seeds', 'x'], /seeds must be written as/],
-  [['--jobs', '0'], /jobs must be a whole number/],
+  [['--workers', '0'], /workers must be a whole number/],
   [['--duration', '20'], /duration: '20' requires a unit/],
   [['--duration', '1ms', '--warmup', '2ms'], /gives no samples/],
   [['--duration', '500ns', '--warmup', '0ns', '--app', 'D'], /gives no samples: app D completed nothing/],

@@ -17,7 +17,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const command = (...args: string[]) => isoverbs('compare', '--jobs', '1', ...args);
+const command = (...args: string[]) => isoverbs('compare', '--workers', '1', ...args);
 
 const TIMES = { duration: '3ms', warmup: '1ms' };
 const SHORT = ['--duration', TIMES.duration, '--warmup', TIMES.warmup, '--seeds', '1'];

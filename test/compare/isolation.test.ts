@@ -112,13 +112,13 @@ test('a large transfer is violated next to many queue pairs on the bare device, 
 });
 
 test('the command prints a table, lists the violations, and repeats itself', async () => {
-  const printed = await isoverbs('isolation', '--jobs', '1', '--policy', 'none', ...PAIR);
+  const printed = await isoverbs('isolation', '--workers', '1', '--policy', 'none', ...PAIR);
   expect(printed.code).toBe(0);
   expect(printed.out).toContain('1 of 1');
   expect(printed.out).toContain('large_bw/write next to BW-4KB/write');
   expect(printed.out).toContain('isoverbs mix --profile cx6-100g --policy none');
-  const json = await isoverbs('isolation', '--jobs', '1', '--policy', 'none', '--json', ...PAIR);
-  expect(await isoverbs('isolation', '--jobs', '1', '--policy', 'none', '--json', ...PAIR)).toEqual(json);
+  const json = await isoverbs('isolation', '--workers', '1', '--policy', 'none', '--json', ...PAIR);
+  expect(await isoverbs('isolation', '--workers', '1', '--policy', 'none', '--json', ...PAIR)).toEqual(json);
   const [{ meetings }] = JSON.parse(json.out).schemes;
   expect(meetings).toHaveLength(1);
   expect(meetings[0]).toMatchObject({ attacker: 'BW-4KB/write', class: 'bandwidth', isViolation: true });
@@ -128,7 +128,16 @@ test('the command draws a heat map, and refuses what is unknown', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-isolation-'));
   try {
     const file = join(folder, 'map.svg');
-    const { code } = await isoverbs('isolation', '--jobs', '1', '--policy', 'none', '--svg', file, ...PAIR);
+    const { code } = await isoverbs(
+      'isolation',
+      '--workers',
+      '1',
+      '--policy',
+      'none',
+      '--svg',
+      file,
+      ...PAIR,
+    );
     expect(code).toBe(0);
     expect(readFileSync(file, 'utf8')).toMatch(/^<svg[\s\S]*1 of 1 violated/);
   } finally {

@@ -21,7 +21,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const command = (...args: string[]) => isoverbs('compare', '--jobs', '1', ...args);
+const command = (...args: string[]) => isoverbs('compare', '--workers', '1', ...args);
 
 const TIMES = { duration: '600us', warmup: '200us' };
 /** One switch, so that mixtures share receivers too; PeRF's NIC keeps runs short. */

@@ -22,7 +22,7 @@ test('invalid calls print one sentence and exit with 2', async () => {
     [['--system', 'bare', '--seeds', '1,,2'], 'seeds must be written'],
     [['--system', 'bare', '--seeds', '5-1'], 'seeds must ascend'],
     [['--system', 'bare', '--seeds', '1-10000000000'], 'seeds must ascend, with at most 10000 seeds'],
-    [['--system', 'bare', '--jobs', '0'], 'jobs must be'],
+    [['--system', 'bare', '--workers', '0'], 'workers must be'],
     [['--system', 'bare', '--freeze', '--smoke'], '--freeze runs everything'],
     [['--figure', 'x'], "unknown figure 'x'; choose from: all, "],
     [['--figure', 'all', '--policy', 'x'], "unknown policy 'x'; available: "],
@@ -77,7 +77,7 @@ for (const [system, lines, tags] of SYSTEMS)
       '--smoke',
       '--seeds',
       '1',
-      '--jobs',
+      '--workers',
       '2',
       '--json',
     );

@@ -21,9 +21,9 @@ import { jsonText } from '../output/json.ts';
 import { progressLine } from '../output/progress.ts';
 import { requirePicture, writeSvg } from '../output/svg.ts';
 import { worseOffText } from '../output/worse-off-table.ts';
-import { parseJobs, parseSeeds } from '../seeds.ts';
+import { parseSeeds, parseWorkers, WORKERS, type WorkerWords } from '../seeds.ts';
 
-interface Options extends MixWords {
+interface Options extends MixWords, WorkerWords {
   policy?: string[];
   scheduler?: string[];
   seeds?: string;
@@ -33,7 +33,6 @@ interface Options extends MixWords {
   violations?: boolean;
   seed?: string;
   keep?: string;
-  jobs?: string;
   json?: boolean;
   md?: boolean;
   svg?: string;
@@ -86,7 +85,8 @@ export function addCompare(command: Command): void {
       `with --random: the seed of the mixtures and of their runs (default: ${DEFAULTS.seed})`,
     )
     .option('--keep <dir>', 'keep results of runs in this folder, and reuse those of the same build')
-    .option('--jobs <n>', 'parallel runs (default: one per core)')
+    .addOption(WORKERS[0])
+    .addOption(WORKERS[1])
     .option('--json', 'print one JSON object')
     .option('--md', 'print the table as Markdown')
     .option('--svg <file>', 'draw the picture into this file')
@@ -213,9 +213,9 @@ function requireOneFormat({ json = false, md = false }: Options): void {
   if (json && md) throw new ConfigError('--json and --md exclude each other: leave out one of them');
 }
 
-function poolOf({ jobs, keep }: Options) {
+function poolOf({ keep, ...words }: Options) {
   const cache = keep === undefined ? undefined : new RunCache(keep, buildHash());
-  return { threads: parseJobs(jobs), cache, onDone: progressLine() };
+  return { threads: parseWorkers(words), cache, onDone: progressLine() };
 }
 
 function requireIntact({

@@ -13,9 +13,9 @@ import { collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.
 import { isolationMarkdown, isolationText } from '../output/isolation-table.ts';
 import { progressLine } from '../output/progress.ts';
 import { requirePicture, writeSvg } from '../output/svg.ts';
-import { parseJobs } from '../seeds.ts';
+import { parseWorkers, WORKERS, type WorkerWords } from '../seeds.ts';
 
-interface Options extends MixWords {
+interface Options extends MixWords, WorkerWords {
   provider: string;
   device?: string[];
   policy?: string[];
@@ -25,7 +25,6 @@ interface Options extends MixWords {
   seed?: string;
   violations?: boolean;
   keep?: string;
-  jobs?: string;
   json?: boolean;
   md?: boolean;
   svg?: string;
@@ -37,7 +36,7 @@ const RUN: MixDefaults = { apps: [], duration: '6ms', warmup: '3ms' };
 /** On real devices, in real time. */
 const LIVE = { duration: '1200ms', warmup: '200ms' };
 /** Options that only simulated devices have. */
-const SIM_ONLY = ['profile', 'set', 'scheduler', 'keep', 'jobs'] as const;
+const SIM_ONLY = ['profile', 'set', 'scheduler', 'keep', 'workers', 'jobs'] as const;
 
 /** Adds `isolation` to the command. */
 export function addIsolation(command: Command): void {
@@ -76,7 +75,8 @@ export function addIsolation(command: Command): void {
     .option('--seed <n>', `seed of all random variation (default: ${DEFAULTS.seed})`)
     .option('--violations', 'list every violation, not only the worst')
     .option('--keep <dir>', 'keep results of runs in this folder, and reuse those of the same build')
-    .option('--jobs <n>', 'parallel runs (default: one per core)')
+    .addOption(WORKERS[0])
+    .addOption(WORKERS[1])
     .option('--json', 'print one JSON object')
     .option('--md', 'print the tables as Markdown')
     .option('--svg <file>', 'draw a heat map for each scheme into this file')
@@ -134,14 +134,14 @@ function common({ seed, policy, attacker, victim }: Options) {
 }
 
 function onSim(options: Options): Promise<Isolation> {
-  const { keep, jobs, device, scheduler } = options;
+  const { keep, device, scheduler } = options;
   if (device !== undefined) throw new ConfigError('--device is for real devices (--provider rdma-core)');
   const { profile, set, duration, warmup } = mixOf(options, RUN);
   return isolation({
     ...common(options),
     fixed: { profile, set, duration, warmup },
     schedulers: scheduler,
-    threads: parseJobs(jobs),
+    threads: parseWorkers(options),
     cache: keep === undefined ? undefined : new RunCache(keep, buildHash()),
   });
 }

@@ -48,7 +48,7 @@ export interface ReproduceOptions {
   /** Ids of claims. Default: all. */
   id?: readonly string[];
   seeds: readonly number[];
-  jobs: number;
+  workers: number;
   /** Whether to run only the short set. */
   smoke?: boolean;
   json?: boolean;
@@ -156,11 +156,11 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Omit<Rep
   const { seeds, out, keep = out === undefined ? undefined : `${out}/runs` } = options;
   const cache = keep === undefined ? undefined : new RunCache(keep, buildHash());
   const jobs = distinct([...claimJobs(claims, seeds), ...figureJobs(figures, seeds, policies)]);
-  const outcomes = await runJobs(jobs, { threads: options.jobs, cache, onDone: progressLine() });
+  const outcomes = await runJobs(jobs, { threads: options.workers, cache, onDone: progressLine() });
   // Unlike runs, computations depend on the code of the papers.
   const computations = [...claimComputations(claims, seeds), ...figureComputations(figures, seeds)];
   const computed = await runComputations(computations, {
-    threads: options.jobs,
+    threads: options.workers,
     cache: keep === undefined ? undefined : new RunCache(keep, buildHash(['papers/'])),
     onDone: progressLine(),
   });
