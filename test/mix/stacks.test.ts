@@ -35,7 +35,7 @@ async function run(
 const averageUs = (result: MixResult, app: string) =>
   result.apps.find(({ name }) => name === app)?.latencyUs?.avg ?? Number.NaN;
 
-test('a policy named for every host gives the same trace as one for all', async () => {
+test('a policy named for every host gives the same trace as one for all', { tags: ['long'] }, async () => {
   const [whole, each] = [await run(['perf']), await run(['none', '@0-3=perf'])];
   expect(each.traceHash).toBe(whole.traceHash);
   expect((await run(['none', '@1=none'])).traceHash).toBe((await run(['none'])).traceHash);

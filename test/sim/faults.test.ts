@@ -10,7 +10,7 @@ import { runProgram, steps } from './programs.ts';
 const share = fc.constantFrom(0, 0.01, 0.1);
 
 describe('random programs', () => {
-  test('with loss, reordering and duplication of up to 10 % each', () => {
+  test('with loss, reordering and duplication of up to 10 % each', { tags: ['long'] }, () => {
     fc.assert(
       fc.property(
         steps,

@@ -10,7 +10,9 @@ import { drain, pair, post, SIGNALED } from './helpers.ts';
 import { lossyRun } from './lossy-run.mjs';
 import { runProgram, steps } from './programs.ts';
 
-test('random programs on links that lose up to 10 % of packets and acknowledgements', () => {
+test('random programs on links that lose up to 10 % of packets and acknowledgements', {
+  tags: ['long'],
+}, () => {
   fc.assert(
     fc.property(
       steps,

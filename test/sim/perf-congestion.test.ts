@@ -33,7 +33,9 @@ describe('DCQCN: B of host 0, next to D, and B of another host meet at a switch'
     return { gbps: of(0), other: of(2), dUs: mean(runs.map((one) => one.apps[1].latencyUs!.avg)) };
   };
 
-  test('B keeps its bare rate and equals the other B; with the fixed rule it does not', async () => {
+  test('B keeps its bare rate and equals the other B; with the fixed rule it does not', {
+    tags: ['long'],
+  }, async () => {
     const bare = await means({ policy: 'none' });
     const perf = await means({});
     const fixed = await means({ policyOptions: { waits: 'fixed' } });

@@ -58,7 +58,9 @@ const words = fc.array(
   { minLength: COUNT, maxLength: COUNT },
 );
 
-test("a hostile tenant affects the others' grants no more than an honest one could", () => {
+test("a hostile tenant affects the others' grants no more than an honest one could", {
+  tags: ['long'],
+}, () => {
   const { coordinator, evil, b, d, rules } = ground();
   fc.assert(
     fc.property(words, (values) => {

@@ -66,7 +66,9 @@ test('chunks keep a fraction of a byte, in fixed point', () => {
   expect((rig.weights.chunkBytes[0] * 65_536) % 1).toBe(0);
 });
 
-test('among 22,000 queue pairs, a change writes entries of one queue pair or of groups', () => {
+test('among 22,000 queue pairs, a change writes entries of one queue pair or of groups', {
+  tags: ['long'],
+}, () => {
   const GROUPS = 100;
   const rig = new Rig();
   const qps = Array.from({ length: 22_000 }, (_, i) => rig.add({ group: `g${i % GROUPS}` }));

@@ -88,7 +88,7 @@ describe('updates', () => {
     expect(network.sent - sent).toBe(10);
   });
 
-  test('whatever is lost or doubled, hosts agree in the end', () => {
+  test('whatever is lost or doubled, hosts agree in the end', { tags: ['long'] }, () => {
     const change = fc.record({
       host: fc.integer({ min: 1, max: 3 }),
       sends: fc.nat(4),

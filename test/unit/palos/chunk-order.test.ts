@@ -283,7 +283,9 @@ describe('what counts with sums over active queue pairs', () => {
   });
 });
 
-test('over 100 rounds, shares are those of the weights within one chunk and one piece', () => {
+test('over 100 rounds, shares are those of the weights within one chunk and one piece', {
+  tags: ['long'],
+}, () => {
   const weight = fc.double({ min: 0.01, max: 100, noNaN: true });
   fc.assert(
     fc.property(
