@@ -11,8 +11,17 @@ const MAIN = join(ROOT, 'dist/cli/main.js');
 const children: ChildProcess[] = [];
 
 afterEach(() => {
-  for (const child of children.splice(0)) child.kill('SIGKILL');
+  for (const { pid } of children.splice(0)) endGroup(pid as number);
 });
+
+/** Ends a program and what it has started: `isoverbs run` starts another one. */
+function endGroup(leader: number): void {
+  try {
+    process.kill(-leader, 'SIGKILL');
+  } catch {
+    // It has ended.
+  }
+}
 
 interface Running {
   child: ChildProcess;
@@ -27,6 +36,7 @@ function start(args: string[], env: Record<string, string>): Running {
   const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_'));
   const child = spawn(process.execPath, args, {
     cwd: ROOT,
+    detached: true,
     env: { ...Object.fromEntries(inherited), NODE_OPTIONS: '', ISOVERBS_PROVIDER: 'soft', ...env },
   });
   children.push(child);
