@@ -61,6 +61,20 @@ test('requests that cause no completions at the receiver are limited by their ow
   for (const [i, name] of NAMES.entries()) expect(lastRate(result, i, name)).toBeCloseTo(40, 1);
 });
 
+test('processes receive completions at the rates that agents solve for', { tags: ['long'] }, async () => {
+  const app = (name: string, more: string) => `M:name=${name},size=16,depth=16,batch=1,qps=2,${more}`;
+  const apps = [
+    ...[app('a', 'op=send,host=0,to=3'), app('b', 'op=send,host=0,to=2')],
+    app('c', 'op=write,host=3,to=2'),
+  ];
+  // Tokens that are saved before the agents have solved last for some milliseconds.
+  const times = { durationNs: 14 * MS, warmupNs: 12 * MS };
+  const result = await run('drum:agents=true,requestsPerS=5e6,completionsPerS=6e6', apps, times);
+  // log a + log b + log c is largest with a + b = 5 and a + c = 6 where 1/a = 1/b + 1/c. Shares of the process would be 3 and 3.
+  expect(Math.abs(mmps(result, 'a') / 1.811 - 1)).toBeLessThan(0.05);
+  expect(Math.abs(mmps(result, 'c') / 4.189 - 1)).toBeLessThan(0.05);
+});
+
 test('without a completion rate, hosts limit each other in nothing', async () => {
   const result = await run('drum:agents=true,requestsPerS=50e6', senders('op=send'));
   for (const [i, name] of NAMES.entries()) expect(lastRate(result, i, name)).toBeCloseTo(50, 1);

@@ -18,6 +18,8 @@ interface Receiver {
   readonly budget: CompletionBudget;
   /** One of its contexts. */
   context: ContextView;
+  /** Completions per second that the host's agent gives it; 0: its share of those of the process. */
+  givenPerS: number;
 }
 
 /** The budgets of the applications, by index of their entities. */
@@ -34,11 +36,17 @@ export class CompletionRates {
 
   /** An application has a queue pair in a context. */
   join(app: number, context: ContextView, out: Actions): void {
-    this.receivers[app] ??= { budget: new CompletionBudget(), context };
+    this.receivers[app] ??= { budget: new CompletionBudget(), context, givenPerS: 0 };
     this.appOf[context.index] = app;
     const receiver = this.receivers[app];
     receiver.context = context;
     out.limitCompletions(context, receiver.budget);
+  }
+
+  /** The host's agent has solved for the application's rate. */
+  give(app: number, perS: number): void {
+    const receiver = this.receivers[app];
+    if (receiver !== undefined) receiver.givenPerS = perS;
   }
 
   /** An application has lost its last queue pair. */
@@ -67,7 +75,7 @@ export class CompletionRates {
       if (receiver === undefined) continue;
       const share = shares.shareOf(app);
       const all = sharesInUse + (shares.isInUse(app) ? 0 : share);
-      receiver.budget.setRate((share / all) * this.perS, nowNs);
+      receiver.budget.setRate(receiver.givenPerS || (share / all) * this.perS, nowNs);
       out.limitCompletions(receiver.context, receiver.budget);
     }
   }

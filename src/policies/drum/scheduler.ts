@@ -91,13 +91,17 @@ export class DrumScheduler extends Scheduler {
     this.settleAll(out);
     const { apps, bounds } = this;
     const nowNs = this.clock.nowNs(context, out);
-    for (const [app, { requestsPerS, isHeldBack }] of this.lines!.rates((qp) => this.tenants.of(qp))) {
-      if (!apps.has(app) || requestsPerS === 0) continue;
+    for (const [app, rates] of this.lines!.rates((qp) => this.tenants.of(qp))) {
+      const { requestsPerS, completionsPerS, isHeldBack } = rates;
+      if (!apps.has(app)) continue;
+      this.completions?.give(app, completionsPerS);
+      if (requestsPerS === 0) continue;
       apps.setGiven(app, requestsPerS);
       if (isHeldBack) bounds.set(app, requestsPerS, nowNs);
       else bounds.clear(app);
     }
     this.update();
+    this.fitCompletions(context, out);
     this.releaseBound(context, out);
   }
 

@@ -417,11 +417,13 @@ export class DrumAgent implements Agent {
   private tellRates(out: AgentActions): void {
     const solver = this.solver!;
     const { isHeldBack } = solver;
+    const spare = solver.spareCompletions;
     for (const [key, { sending, all }] of this.uses.contexts()) {
       const completions = solver.completionsOf(key);
       if (completions === undefined) continue;
       const requestsPerS = (MILLION * (solver.rateOf(key) ?? 0)) / Math.max(1, sending.size);
-      const completionsPerS = (MILLION * completions) / all.length;
+      // What the host could poll in addition, it may poll of any application.
+      const completionsPerS = (MILLION * completions * spare) / all.length;
       for (const member of all) {
         const part = sending.has(member) ? requestsPerS : 0;
         this.tell(member, { requestsPerS: part, completionsPerS, isHeldBack }, out);

@@ -170,6 +170,14 @@ export class HostSolver {
     return r === undefined ? undefined : this.rows.z[r];
   }
 
+  /** How many times the completions of all applications here the host could poll; at least 1. */
+  get spareCompletions(): number {
+    const { rows, rowKeys, terms } = this;
+    let sum = 0;
+    for (let r = 0; r < rowKeys.length; r++) sum += rows.z[r];
+    return sum > 0 ? Math.max(1, terms.completions / sum) : 1;
+  }
+
   /** Whether this host could issue more requests, so that only completions hold them back. */
   get isHeldBack(): boolean {
     return this.requestPrice === 0;
