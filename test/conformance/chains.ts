@@ -311,8 +311,8 @@ const KINDS = [
 /** The tags of a test of a chain that takes long with all of them. */
 export const tagsOf = (name: string) => tagsIf(KINDS.includes(name));
 
-/** One chain for each way to treat requests: in pieces, by turns, tokens and windows, and on shared queue pairs. */
-const WAYS = ['bare', 'arbitrary', 'perf, in turns', 'token bucket', 'fair', 'drum, shared queue pairs'];
+/** One chain for each way to treat requests: in pieces, by turns, windows, and on shared queue pairs. */
+const WAYS = ['bare', 'arbitrary', 'perf, in turns', 'fair', 'drum, shared queue pairs'];
 
 /** The tags of such a test whose programs resemble those of a test of all kinds. */
 export const tagsOfWay = (name: string) => tagsIf(WAYS.includes(name));

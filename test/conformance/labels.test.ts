@@ -7,7 +7,7 @@ import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import type { Policy, QpChange, QpView } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
 import * as V from '../../src/verbs/index.ts';
-import { chains, engineChains } from './chains.ts';
+import { chains, engineChains, tagsOf } from './chains.ts';
 import { notes } from './notes.ts';
 import { workerChains } from './worker-chains.ts';
 
@@ -75,9 +75,11 @@ test('without a policy, labels are accepted and shown', () => {
   expect(bare.filter((line) => line.includes('ISO_ERR_HANDLE'))).toHaveLength(2);
 });
 
-test.each(Object.entries({ ...chains, ...engineChains }))('inline: %s', (_, { chain, wait }) => {
-  expect(run(chain(), wait)).toEqual(bare);
-});
+for (const [name, { chain, wait }] of Object.entries({ ...chains, ...engineChains })) {
+  test(`inline: ${name}`, { tags: tagsOf(name) }, () => {
+    expect(run(chain(), wait)).toEqual(bare);
+  });
+}
 
 test.each(Object.entries(workerChains))('in a worker: %s', (_, { chain, wait }) => {
   expect(run(chain(), wait)).toEqual(bare);

@@ -9,6 +9,7 @@ import { runMix } from '../../src/mix/run.ts';
 import type { AppSpec, MixSpec } from '../../src/mix/spec.ts';
 import { Dcqcn } from '../../src/sim/network/dcqcn.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
+import { eachShort } from '../support/variants.ts';
 
 const PARAMS = PROFILES['cx6-100g'];
 
@@ -125,7 +126,7 @@ const jain = (rates: number[]) => sum(rates) ** 2 / (rates.length * sum(rates.ma
 const LINE_GBPS = 98.03;
 
 describe('many senders, one receiver', () => {
-  test.each([
+  eachShort(1, [
     [2, 20e6, 10e6],
     [32, 60e6, 30e6],
   ])('%i with DCQCN: fair shares, and nothing is lost', async (senders, durationNs, warmupNs) => {

@@ -5,6 +5,7 @@
 import { describe, expect, test } from 'vitest';
 import { override } from '../../src/sim/profile/overrides.ts';
 import { MINIMAL_NIC, PROFILES } from '../../src/sim/profile/profiles.ts';
+import { eachShort } from '../support/variants.ts';
 import { type AppOptions, B, D, Lab, M } from './apps.ts';
 
 const TOLERANCE = 0.01;
@@ -61,7 +62,7 @@ describe.each([
   ['cx6-100g', 'PCIe too fast to matter', FAST_PCIE],
   ['ideal', 'off', OFF],
 ] as const)('%s, %s', (profile, _, changes) => {
-  test.each(Object.entries(MIXES))('%s', (_, apps) => {
+  eachShort(3, Object.entries(MIXES).toReversed())('%s', (_, apps) => {
     const rich = figures(apps, override(PROFILES[profile], { ...changes, wqeGapNs: 80.6 }));
     const minimal = figures(apps, MINIMAL_NIC);
     const wrong = rich
