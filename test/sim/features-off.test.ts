@@ -2,7 +2,7 @@
  * A rich profile with its features disabled one by one equals the minimal NIC: rates and latencies within 1
  * %, fixed before the first run. (The minimal profile itself keeps its exact traces: golden.test.ts.)
  */
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { override } from '../../src/sim/profile/overrides.ts';
 import { MINIMAL_NIC, PROFILES } from '../../src/sim/profile/profiles.ts';
 import { eachShort } from '../support/variants.ts';
