@@ -1,0 +1,39 @@
+/**
+ * Measures how well threads share an iteration of DRUM's solver: the wall time of a solution in one thread and in as many
+ * as there are cores, in turns. Prints JSON with the medians and their ratio for each thread. A run in threads includes
+ * their start. ISOVERBS_ROUNDS sets the number of rounds.
+ */
+import { availableParallelism } from 'node:os';
+import { solveInThreads } from '#src/cli/drum/threads.ts';
+import { networkOf } from '#src/papers/drum/networks.ts';
+
+const SIZE = { hosts: 2000, apps: 1000, isTwoSided: false, alpha: 1 };
+const ITERATIONS = 40;
+const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 7);
+const THREADS = Math.max(2, availableParallelism());
+const GOAL = 0.85;
+/** All iterations run. */
+const LEAST = Number.MIN_VALUE;
+
+const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1];
+
+async function main(): Promise<void> {
+  const problem = networkOf(SIZE, 1);
+  const seconds: Record<number, number[]> = { 1: [], [THREADS]: [] };
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const threads of [1, THREADS]) {
+      const from = performance.now();
+      await solveInThreads(problem, { tolerance: LEAST, mostIterations: ITERATIONS, trace: false }, threads);
+      seconds[threads].push((performance.now() - from) / 1000);
+    }
+  }
+  const [alone, shared] = [median(seconds[1]), median(seconds[THREADS])];
+  const efficiency = Math.round((100 * alone) / (THREADS * shared)) / 100;
+  const result = {
+    ...{ benchmark: 'drum-threads', node: process.version, ...SIZE, iterations: ITERATIONS, rounds: ROUNDS },
+    ...{ threads: THREADS, goal: GOAL, seconds, efficiency },
+  };
+  console.log(JSON.stringify(result, null, 2));
+}
+
+void main();
