@@ -7,8 +7,8 @@ import { availableParallelism } from 'node:os';
 import { solveInThreads } from '#src/cli/drum/threads.ts';
 import { networkOf } from '#src/papers/drum/networks.ts';
 
-const SIZE = { hosts: 2000, apps: 1000, isTwoSided: false, alpha: 1 };
-const ITERATIONS = 40;
+const SIZE = { hosts: 10_000, apps: 5000, isTwoSided: false, alpha: 1 };
+const ITERATIONS = 100;
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 7);
 const THREADS = Math.max(2, availableParallelism());
 const GOAL = 0.85;
