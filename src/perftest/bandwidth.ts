@@ -177,7 +177,7 @@ export class Combined implements Workload {
 
 /** The result of a run, in MiB/s or Gbit/s (2^20 or 125e6 bytes per second, as in perftest). */
 export function bandwidthOf(
-  window: MeasuringWindow,
+  window: Pick<MeasuringWindow, 'messages' | 'fromNs' | 'toNs'>,
   sizeBytes: number,
   options: { gbits: boolean; bestNs: number },
 ): BandwidthReport {

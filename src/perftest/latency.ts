@@ -51,10 +51,12 @@ abstract class Exchange implements Workload {
   private completed = 0;
   private readonly times: Float64Array;
   private buffered = 0;
+  /** Latencies measured so far. */
+  private measured = 0;
   private readonly recorded: RecordableHistogram = createHistogram({ highest: HIGHEST_NS, figures: 4 });
 
   constructor(endpoint: Endpoint, sizeBytes: number) {
-    const { iters, exchange_rate, latency_gap } = endpoint.settings;
+    const { iters, exchange_rate, latency_gap, reportHistogram, reportUnsorted } = endpoint.settings;
     this.endpoint = endpoint;
     this.sizeBytes = sizeBytes;
     this.requests = new Requests(endpoint, sizeBytes, { stride: FIXED_ADDRESS });
@@ -66,7 +68,8 @@ abstract class Exchange implements Workload {
     this.periodNs = setsPace ? 1e9 / exchange_rate : 0;
     this.pauseNs = latency_gap * 1000;
     this.isPaced = this.periodNs > 0 || this.pauseNs > 0;
-    this.times = new Float64Array(Math.min(this.iters, BUFFERED_SAMPLES));
+    const isListed = reportHistogram || reportUnsorted;
+    this.times = new Float64Array(isListed ? iters : Math.min(this.iters, BUFFERED_SAMPLES));
   }
 
   step(): boolean {
@@ -86,6 +89,11 @@ abstract class Exchange implements Workload {
     for (let i = 0; i < this.buffered; i++) recorded.record(times[i]);
     this.buffered = 0;
     return recorded;
+  }
+
+  /** All latencies in the order of the messages, in nanoseconds. Complete only with --report-histogram or -unsorted. */
+  latencies(): Float64Array {
+    return this.times.slice(0, this.measured);
   }
 
   /** Whether the next answer has arrived. */
@@ -113,6 +121,7 @@ abstract class Exchange implements Workload {
   }
 
   private buffer(ns: number): void {
+    this.measured++;
     this.times[this.buffered++] = ns;
     if (this.buffered === this.times.length) this.histogram();
   }
@@ -232,6 +241,11 @@ export class SendPingPong extends PingPong {
     this.endpoint.postReceives(0, count);
     this.posted += count;
   }
+}
+
+/** The latencies of a test in microseconds, in the order of the messages: the full ones if `roundTrip`, otherwise half. */
+export function latencyListOf(exchange: Exchange, roundTrip: boolean): Float64Array {
+  return exchange.latencies().map((ns) => ns / (roundTrip ? 1000 : 2000));
 }
 
 /** The result of a test: the full latency if `roundTrip`, otherwise half of it. */

@@ -5,6 +5,8 @@ import type { Settings } from './settings.ts';
  * ended() reads the clock only once in this many calls (a power of 2), since a reading costs more than an empty poll.
  */
 const CALLS_PER_CLOCK_READ = 16;
+/** 0.3 s have three intervals of 0.1 s, although their quotient is slightly less than 3. */
+const ROUNDING = 1e-9;
 
 export class MeasuringWindow {
   /** Messages counted. */
@@ -13,18 +15,24 @@ export class MeasuringWindow {
   fromNs: number;
   toNs: number;
   readonly byTime: boolean;
+  /** Messages of each complete interval of the measured time; empty without --interval. */
+  readonly intervals: Float64Array;
+  /** Length of an interval; infinite without --interval. */
+  readonly intervalNs: number;
   private readonly durationNs: number;
   private readonly marginNs: number;
   private endNs: number;
   private calls = 0;
 
-  constructor({ durationS, marginS, run_infinitely }: Settings, nowNs: number) {
+  constructor({ durationS, marginS, run_infinitely, interval }: Settings, nowNs: number) {
     this.marginNs = run_infinitely ? 0 : marginS * 1e9;
     this.durationNs = durationS * 1e9;
     this.byTime = durationS > 0;
     this.fromNs = nowNs + this.marginNs;
     this.endNs = nowNs + this.durationNs;
     this.toNs = this.byTime ? this.endNs - this.marginNs : nowNs;
+    this.intervalNs = interval === undefined ? Number.POSITIVE_INFINITY : interval * 1e9;
+    this.intervals = new Float64Array(Math.floor((this.toNs - this.fromNs) / this.intervalNs + ROUNDING));
   }
 
   /** Starts a new measurement of the same length. */
@@ -45,5 +53,8 @@ export class MeasuringWindow {
     if (!this.byTime) this.toNs = nowNs;
     else if (nowNs < this.fromNs || nowNs >= this.toNs) return;
     this.messages += messages;
+    if (this.intervals.length === 0) return;
+    const interval = Math.floor((nowNs - this.fromNs) / this.intervalNs);
+    if (interval < this.intervals.length) this.intervals[interval] += messages;
   }
 }

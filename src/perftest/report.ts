@@ -117,7 +117,37 @@ export function latencyRow(report: LatencyReport, byTime: boolean): string {
   );
 }
 
-/** One entry of `results` in perftest's JSON. */
+/** Latencies in microseconds, numbered from 1, as perftest lists them. */
+export function latencyList(us: Float64Array): string {
+  const rows = Array.from(us, (value, i) => `${i + 1}, ${Number(value.toPrecision(6))}`);
+  return ['#, usec', ...rows].join('\n');
+}
+
+/** Counters under a row, by how much they have grown. */
+export function counterRows(counters: Readonly<Record<string, number>>): string {
+  return [...Object.entries(counters).map(([name, value]) => `\t${name}=${value}`), ''].join('\n');
+}
+
+/** The results of both directions of a bidirectional test. */
+export function bothDirections(
+  settings: Settings,
+  { local, remote }: { local: BandwidthReport; remote: BandwidthReport },
+): string {
+  const part = (title: string, report: BandwidthReport) =>
+    [LINE, `\n ${title} results: `, LINE, columns(settings), bandwidthRow(report)].join('\n');
+  return [part('Local', local), part('Remote', remote)].join('\n');
+}
+
+/** The interval with the lowest bandwidth. */
+export function lowest({ report_gbits }: Settings, averages: readonly number[]): string {
+  const least = Math.min(...averages);
+  const at = `interval ${averages.indexOf(least) + 1} of ${averages.length}`;
+  return ` BW min[${report_gbits ? 'Gb/sec' : 'MiB/sec'}] : ${least.toFixed(2)} (${at})`;
+}
+
+/** One entry of `results` in perftest's JSON, and what other flags add to it. */
+export type Result = Record<string, number | readonly number[] | Record<string, number>>;
+
 export function bandwidthJson(report: BandwidthReport): Record<string, number> {
   const { sizeBytes, iters, peak, average, messageRate } = report;
   return {
@@ -146,7 +176,7 @@ export function latencyJson(report: LatencyReport, byTime: boolean): Record<stri
 }
 
 /** perftest's JSON. `results` is a single result, or the list of all with --all. */
-export function json(endpoint: Endpoint, results: readonly Record<string, number>[]): string {
+export function json(endpoint: Endpoint, results: readonly Result[]): string {
   const info: Record<string, string | number> = {
     test: [...titleOf(endpoint.settings.kind, endpoint.settings), 'Test'].join('_'),
   };

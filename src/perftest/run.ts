@@ -7,8 +7,9 @@ import { type Channel, connectTo, listenOn } from './channel.ts';
 import { acceptCmChannel, CmChannel, connectCmChannel } from './cm-channel.ts';
 import { Endpoint, requireSupported } from './endpoint.ts';
 import { type BandwidthReport, exchangeReports } from './handshake.ts';
-import { type Exchange, Fetch, latencyOf, SendPingPong, WritePingPong } from './latency.ts';
+import { type Exchange, Fetch, latencyListOf, latencyOf, SendPingPong, WritePingPong } from './latency.ts';
 import { MeasuringWindow } from './measuring-window.ts';
+import { type CounterSource, countersOf, type PortCounters } from './port-counters.ts';
 import * as Report from './report.ts';
 import { Requests } from './requests.ts';
 import type { Settings } from './settings.ts';
@@ -21,6 +22,14 @@ const EMPTY_REPORT: BandwidthReport = { sizeBytes: 0, iters: 0, peak: 0, average
 export interface Output {
   print(line: string): void;
   progress(messages: number): void;
+  /** Sets the line that follows the table if the process is interrupted. */
+  setLastLine?(line: string): void;
+}
+
+/** The results of both directions of a bidirectional test. */
+interface Directions {
+  readonly local: BandwidthReport;
+  readonly remote: BandwidthReport;
 }
 
 /** Whether both ends run in this thread. */
@@ -30,17 +39,21 @@ const isAlone = ({ context }: Endpoint) => context.provider.name === 'sim';
 class TestRun {
   private readonly endpoint: Endpoint;
   private readonly output: Output;
-  private readonly results: Record<string, number>[] = [];
+  private readonly counters: PortCounters | null;
+  private readonly results: Report.Result[] = [];
+  /** Average bandwidth of each interval that was reported. */
+  private readonly intervals: number[] = [];
   private readonly sizes: readonly number[];
   /** Whether this end posts requests, and therefore measures. */
   private readonly isSender: boolean;
   /** Error of a result below a limit; thrown once both ends are done and everything is printed. */
   private missedLimit: string | null = null;
 
-  constructor(endpoint: Endpoint, output: Output) {
+  constructor(endpoint: Endpoint, output: Output, counters: PortCounters | null) {
     const { settings, channel } = endpoint;
     this.endpoint = endpoint;
     this.output = output;
+    this.counters = counters;
     this.isSender = channel.role === 'client' || settings.bidirectional;
     this.sizes = settings.all ? ALL_SIZES.filter((size) => size <= settings.sizeBytes) : [settings.sizeBytes];
   }
@@ -60,11 +73,13 @@ class TestRun {
   async measure(): Promise<void> {
     const { endpoint } = this;
     const { verb, measures } = endpoint.settings.kind;
+    this.counters?.differences();
     if (measures === 'lat') await this.runLatency();
     else if (endpoint.settings.takesReceives) await this.runSendBandwidth();
     else if (this.isSender) await this.runBandwidth();
     else await this.awaitReport();
     this.print(Report.LINE);
+    if (this.intervals.length > 0) this.print(Report.lowest(endpoint.settings, this.intervals));
     if (measures === 'bw' || verb !== 'write') await endpoint.synchronize({ patient: true });
     endpoint.channel.close();
     this.finish();
@@ -83,15 +98,17 @@ class TestRun {
     const { bidirectional, run_infinitely, perform_warm_up } = endpoint.settings;
     let last = EMPTY_REPORT;
     for (const size of this.sizes) {
-      if (perform_warm_up) await this.drive(new WarmUp(endpoint, size));
+      if (perform_warm_up) await this.drive(new WarmUp(endpoint, size), size);
       if (bidirectional) await endpoint.synchronize();
       const sender = new BandwidthSender(endpoint, size);
       if (run_infinitely) await this.runForever(sender, size);
-      else await this.drive(sender);
+      else await this.drive(sender, size);
       if (bidirectional && this.sizes.length > 1) await endpoint.synchronize({ patient: true });
       last = this.reportOf(sender, size);
-      if (bidirectional) last = sum(last, await exchangeReports(endpoint.channel, last));
-      this.reportBandwidth(last);
+      if (bidirectional) {
+        const remote = await exchangeReports(endpoint.channel, last);
+        this.reportBandwidth(sum(last, remote), { local: last, remote });
+      } else this.reportBandwidth(last);
     }
     if (bidirectional) return;
     await endpoint.synchronize();
@@ -108,11 +125,16 @@ class TestRun {
       const sender = isSender ? new BandwidthSender(endpoint, size) : null;
       const workloads = [receiver, sender].filter((workload) => workload !== null);
       if (run_infinitely) await this.runForever(workloads[0], size);
-      else await this.drive(workloads.length === 1 ? workloads[0] : new Combined(workloads));
-      let report = this.reportOf(sender ?? (receiver as BandwidthReceiver), size);
-      if (bidirectional && durationS === 0)
-        report = sum(report, await exchangeReports(endpoint.channel, report));
-      this.reportBandwidth(report);
+      else await this.drive(workloads.length === 1 ? workloads[0] : new Combined(workloads), size);
+      const local = this.reportOf(sender ?? (receiver as BandwidthReceiver), size);
+      if (!bidirectional) this.reportBandwidth(local);
+      else if (durationS > 0) {
+        // The ends exchange no reports, so this end reports what it has received itself.
+        this.reportBandwidth(local, { local, remote: this.reportOf(receiver as BandwidthReceiver, size) });
+      } else {
+        const remote = await exchangeReports(endpoint.channel, local);
+        this.reportBandwidth(sum(local, remote), { local, remote });
+      }
       if (all) await endpoint.synchronize({ patient: true });
     }
   }
@@ -127,12 +149,35 @@ class TestRun {
     for (const size of this.sizes) {
       const exchange = this.exchangeOf(size);
       if (takesReceives) await endpoint.synchronize({ patient: true });
-      await this.drive(exchange);
+      await this.drive(exchange, size);
       const report = latencyOf(exchange, size, fetches);
       const byTime = endpoint.settings.durationS > 0;
-      this.results.push(Report.latencyJson(report, byTime));
+      const lists = this.listLatencies(exchange, fetches);
+      this.results.push({ ...Report.latencyJson(report, byTime), ...lists });
       this.print(Report.latencyRow(report, byTime), report.average);
+      this.reportCounters();
     }
+  }
+
+  /** Prints the latencies of all messages if they are to be listed, and returns them for the JSON. */
+  private listLatencies(exchange: Exchange, roundTrip: boolean): Report.Result {
+    const { settings } = this.endpoint;
+    const { reportUnsorted, reportHistogram } = settings;
+    if (!reportUnsorted && !reportHistogram) return {};
+    const us = latencyListOf(exchange, roundTrip);
+    const lists: Report.Result = {};
+    if (reportUnsorted) {
+      lists.t_unsorted = [...us];
+      this.print(Report.latencyList(us));
+    }
+    us.sort();
+    if (reportHistogram) {
+      lists.t_sorted = [...us];
+      this.print(Report.latencyList(us));
+    }
+    this.print(Report.LINE);
+    this.print(Report.columns(settings));
+    return lists;
   }
 
   private exchangeOf(size: number): Exchange {
@@ -147,10 +192,23 @@ class TestRun {
     return bandwidthOf(workload.window, size, { gbits: this.endpoint.settings.report_gbits, bestNs });
   }
 
-  private reportBandwidth(report: BandwidthReport): void {
-    const { output, limit_bw, limit_msgrate } = this.endpoint.settings;
-    this.results.push(Report.bandwidthJson(report));
-    this.print(Report.bandwidthRow(report), output === 'message_rate' ? report.messageRate : report.average);
+  /** Reports the total of a run, and with --report-both its directions. */
+  private reportBandwidth(report: BandwidthReport, directions?: Directions): void {
+    const { settings } = this.endpoint;
+    const { limit_bw, limit_msgrate, reportBoth } = settings;
+    const both = reportBoth ? directions : undefined;
+    this.results.push({
+      ...Report.bandwidthJson(report),
+      ...(both && {
+        local: Report.bandwidthJson(both.local),
+        remote: Report.bandwidthJson(both.remote),
+      }),
+      ...(this.intervals.length > 0 && { BW_min: Math.min(...this.intervals), BW_intervals: this.intervals }),
+    });
+    if (this.intervals.length > 0) this.print(Report.LINE);
+    this.printBandwidth(report);
+    this.reportCounters();
+    if (both !== undefined) this.print(Report.bothDirections(settings, both));
     if (limit_bw !== undefined && report.average < limit_bw)
       this.missedLimit ??= 'BW result is below bw limit';
     if (limit_msgrate !== undefined && report.messageRate < limit_msgrate) {
@@ -158,18 +216,51 @@ class TestRun {
     }
   }
 
-  /** Prints a row per --duration until the process is stopped. */
+  private printBandwidth(report: BandwidthReport): void {
+    const { output } = this.endpoint.settings;
+    this.print(Report.bandwidthRow(report), output === 'message_rate' ? report.messageRate : report.average);
+  }
+
+  /** Reports by how much the counters of the port have grown since the last report. */
+  private reportCounters(): void {
+    if (this.counters === null) return;
+    const counters = this.counters.differences();
+    const last = this.results.at(-1);
+    if (last !== undefined) last.counters = counters;
+    this.print(Report.counterRows(counters));
+  }
+
+  /** Prints a row per --duration until the process is stopped, and then the lowest bandwidth. */
   private async runForever(workload: BandwidthSender | BandwidthReceiver, size: number): Promise<void> {
-    const { endpoint } = this;
+    const { endpoint, output, intervals } = this;
     for (;;) {
       workload.window.restart(endpoint.context.nowNs());
-      await this.drive(workload);
-      this.print(Report.bandwidthRow(this.reportOf(workload, size)));
+      await this.drive(workload, size);
+      const report = this.reportOf(workload, size);
+      intervals.push(report.average);
+      output.setLastLine?.(Report.lowest(endpoint.settings, intervals));
+      this.printBandwidth(report);
+      this.reportCounters();
+    }
+  }
+
+  /** Prints a row for each interval of --interval that is over. */
+  private reportIntervals({ intervals, fromNs, intervalNs }: MeasuringWindow, sizeBytes: number): void {
+    if (this.intervals.length === intervals.length) return;
+    const nowNs = this.endpoint.context.nowNs();
+    for (let i = this.intervals.length; i < intervals.length; i++) {
+      const toNs = fromNs + (i + 1) * intervalNs;
+      if (nowNs < toNs) return;
+      const part = { messages: intervals[i], fromNs: 0, toNs: intervalNs };
+      const gbits = this.endpoint.settings.report_gbits;
+      const report = bandwidthOf(part, sizeBytes, { gbits, bestNs: 0 });
+      this.intervals.push(report.average);
+      if (this.endpoint.settings.output === undefined) this.printBandwidth(report);
     }
   }
 
   /** Steps a workload to its end; now and then yields to the event loop, which serves the channel. */
-  private async drive(workload: Workload): Promise<void> {
+  private async drive(workload: Workload, sizeBytes: number): Promise<void> {
     const { endpoint, output } = this;
     if (endpoint.sleeper !== null) return this.driveByEvents(workload, endpoint.sleeper);
     const everyMs = isAlone(endpoint) ? 0 : 50;
@@ -180,7 +271,9 @@ class TestRun {
       if (endpoint.channel.ended !== null) throw endpoint.channel.ended;
       nextMs = performance.now() + everyMs;
       output.progress(workload.window.messages);
+      this.reportIntervals(workload.window, sizeBytes);
     }
+    this.reportIntervals(workload.window, sizeBytes);
   }
 
   /** Steps a workload whenever something has completed, and sleeps in between. */
@@ -225,10 +318,15 @@ const sum = (a: BandwidthReport, b: BandwidthReport): BandwidthReport => ({
 });
 
 /** Runs one end, from the handshake to its close. */
-async function runEnd(settings: Settings, context: Context, channel: Channel, output: Output): Promise<void> {
+async function runEnd(
+  settings: Settings,
+  context: Context,
+  channel: Channel,
+  { output, counters }: { output: Output; counters: PortCounters | null },
+): Promise<void> {
   try {
     const endpoint = await Endpoint.open(settings, context, channel);
-    const run = new TestRun(endpoint, output);
+    const run = new TestRun(endpoint, output, counters);
     await run.connect();
     await run.measure();
   } catch (error) {
@@ -247,26 +345,34 @@ export interface TestEnvironment {
   open(device: string | undefined): Context;
   /** The environment for rdma_cm (-z, -R). */
   cm: CmEnvironment;
+  /** The counters of the port of an open device. */
+  counters?(device: string): CounterSource;
 }
 
 /** Runs one end of a test with another process: the client if `server` is set, otherwise the server. */
 export async function runTest(
   settings: Settings,
-  { open, cm }: TestEnvironment,
+  { open, cm, counters }: TestEnvironment,
   output: Output,
 ): Promise<void> {
   const { server, ibDev, rdma_cm } = settings;
   // With rdma_cm, the address determines the device.
   let context = rdma_cm && ibDev === undefined ? null : open(ibDev);
   try {
-    if (context !== null) requireSupported(context, settings);
+    if (context !== null) {
+      requireSupported(context, settings);
+      countersOf(settings.reportCounters, counters?.(context.name));
+    }
     if (server === null && settings.output === undefined && !settings.json) {
       const line = '*'.repeat(36);
       output.print(`\n${line}\n* Waiting for client to connect... *\n${line}`);
     }
     const channel = await openChannel(settings, cm);
     context ??= open(channel instanceof CmChannel ? channel.deviceName : ibDev);
-    await runEnd(settings, context, channel, output);
+    await runEnd(settings, context, channel, {
+      output,
+      counters: countersOf(settings.reportCounters, counters?.(context.name)),
+    });
   } finally {
     context?.close();
   }
@@ -287,6 +393,7 @@ export async function runBothEnds(
   contexts: { client: Context; server: Context },
   cm: CmEnvironment,
   output: Output,
+  counters: PortCounters | null = null,
 ): Promise<void> {
   const quiet: Settings = {
     ...settings,
@@ -310,8 +417,8 @@ export async function runBothEnds(
         (listeningPort) => connectTo(at, listeningPort),
       ));
   await Promise.all([
-    runEnd(serving, contexts.server, channels.server, SILENT),
-    runEnd(calling, contexts.client, channels.client, output),
+    runEnd(serving, contexts.server, channels.server, { output: SILENT, counters: null }),
+    runEnd(calling, contexts.client, channels.client, { output, counters }),
   ]);
 }
 

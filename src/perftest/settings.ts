@@ -41,6 +41,8 @@ const above0 = z.coerce.number(ABOVE_0).positive(ABOVE_0);
 const FROM_0 = 'takes numbers from 0 on';
 const from0 = z.coerce.number(FROM_0).min(0, FROM_0);
 const count = whole(1, 1e9);
+const SHORTEST_INTERVAL_S = 1e-6;
+const INTERVAL = `takes seconds, from ${SHORTEST_INTERVAL_S} on`;
 
 /** perftest's flags as commander names them, and our own (policy, driver, provider, profile, seed, json, cpu, rate). */
 const flagsSchema = z.object({
@@ -76,6 +78,11 @@ const flagsSchema = z.object({
   report_gbits: z.boolean().default(false),
   run_infinitely: z.boolean().default(false),
   perform_warm_up: z.boolean().default(false),
+  reportBoth: z.boolean().default(false),
+  reportHistogram: z.boolean().default(false),
+  reportUnsorted: z.boolean().default(false),
+  reportCounters: z.string().optional(),
+  interval: z.coerce.number(INTERVAL).min(SHORTEST_INTERVAL_S, INTERVAL).optional(),
   source_ip: z.string().min(1).optional(),
   useSrq: z.boolean().default(false),
   write_with_imm: z.boolean().default(false),
@@ -111,6 +118,9 @@ const MAX_MODERATED_BYTES = 8192;
 const MAX_DATAGRAM_RECEIVES = 16000;
 /** With more requests no peak is computed: the search is quadratic. */
 const MAX_PEAK_ITERS = 20_000;
+/** Longer lists of latencies are neither kept nor printed. */
+const MAX_LISTED_ITERS = 10_000_000;
+const MAX_INTERVALS = 100_000;
 const INLINE_BYTES = { write: 220, send: 236, read: 0, atomic: 0 };
 const INLINE_UD_BYTES = 188;
 
@@ -139,6 +149,7 @@ export function settingsOf(kind: TestKind, server: string | null, words: Record<
   if (byTime && !flags.run_infinitely && durationS <= 2 * marginS) {
     throw new ConfigError('please check that DURATION > 2*MARGIN');
   }
+  if (flags.interval !== undefined) requireIntervals(flags.interval, durationS - 2 * marginS);
   const sizeBytes = sizeOf(kind, flags);
   const receives = receivesOf(kind, flags, byTime, iters);
   if (flags.useSrq && flags.qp > receives) {
@@ -243,6 +254,43 @@ function infiniteRules(kind: TestKind, flags: Parsed): Rule[] {
   ];
 }
 
+/** Checks that intervals of this length fit into the measured time. @throws ConfigError */
+function requireIntervals(intervalS: number, measuredS: number): void {
+  if (intervalS <= measuredS && measuredS / intervalS <= MAX_INTERVALS) return;
+  throw new ConfigError(
+    `--interval ${intervalS}: the measured time (--duration without --margin) is ${measuredS} s; it takes from 1 to ${MAX_INTERVALS} intervals`,
+  );
+}
+
+/** Combinations that reports in more detail reject. */
+function reportRules({ measures }: TestKind, flags: Parsed): Rule[] {
+  const { reportBoth, reportHistogram, reportUnsorted, interval, bidirectional, run_infinitely } = flags;
+  const listed = reportHistogram || reportUnsorted;
+  return [
+    [reportBoth && !bidirectional, '--report-both is for tests with --bidirectional'],
+    [reportBoth && flags.all, '--report-both is for messages of one size: leave out --all'],
+    [reportBoth && run_infinitely, '--report-both is for tests that end: leave out --run_infinitely'],
+    [listed && measures === 'bw', '--report-histogram and --report-unsorted are for latency tests'],
+    [
+      listed && isByTime(flags),
+      '--report-histogram and --report-unsorted list a number of iterations: leave out --duration',
+    ],
+    [
+      listed && (flags.iters ?? 0) > MAX_LISTED_ITERS,
+      `--report-histogram and --report-unsorted list up to ${MAX_LISTED_ITERS} latencies: reduce --iters`,
+    ],
+    [
+      interval !== undefined && (measures === 'lat' || flags.duration === undefined),
+      '--interval is for bandwidth tests with --duration',
+    ],
+    [
+      interval !== undefined && run_infinitely,
+      '--run_infinitely prints a row every --duration seconds: leave out --interval',
+    ],
+    [interval !== undefined && bidirectional, '--interval is for one direction: leave out --bidirectional'],
+  ];
+}
+
 /** Combinations that simulated devices reject. */
 function simulatedRules(server: string | null, flags: Parsed): Rule[] {
   return [
@@ -338,6 +386,7 @@ function requireCompatible(kind: TestKind, server: string | null, flags: Parsed)
     ],
     ...eventRules(kind, flags),
     ...receiveRules(kind, flags),
+    ...reportRules(kind, flags),
     ...connectionRules(flags),
     ...simulatedRules(server, flags),
   ];

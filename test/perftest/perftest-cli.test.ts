@@ -33,6 +33,7 @@ describe('invalid input ends with one message', () => {
     ['write_bw -d mlx5_0', 1, '`isoverbs devices` shows what is missing'],
     ['write_bw -s 1073741825', 2, 'the largest message of sim0 is 1073741824 bytes'],
     ['send_bw -c UD -s 8192', 2, 'Max message size in UD cannot be greater than MTU: 4096'],
+    ['write_bw -W nix', 2, "the port has no counter 'nix'; it has sentBytes, loopbackBytes, packets"],
     ['write_bw --bogus', 2, "unknown option '--bogus'"],
     ['ib_write_bw', 2, "unknown test 'ib_write_bw'; use one of write_bw"],
     ['write_bw --policy nobody', 2, "unknown policy 'nobody'"],
@@ -141,10 +142,12 @@ describe('--rate_limit', () => {
     let out = '';
     child.stdout.on('data', (text) => {
       out += text;
-      if (rowsOf(out).length > 2) child.kill('SIGINT');
+      if (rowsOf(out).length > 2 && !child.killed) child.kill('SIGINT');
     });
     await once(child, 'close');
     expect(rowsOf(out).length).toBeGreaterThan(2);
     for (const [, , , gbps] of rowsOf(out)) expect(Math.abs(gbps / 0.5 - 1)).toBeLessThan(0.02);
+    const lowest = Math.min(...rowsOf(out).map(([, , , gbps]) => gbps)).toFixed(2);
+    expect(out).toContain(`\n${'-'.repeat(87)}\n BW min[Gb/sec] : ${lowest} (interval `);
   });
 });

@@ -13,6 +13,7 @@ import {
 } from '../../open.ts';
 import { requireSupported } from '../../perftest/endpoint.ts';
 import { cpusNear } from '../../perftest/near-cpus.ts';
+import { countersOf, simSource, softSource, sysfsCounters } from '../../perftest/port-counters.ts';
 import { LINE } from '../../perftest/report.ts';
 import { type Output, runBothEnds, runTest } from '../../perftest/run.ts';
 import { type Settings, settingsOf, TESTS } from '../../perftest/settings.ts';
@@ -41,6 +42,7 @@ const FLAGS: readonly Flag[] = [
     'time that is not measured at the start and at the end (default: a quarter of --duration)',
   ],
   ['-F, --CPU-freq', 'accepted and ignored: times do not depend on the CPU frequency'],
+  ['-H, --report-histogram', 'also print the latency of every message, sorted'],
   ['-i, --ib-port <port>', 'port of the device (default 1)'],
   ['-I, --inline_size <bytes>', 'send messages up to this size inline'],
   ['-l, --post_list <n>', 'requests posted together as one list'],
@@ -57,11 +59,17 @@ const FLAGS: readonly Flag[] = [
   ['-S, --sl <sl>', 'service level (default 0)'],
   ['-t, --tx-depth <n>', 'requests outstanding per queue pair (default 128)'],
   ['-u, --qp-timeout <n>', 'acknowledgement timeout of 4 us * 2^n (default 14)'],
+  ['-U, --report-unsorted', 'also print the latency of every message, in the order of the messages'],
   ['-w, --limit_bw <value>', 'fail if the bandwidth is below this value'],
+  [
+    '-W, --report-counters <list>',
+    'print by how much these counters of the port grow, such as counters/port_xmit_data,hw_counters/out_of_buffer',
+  ],
   ['-x, --gid-index <n>', 'local GID (default on Ethernet: RoCE v2 over IPv4)'],
   ['-y, --limit_msgrate <value>', 'fail below this rate, in millions of messages per second'],
   ['-z, --com_rdma_cm', 'exchange control messages over rdma_cm instead of TCP'],
   ['--dont_xchg_versions', 'do not exchange versions and MTU'],
+  ['--report-both', 'with --bidirectional: also report each direction'],
   ['--report_gbits', 'report Gbit/s instead of MiB/s'],
   ['--perform_warm_up', 'fill the send queues once before the test'],
   ['--run_infinitely', 'print a row every --duration seconds (default 5) until stopped'],
@@ -88,6 +96,10 @@ const FLAGS: readonly Flag[] = [
 
 /** Flags that perftest does not have. */
 const OWN_FLAGS: readonly Flag[] = [
+  [
+    '--interval <seconds>',
+    'with --duration: print a row per interval of this length, and the lowest bandwidth',
+  ],
   ['--json', 'print one JSON object, in the shape of --out_json'],
   ['--policy <policy[:option[=value],...]>', 'policy between the test and the device'],
   ['--driver <driver>', `where the policy runs: ${DRIVERS.join(', ')} (default inline)`],
@@ -184,6 +196,7 @@ async function simulated(settings: Settings, output: Output): Promise<void> {
   const [client, server] = [ibDev, ...others].map((device) => openDevice(device, options));
   try {
     requireSupported(client, settings);
+    const counters = countersOf(settings.reportCounters, simSource(client.name, fabric));
     // --output and --json print nothing but the result.
     if (settings.output === undefined && !settings.json) {
       process.stderr.write(
@@ -191,7 +204,7 @@ async function simulated(settings: Settings, output: Output): Promise<void> {
       );
     }
     const cm = { provider: fabric.provider, openDevice: bareOn(fabric.provider) };
-    await runBothEnds(settings, { client, server }, cm, output);
+    await runBothEnds(settings, { client, server }, cm, output, counters);
   } finally {
     client.close();
     server.close();
@@ -209,7 +222,9 @@ async function real(settings: Settings, output: Output): Promise<void> {
   const provider = providerFor(isSoft ? 'soft' : 'rdma-core');
   const options: OpenDeviceOptions = { ...shaped(settings, provider), provider };
   const open = (device: string | undefined) => openDevice(device, options);
-  await runTest(settings, { open, cm: { provider, openDevice: bareOn(provider) } }, output);
+  const cm = { provider, openDevice: bareOn(provider) };
+  const counters = (device: string) => (isSoft ? softSource(device) : sysfsCounters(device, settings.ibPort));
+  await runTest(settings, { open, cm, counters }, output);
 }
 
 /** Opens the device for control messages, to which no policy applies. */
@@ -225,9 +240,9 @@ function requireWritable(file: string): void {
 }
 
 /** --run_infinitely ends on SIGINT, as in perftest, after a complete line. */
-function endCleanly({ output: only }: Settings, output: Output): void {
+function endCleanly({ output: only }: Settings, output: Terminal): void {
   process.once('SIGINT', () => {
-    if (only === undefined) output.print(LINE);
+    if (only === undefined) output.endTable();
     process.kill(process.pid, 'SIGINT');
   });
 }
@@ -302,8 +317,15 @@ function pin(cpus: string): void {
 
 const PROGRESS_MS = 200;
 
+/** Where results and progress go. */
+interface Terminal extends Output {
+  /** Ends the table of a test that was interrupted. */
+  endTable(): void;
+}
+
 /** Prints results on stdout, and progress on stderr if it is a terminal. */
-function terminal(): Output {
+function terminal(): Terminal {
+  let lastLine: string | undefined;
   let shownMs = performance.now();
   let ignore: (() => void) | undefined;
   const clear = () => {
@@ -311,10 +333,17 @@ function terminal(): Output {
     ignore?.();
     ignore = undefined;
   };
+  const print = (line: string) => {
+    clear();
+    process.stdout.write(`${line}\n`);
+  };
   return {
-    print(line) {
-      clear();
-      process.stdout.write(`${line}\n`);
+    print,
+    setLastLine(line) {
+      lastLine = line;
+    },
+    endTable() {
+      print(lastLine === undefined ? LINE : `${LINE}\n${lastLine}`);
     },
     progress(messages) {
       if (!process.stderr.isTTY || performance.now() - shownMs < PROGRESS_MS) return;

@@ -253,6 +253,11 @@ export function defaultSoftProvider(): Provider {
   return shared.provider;
 }
 
+/** What became of the packets of an open device of defaultSoftProvider(); undefined while the device is closed. */
+export function softCounters(device: string): Readonly<PortCounters> | undefined {
+  return shared?.counters(device);
+}
+
 /** Whether such devices can be opened here. */
 export function isSoftAvailable(): boolean {
   return whyNoUdp() === null;
