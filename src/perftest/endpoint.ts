@@ -12,6 +12,7 @@ import * as V from '../verbs/index.ts';
 import type { Channel } from './channel.ts';
 import { acceptQps, connectQps } from './cm-connect.ts';
 import { agreeOnTerms, type Destination, exchangeDestinations, type Terms } from './handshake.ts';
+import { GROUP_QPN, groupOf, joinOnHost, reaches } from './multicast.ts';
 import type { Settings } from './settings.ts';
 import { Sleeper } from './sleeper.ts';
 
@@ -62,6 +63,9 @@ export class Endpoint {
   readonly pd: ProtectionDomain;
   private readonly srq: SharedReceiveQueue | null;
   private readonly gid: V.GidEntry | null;
+  /** The multicast group in which this end receives; null if it has none. */
+  private readonly group: string | null;
+  private leaveGroup: () => void = () => {};
 
   private constructor(settings: Settings, context: Context, channel: Channel, terms: Terms) {
     const { qp: count, txDepth, rxDepth, sizeBytes, connection } = settings;
@@ -74,6 +78,7 @@ export class Endpoint {
     this.outReads = settings.kind.verb === 'read' || settings.kind.verb === 'atomic' ? maxQpInitRdAtom : 1;
     if (settings.outs !== undefined) this.outReads = Math.min(settings.outs, this.outReads);
     this.gid = gidOf(context, settings);
+    this.group = ownGroup(this.gid, settings, channel.role);
     this.headerBytes = connection === 'UD' ? GRH_BYTES : 0;
     this.bufferBytes =
       Math.max(sizeBytes, terms.cycleBytes) + (connection === 'UD' ? terms.cacheLineBytes : 0);
@@ -99,7 +104,16 @@ export class Endpoint {
   static async open(settings: Settings, context: Context, channel: Channel): Promise<Endpoint> {
     requireSupported(context, settings);
     const terms = await agreeOnTerms(channel, localMtu(context, settings), !settings.dont_xchg_versions);
-    return new Endpoint(withinMtu(settings, terms), context, channel, terms);
+    const endpoint = new Endpoint(withinMtu(settings, terms), context, channel, terms);
+    await endpoint.joinGroup();
+    return endpoint;
+  }
+
+  private async joinGroup(): Promise<void> {
+    const { group, gid, context } = this;
+    if (group === null || gid === null) return;
+    for (const qp of this.qps) qp.attachMcast(group);
+    this.leaveGroup = await joinOnHost(context, gid, group);
   }
 
   /** Writes the receives of queue `index` for messages of `sizeBytes`. The high half of their wr_id is `index`. */
@@ -203,8 +217,9 @@ export class Endpoint {
     );
   }
 
+  /** Ends what the context does not end when it is closed. */
   close(): void {
-    this.context.close();
+    this.leaveGroup();
   }
 
   /** Creates the queue pairs, without inline data if the device refuses it; returns the inline limit. */
@@ -233,16 +248,16 @@ export class Endpoint {
   }
 
   private destinations(): Destination[] {
-    const { gid, outReads, mr, settings } = this;
+    const { gid, outReads, mr, settings, group } = this;
     const { lid } = this.context.queryPort(settings.ibPort);
     return this.qps.map(({ qpNum, psn }, i) => ({
       lid,
       outReads,
-      qpNum,
+      qpNum: group === null ? qpNum : GROUP_QPN,
       psn,
       rkey: mr.rkey,
       vaddr: BigInt(mr.addr + (settings.qp + i) * this.bufferBytes),
-      gid: gid?.gid ?? null,
+      gid: group ?? gid?.gid ?? null,
       srqNum: 0,
     }));
   }
@@ -256,6 +271,7 @@ export class Endpoint {
     const to = { qpNum: remote.qpNum, psn: remote.psn, gid: remote.gid ?? '::', lid: remote.lid };
     if (settings.connection === 'UD') {
       qp.start({ portNum, qkey: QKEY });
+      requireReachable(gid, to.gid);
       return { ...remoteQp, ah: this.pd.createAhTo(to, path).handle };
     }
     qp.connectTo(to, {
@@ -273,27 +289,62 @@ export class Endpoint {
   }
 }
 
+/** The group in which an end receives; null if it receives nothing from a group. @throws ConfigError */
+function ownGroup(
+  gid: V.GidEntry | null,
+  { mcg, MGID, kind }: Settings,
+  role: Channel['role'],
+): string | null {
+  const isBandwidth = kind.measures === 'bw';
+  if (!mcg || gid === null || (isBandwidth && role === 'client')) return null;
+  return groupOf(MGID, gid.gid, role);
+}
+
+/** @throws HandshakeError if the other end receives in a group that datagrams of this end do not reach */
+function requireReachable(local: V.GidEntry | null, remote: string): void {
+  if (local === null || !V.isMulticastGid(remote) || reaches(local.gid, remote)) return;
+  throw new V.HandshakeError(
+    `the other end receives in the group ${remote}, which the GID ${local.gid} does not reach; select another GID with --gid-index at one end`,
+  );
+}
+
+/** @throws ConfigError if the device has no multicast, or only together with a subnet manager */
+function requireMulticast({ name, provider }: Context, linkLayer: string, groups: number): void {
+  if (groups === 0 || provider.name === 'soft')
+    throw new V.ConfigError(`--mcg: ${name} does not support multicast`);
+  if (linkLayer === 'Ethernet') return;
+  throw new V.ConfigError(
+    `--mcg: ${name} is an InfiniBand device, whose groups a subnet manager manages; use a RoCE device`,
+  );
+}
+
 /** Checks that the device supports the settings. @throws ConfigError */
 export function requireSupported(context: Context, settings: Settings): void {
   const { ibPort, sizeBytes, gidIndex } = settings;
   const { name } = context;
-  const { physPortCnt } = context.queryDevice();
+  const { physPortCnt, maxMcastGrp } = context.queryDevice();
   if (ibPort > physPortCnt)
     throw new V.ConfigError(
       `--ib-port ${ibPort}: ${name} has ${physPortCnt} port${physPortCnt === 1 ? '' : 's'}`,
     );
-  const { maxMsgSizeBytes } = context.queryPort(ibPort);
+  const { maxMsgSizeBytes, linkLayer } = context.queryPort(ibPort);
+  if (settings.mcg) requireMulticast(context, linkLayer, maxMcastGrp);
   if (sizeBytes > maxMsgSizeBytes) {
     throw new V.ConfigError(
       `--size ${sizeBytes}: the largest message of ${name} is ${maxMsgSizeBytes} bytes`,
     );
   }
   withinMtu(settings, { mtu: localMtu(context, settings) });
-  if (gidIndex === undefined) return;
+  if (gidIndex !== undefined) requireGidAt(context, ibPort, gidIndex);
+  if (settings.mcg) ownGroup(gidOf(context, settings), settings, 'server');
+}
+
+/** @throws ConfigError if the port has no GID at this index */
+function requireGidAt(context: Context, ibPort: number, gidIndex: number): void {
   const known = context.gids(ibPort).map(({ index }) => index);
   if (!known.includes(gidIndex)) {
     const list = known.length === 0 ? 'no GIDs' : `GIDs at ${known.join(', ')}`;
-    throw new V.ConfigError(`--gid-index ${gidIndex}: port ${ibPort} of ${name} has ${list}`);
+    throw new V.ConfigError(`--gid-index ${gidIndex}: port ${ibPort} of ${context.name} has ${list}`);
   }
 }
 

@@ -1,5 +1,5 @@
 /** The output of a test: perftest's headers, rows and JSON. */
-import { mtuBytes } from '../verbs/index.ts';
+import { isMulticastGid, mtuBytes } from '../verbs/index.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { BandwidthReport, Destination } from './handshake.ts';
 import type { LatencyReport } from './latency.ts';
@@ -11,7 +11,7 @@ const TITLES = { write: 'RDMA_Write', send: 'Send', read: 'RDMA_Read', atomic: '
 
 function titleOf(
   { verb, measures }: TestKind,
-  { atomic_type, bidirectional, post_list, write_with_imm }: Settings,
+  { atomic_type, bidirectional, post_list, write_with_imm, mcg }: Settings,
 ): string[] {
   return [
     write_with_imm ? 'RDMA_Write_with_imm' : TITLES[verb],
@@ -19,6 +19,7 @@ function titleOf(
     ...(bidirectional ? ['Bidirectional'] : []),
     ...(post_list > 1 ? ['Post List'] : []),
     measures === 'bw' ? 'BW' : 'Latency',
+    ...(mcg ? ['Multicast'] : []),
   ];
 }
 
@@ -60,6 +61,7 @@ export function header(endpoint: Endpoint): string {
     `${' '.repeat(20)}${titleOf(endpoint.settings.kind, endpoint.settings).join(' ')} Test`,
   ];
   if (endpoint.settings.events) lines.push(` Test with events. Using ${endpoint.context.name}_comp0`);
+  if (endpoint.settings.mcg) lines.push(' MultiCast runs on UD!');
   let open = '';
   for (const [name, value] of parameters(endpoint)) {
     const text = `${open === '' ? ' ' : ''}${name.padEnd(open === '' ? 16 : 15)}: ${value}`;
@@ -81,7 +83,8 @@ export function address(side: 'local' | 'remote', keys: Destination, kind: TestK
   if (kind.verb === 'write' || kind.verb === 'read') {
     parts.push(`RKey 0x${hex(rkey, 6)} VAddr 0x${hex(vaddr, 14)}`);
   }
-  return gid === null ? parts.join(' ') : `${parts.join(' ')}\n GID: ${gid}`;
+  if (gid === null) return parts.join(' ');
+  return `${parts.join(' ')}\n ${isMulticastGid(gid) ? 'MGID' : 'GID'}: ${gid}`;
 }
 
 export function columns({ kind, report_gbits, durationS }: Settings): string {

@@ -324,14 +324,17 @@ async function runEnd(
   channel: Channel,
   { output, counters }: { output: Output; counters: PortCounters | null },
 ): Promise<void> {
+  let endpoint: Endpoint | undefined;
   try {
-    const endpoint = await Endpoint.open(settings, context, channel);
+    endpoint = await Endpoint.open(settings, context, channel);
     const run = new TestRun(endpoint, output, counters);
     await run.connect();
     await run.measure();
   } catch (error) {
     channel.destroy();
     throw error;
+  } finally {
+    endpoint?.close();
   }
 }
 

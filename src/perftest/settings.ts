@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { DriverName } from '../drivers/index.ts';
 import { meantBy } from '../policies/suggestions.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { groupGid } from './multicast.ts';
 
 /** Validated settings of a test. */
 export interface Settings extends Flags {
@@ -54,6 +55,8 @@ const flagsSchema = z.object({
   duration: whole(1, 1e6).optional(),
   events: z.boolean().default(false),
   margin: from0.optional(),
+  mcg: z.boolean().default(false),
+  MGID: z.string().transform(groupGid).optional(),
   ibPort: whole(1, 255).default(1),
   inline_size: whole(0, 1024).optional(),
   post_list: whole(1, 4096).default(1),
@@ -125,7 +128,8 @@ const INLINE_BYTES = { write: 220, send: 236, read: 0, atomic: 0 };
 const INLINE_UD_BYTES = 188;
 
 /** A key as the command line spells it: `tx-depth` for `txDepth`. */
-const flagOf = (key: string) => key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+const flagOf = (key: string) =>
+  key === 'MGID' ? key : key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
 /**
  * Validates the flags of a command line and fills in the defaults.
@@ -140,7 +144,8 @@ export function settingsOf(kind: TestKind, server: string | null, words: Record<
     const known = issue.code === 'invalid_value' ? issue.values.map(String) : [];
     throw new ConfigError(`--${flagOf(key)} ${issue.message}, got '${given}'${meantBy(given, known)}`);
   }
-  const flags = parsed.data;
+  // As in perftest, multicast implies datagrams.
+  const flags: Parsed = parsed.data.mcg ? { ...parsed.data, connection: 'UD' } : parsed.data;
   requireCompatible(kind, server, flags);
   const byTime = isByTime(flags);
   const durationS = byTime ? (flags.duration ?? DEFAULT_DURATION_S) : 0;
@@ -319,6 +324,17 @@ function receiveRules({ verb, measures }: TestKind, flags: Parsed): Rule[] {
   ];
 }
 
+/** Combinations that multicast rejects. */
+function multicastRules({ verb }: TestKind, { mcg, MGID, bidirectional, qp, rdma_cm }: Parsed): Rule[] {
+  if (!mcg) return [[MGID !== undefined, '--MGID names the group of --mcg: add --mcg']];
+  return [
+    [verb !== 'send', '--mcg is for send_bw and send_lat'],
+    [bidirectional, 'Bidirectional mode not supported in multicast'],
+    [qp > 1, 'Only 1 QP supported in multicast'],
+    [rdma_cm, '--rdma_cm connects only RC: use --com_rdma_cm for multicast'],
+  ];
+}
+
 /** Combinations that --rdma_cm rejects. */
 function connectionRules({ rdma_cm, connection }: Parsed): Rule[] {
   return [
@@ -331,6 +347,7 @@ function connectionRules({ rdma_cm, connection }: Parsed): Rule[] {
 function requireCompatible(kind: TestKind, server: string | null, flags: Parsed): void {
   const { verb, measures } = kind;
   const by: readonly Rule[] = [
+    ...multicastRules(kind, flags),
     [
       flags.connection === 'UC' && (verb === 'read' || verb === 'atomic'),
       'UC connection not possible in READ/ATOMIC verbs',
