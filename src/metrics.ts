@@ -3,8 +3,15 @@
  * its devices have counted. A process without a policy or interceptor that shapes has no shim, and counts 0.
  */
 import { countersOfProcess, processInterceptors } from './process-interceptors.ts';
-import { ERROR_KINDS } from './shim/counters.ts';
-import type { ShimCounters } from './verbs/provider.ts';
+import {
+  addLatency,
+  type CumulativeBucket,
+  cumulativeBuckets,
+  ERROR_KINDS,
+  LATENCY_BOUNDS_NS,
+  noLatency,
+} from './shim/counters.ts';
+import type { Provider, SampledLatency, ShimCounters } from './verbs/provider.ts';
 
 /** A value of a metric, with the labels that tell it from the others of the metric. */
 export interface MetricSample {
@@ -16,12 +23,14 @@ export interface MetricSample {
 export interface ProcessMetric {
   /** As Prometheus names it. Counters end with `_total`. */
   readonly name: string;
-  /** Whether the value only grows (`counter`), or is that of the moment (`gauge`). */
-  readonly type: 'counter' | 'gauge';
+  /** Whether the value only grows (`counter`), is that of the moment (`gauge`), or has buckets (`histogram`). */
+  readonly type: 'counter' | 'gauge' | 'histogram';
   /** A sentence that says what is counted. */
   readonly help: string;
-  /** One sample for each combination of labels. */
+  /** One sample for each combination of labels; for a histogram, the number of values. */
   readonly samples: readonly MetricSample[];
+  /** Of a histogram: the number of values up to each bound, and the sum of all. */
+  readonly histogram?: { readonly buckets: readonly CumulativeBucket[]; readonly sum: number };
 }
 
 type Value = (counters: ShimCounters) => number;
@@ -52,7 +61,41 @@ export function metrics(): ProcessMetric[] {
     help: 'Completions with errors that devices have reported, by kind of status.',
     samples: ERROR_KINDS.map((kind) => ({ labels: { kind }, value: counters.failed[kind] })),
   };
-  return [...sums, failed, policyGauges()];
+  return [...sums, failed, latencies(), policyGauges()];
+}
+
+/** How long requests take that are sampled: one of each context for each call of metrics(). */
+function latencies(): ProcessMetric {
+  const total = latencySums();
+  const buckets = cumulativeBuckets(total.buckets);
+  return {
+    ...{ name: 'isoverbs_process_sampled_latency_seconds', type: 'histogram' },
+    help: 'Time from post to completion of the requests that were sampled, one of each context per report.',
+    samples: [{ labels: NO_LABELS, value: buckets[buckets.length - 1].count }],
+    histogram: { buckets, sum: total.sumNs / 1e9 },
+  };
+}
+
+function latencySums(): SampledLatency {
+  const total = noLatency();
+  for (const provider of processInterceptors().providers) addLatency(total, growing(provider));
+  return total;
+}
+
+/** By provider: what it has sampled, and what it had before it started again. */
+const sampled = new WeakMap<Provider, { before: SampledLatency; last: SampledLatency }>();
+
+/** What a provider has sampled. Policies in a worker start again from 0 after all contexts were closed. */
+function growing(provider: Provider): SampledLatency {
+  const known = sampled.get(provider) ?? { before: noLatency(), last: noLatency() };
+  sampled.set(provider, known);
+  const now = provider.sampleLatency?.() ?? noLatency();
+  if (now.sumNs < known.last.sumNs) addLatency(known.before, known.last);
+  known.last = now;
+  const total = noLatency();
+  addLatency(total, known.before);
+  addLatency(total, now);
+  return total;
 }
 
 /** Quantities of the policies, by policy-given name. */
@@ -78,10 +121,16 @@ function labelsText(labels: Readonly<Record<string, string>>): string {
 /** The metrics in the text format of Prometheus, with content type `text/plain; version=0.0.4`. */
 export function metricsText(): string {
   return metrics()
-    .flatMap(({ name, type, help, samples }) => [
+    .flatMap(({ name, type, help, samples, histogram }) => [
       `# HELP ${name} ${help}`,
       `# TYPE ${name} ${type}`,
-      ...samples.map(({ labels, value }) => `${name}${labelsText(labels)} ${value}`),
+      ...(histogram === undefined
+        ? samples.map(({ labels, value }) => `${name}${labelsText(labels)} ${value}`)
+        : [
+            ...histogram.buckets.map(({ le, count }) => `${name}_bucket${labelsText({ le })} ${count}`),
+            `${name}_sum ${histogram.sum}`,
+            `${name}_count ${histogram.buckets[histogram.buckets.length - 1].count}`,
+          ]),
     ])
     .join('\n')
     .concat('\n');
@@ -107,6 +156,15 @@ export interface MeterLike {
   createObservableCounter(name: string, options?: { readonly description?: string }): ObservableLike;
   /** Creates an instrument for a value of the moment. */
   createObservableGauge(name: string, options?: { readonly description?: string }): ObservableLike;
+  /** Creates an instrument for a distribution, with bounds of buckets. Without it, there are no latencies. */
+  createHistogram?(
+    name: string,
+    options?: {
+      readonly description?: string;
+      readonly unit?: string;
+      readonly advice?: { readonly explicitBucketBoundaries?: number[] };
+    },
+  ): { record(value: number): void };
 }
 
 /**
@@ -115,7 +173,9 @@ export interface MeterLike {
  * @returns a function that ends the reports
  */
 export function observe(meter: MeterLike): () => void {
-  const ends = metrics().map(({ name, type, help }) => {
+  const recordLatencies = latencyRecorder(meter);
+  const observed = metrics().filter(({ type }) => type !== 'histogram');
+  const ends = observed.map(({ name, type, help }, i) => {
     const own = name.replace(/_total$/, '').replace(/^isoverbs_process_/, 'isoverbs.process.');
     const options = { description: help };
     const instrument =
@@ -125,11 +185,38 @@ export function observe(meter: MeterLike): () => void {
     const callback = (result: ObservableResultLike) => {
       const now = metrics().find((one) => one.name === name);
       for (const { labels, value } of now?.samples ?? []) result.observe(value, labels);
+      // Once for each collection.
+      if (i === 0) recordLatencies();
     };
     instrument.addCallback(callback);
     return () => instrument.removeCallback(callback);
   });
   return () => {
     for (const end of ends) end();
+  };
+}
+
+/**
+ * Records what was sampled since the last call. Several latencies at once are known by their buckets and their sum: each is
+ * recorded as their mean, or as the bound of its bucket that is nearest to it.
+ */
+function latencyRecorder(meter: MeterLike): () => void {
+  const { help } = latencies();
+  const instrument = meter.createHistogram?.('isoverbs.process.sampled_latency', {
+    ...{ description: help, unit: 's' },
+    advice: { explicitBucketBoundaries: LATENCY_BOUNDS_NS.map((boundNs) => boundNs / 1e9) },
+  });
+  let last = latencySums();
+  return () => {
+    const now = latencySums();
+    const counts = now.buckets.map((count, i) => count - last.buckets[i]);
+    const meanNs = (now.sumNs - last.sumNs) / counts.reduce((sum, count) => sum + count, 0);
+    last = now;
+    for (const [i, count] of counts.entries()) {
+      // A bound belongs to the bucket below it.
+      const leastNs = i === 0 ? 0 : LATENCY_BOUNDS_NS[i - 1] + 1;
+      const mostNs = LATENCY_BOUNDS_NS[i] ?? Number.POSITIVE_INFINITY;
+      for (let n = 0; n < count; n++) instrument?.record(Math.min(Math.max(meanNs, leastNs), mostNs) / 1e9);
+    }
   };
 }

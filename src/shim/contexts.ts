@@ -3,10 +3,11 @@ import { ENOMEM } from '../verbs/constants.ts';
 import { NoResourcesError } from '../verbs/errors.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import { DEFAULT_LABELS, type Labels, sameLabels, withLabels } from '../verbs/labels.ts';
-import type { PolicyGauge, Provider } from '../verbs/provider.ts';
+import type { PolicyGauge, Provider, SampledLatency } from '../verbs/provider.ts';
 import type { OpenOptions } from '../verbs/types.ts';
 import { ShimContext } from './context.ts';
 import type { CoordinatorPort, Usage } from './coordinator-port.ts';
+import { addLatency, noLatency } from './counters.ts';
 import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
 import { type Feeder, LIMITER_TOKENS } from './feeder.ts';
@@ -36,6 +37,7 @@ export class Contexts {
   /** Contexts whose coordinator is elsewhere, and the one whose turn it is in `pulse`. */
   private readonly remote: ShimContext[] = [];
   private pulsed = 0;
+  private readonly closedLatency = noLatency();
   /** By device and tenant. */
   private readonly limiters = new Map<string, Limiter>();
   private readonly limiterHost: LimiterHost = {
@@ -70,6 +72,16 @@ export class Contexts {
         const { device, tenant } = context;
         return { device, tenant, name: 'held', unit: 'requests', value: context.usage().held };
       });
+  }
+
+  /** The latencies of the sampled requests of all contexts, those that were closed included. Samples the next ones. */
+  sampleLatency(): SampledLatency {
+    const total = { sumNs: this.closedLatency.sumNs, buckets: [...this.closedLatency.buckets] };
+    for (const { latencyProbe, isInner } of this.byHandle.values()) {
+      addLatency(total, latencyProbe);
+      if (!isInner) latencyProbe.arm();
+    }
+    return total;
   }
 
   /** The limiter of a context may have tokens. */
@@ -202,6 +214,7 @@ export class Contexts {
     this.removeRemote(context);
     this.groups.close(context);
     context.latencyProbe.end();
+    addLatency(this.closedLatency, context.latencyProbe);
     feeder.timers.forget(context);
     feeder.completionLimits?.forget(context);
     this.byHandle.delete(handle);

@@ -13,7 +13,7 @@ import {
   IBV_WC_RNR_RETRY_EXC_ERR,
   IBV_WC_WR_FLUSH_ERR,
 } from '../verbs/constants.ts';
-import type { LayerCounters, Provider, ShimCounters } from '../verbs/provider.ts';
+import type { LayerCounters, Provider, SampledLatency, ShimCounters } from '../verbs/provider.ts';
 
 // Columns of `QpLedger.counts`. They are doubles, because 32-bit counters overflow within minutes.
 export const SEEN = 0;
@@ -140,6 +140,35 @@ function addLayer(total: ShimCounters, layer: ShimCounters | LayerCounters): voi
 
 /** Upper bounds of the buckets of latencies, in ns; the last bucket has none. */
 export const LATENCY_BOUNDS_NS = [2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7, 1e8] as const;
+
+/** No latencies. */
+export function noLatency(): SampledLatency {
+  return { sumNs: 0, buckets: Array.from({ length: LATENCY_BOUNDS_NS.length + 1 }, () => 0) };
+}
+
+/** Adds latencies to a total. */
+export function addLatency(
+  total: SampledLatency,
+  { sumNs, buckets }: { readonly sumNs: number; readonly buckets: ArrayLike<number> },
+): void {
+  total.sumNs += sumNs;
+  for (let i = 0; i < total.buckets.length; i++) total.buckets[i] += buckets[i];
+}
+
+/** A bucket of a histogram as Prometheus has it: the number of values up to a bound in seconds, as text. */
+export interface CumulativeBucket {
+  readonly le: string;
+  readonly count: number;
+}
+
+/** The buckets of sampled latencies, each with those before it; the last one has all. */
+export function cumulativeBuckets(buckets: ArrayLike<number>): CumulativeBucket[] {
+  let count = 0;
+  return [...LATENCY_BOUNDS_NS, Number.POSITIVE_INFINITY].map((boundNs, i) => {
+    count += buckets[i];
+    return { le: Number.isFinite(boundNs) ? String(boundNs / 1e9) : '+Inf', count };
+  });
+}
 
 /** What a context counts for monitoring, beyond requests and bytes. The latencies are those of sampled requests. */
 export const SUM_NAMES: readonly string[] = [

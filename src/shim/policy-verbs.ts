@@ -18,10 +18,11 @@ export interface PolicyVerbsParts {
 /** The verbs; `policyStates` only if the policy has any. */
 export function policyVerbs(
   parts: PolicyVerbsParts,
-): Partial<Pick<Provider, 'configurePolicy' | 'policyGauges' | 'policyStates'>> {
+): Partial<Pick<Provider, 'configurePolicy' | 'policyGauges' | 'policyStates' | 'sampleLatency'>> {
   return {
     configurePolicy: (name, changes) => configure(parts, name, changes),
     policyGauges: () => policyGauges(parts),
+    sampleLatency: () => parts.contexts.sampleLatency(),
     ...(parts.policy.inspect !== undefined && { policyStates: () => policyStates(parts) }),
   };
 }

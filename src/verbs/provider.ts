@@ -91,6 +91,14 @@ export interface ShimCounters {
   limited: number;
 }
 
+/** The latencies of the requests that were sampled so far: one of each context for each call of `sampleLatency`. */
+export interface SampledLatency {
+  /** Their sum in nanoseconds. */
+  sumNs: number;
+  /** Their numbers by bucket: those up to each of LATENCY_BOUNDS_NS (src/shim/counters.ts), and those above. */
+  buckets: number[];
+}
+
 /** How a policy classifies and treats an open context. */
 export interface PolicyState {
   readonly policy: string;
@@ -210,6 +218,8 @@ export interface Provider extends Verbs, PeerVerbs {
   random?(below: number): number;
   /** The counts of the shims around the provider, the outermost first. */
   counters?(): readonly LayerCounters[];
+  /** What the outermost shim has sampled so far; it samples the next signaled request of each context. */
+  sampleLatency?(): SampledLatency;
   /** How the policies around the provider classify and treat each open context. */
   policyStates?(): readonly PolicyState[];
   /** Quantities of the policies around the provider, at present. */

@@ -5,7 +5,7 @@
  */
 import { cpuUsage, memoryUsage, uptime } from 'node:process';
 import type { Registry } from 'prom-client';
-import { ERROR_KINDS, LATENCY_BOUNDS_NS, SUM_BUCKETS, SUM_FAILED, SUM_LATENCY } from '../../shim/counters.ts';
+import { cumulativeBuckets, ERROR_KINDS, SUM_BUCKETS, SUM_FAILED, SUM_LATENCY } from '../../shim/counters.ts';
 import type { FleetCounts } from '../fleet/fleet.ts';
 import type { DeviceRow, TenantRow } from '../protocol.ts';
 import type { Total } from '../tenants/totals.ts';
@@ -186,13 +186,13 @@ class LatencyHistogram {
 
   private valuesOf({ device, tenant, sums }: Total) {
     const labels = { device, tenant };
-    let count = 0;
-    const buckets = [...LATENCY_BOUNDS_NS, Number.POSITIVE_INFINITY].map((boundNs, i) => {
-      count += sums[SUM_BUCKETS + i];
-      const le = Number.isFinite(boundNs) ? boundNs / 1e9 : '+Inf';
-      return { metricName: `${this.name}_bucket`, labels: { ...labels, le }, value: count };
-    });
+    const cumulative = cumulativeBuckets(sums.slice(SUM_BUCKETS));
+    const { count } = cumulative[cumulative.length - 1];
     if (count === 0) return [];
+    const buckets = cumulative.map(({ le, count: value }) => ({
+      metricName: `${this.name}_bucket`,
+      ...{ labels: { ...labels, le }, value },
+    }));
     return [
       ...buckets,
       { metricName: `${this.name}_sum`, labels, value: sums[SUM_LATENCY] / 1e9 },

@@ -7,6 +7,7 @@ import { availableParallelism } from 'node:os';
 import { policiesText } from '../../policies/policy-text.ts';
 import { requirePinThread } from '../../providers/rdma-core/addon.ts';
 import type { Interceptor } from '../../shim/compose.ts';
+import { noLatency } from '../../shim/counters.ts';
 import { type Gate, gateOfAll } from '../../shim/gate.ts';
 import { twinsOnly } from '../../shim/peer/twins.ts';
 import type { ContextView } from '../../shim/policy.ts';
@@ -20,7 +21,7 @@ import {
 import { ConfigError, shown, UnsupportedError } from '../../verbs/errors.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import { DEFAULT_LABELS, LABEL_BITS, type Labels, maskedLabels, withLabels } from '../../verbs/labels.ts';
-import type { LayerCounters, PeerVerbs, Provider } from '../../verbs/provider.ts';
+import type { LayerCounters, PeerVerbs, Provider, SampledLatency } from '../../verbs/provider.ts';
 import type {
   AsyncListener,
   CompletionListener,
@@ -187,6 +188,10 @@ class Front {
       ...(verbs.setPeer !== undefined && twinsOnly(next, verbs)),
       wait: this.ready.wait,
       counters: () => this.counters(),
+      sampleLatency: () =>
+        this.released || this.link.dead
+          ? noLatency()
+          : (this.link.call({ sampleLatency: true }) as SampledLatency),
       configurePolicy: (name, changes) => this.configure(name, changes),
       openDevice: (name, options) => this.openDevice(name, options),
       createCq: (context, cqe, channel, options) => this.createCq(context, cqe, channel, options),

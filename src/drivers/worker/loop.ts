@@ -240,6 +240,7 @@ export class Loop {
       return undefined;
     }
     if ('counters' in call) return this.machine.chain.counters?.() ?? [];
+    if ('sampleLatency' in call) return this.machine.chain.sampleLatency?.();
     if ('configure' in call) return this.machine.chain.configurePolicy?.(call.configure, call.changes);
     if ('lane' in call) return lanes.addLane(handleIndex(call.lane.qp), call.lane);
     if ('queue' in call) return lanes.addQueue(call.queue.cq, call.queue.words);

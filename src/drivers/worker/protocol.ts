@@ -193,6 +193,7 @@ export type Call =
   | { queue: { cq: number; words: Int32Array } }
   | { event: 'completion' | 'async'; of: number; args: number[] }
   | { counters: true }
+  | { sampleLatency: true }
   | { configure: string; changes: Record<string, unknown> }
   | { slept: number };
 
