@@ -108,7 +108,7 @@ napi_value closeFd(napi_env napi, napi_callback_info info) {
 }
 
 /** Incremented whenever the interface to TypeScript changes: a build of another version must not be used. */
-constexpr uint32_t kInterfaceVersion = 3;
+constexpr uint32_t kInterfaceVersion = 4;
 
 constexpr Function kFunctions[] = {
     {"init", init},

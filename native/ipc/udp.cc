@@ -114,6 +114,21 @@ thread_local Batch batch;
 /** Descriptors of this thread through which the kernel cannot send segments. */
 thread_local bool isWithoutSegments[kSegmentFds];
 
+/** The ports to which descriptors of this thread are bound; 0 if unknown. */
+thread_local uint16_t boundPorts[kSegmentFds];
+
+uint16_t boundPortOf(int fd) {
+  const bool isKept = static_cast<size_t>(fd) < kSegmentFds;
+  if (isKept && boundPorts[fd] != 0) return boundPorts[fd];
+  sockaddr_storage own;
+  socklen_t bytes = sizeof own;
+  unsigned char gid[kGidBytes];
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &bytes) != 0) return kRocePort;
+  const uint16_t port = toGid(own, gid);
+  if (isKept) boundPorts[fd] = port;
+  return port;
+}
+
 bool maySegment(int fd) { return static_cast<size_t>(fd) < kSegmentFds && !isWithoutSegments[fd]; }
 
 void addControl(msghdr* header, unsigned char* control, int level, int type, const void* value, size_t bytes) {
@@ -141,6 +156,7 @@ struct Packets {
   size_t count;
   /** GID of the sender, whose packets get their ICRC here; null if they have one. */
   const unsigned char* source;
+  uint16_t sourcePort;
 
   uint32_t* row(size_t i) const { return rows + i * kRowWords; }
 };
@@ -171,7 +187,7 @@ void writeMessage(const Packets& packets, size_t m, size_t first, size_t count, 
     if (packets.source == nullptr || row[1] < kBthBytes + kIcrcBytes) continue;
     // The kernel counts up the identifications of segments, from 0.
     const auto* dest = reinterpret_cast<const unsigned char*>(row + kGidWord);
-    sealPacket({packets.source, dest, kRocePort, static_cast<uint16_t>(i)}, packet, row[1]);
+    sealPacket({packets.source, dest, packets.sourcePort, static_cast<uint16_t>(i)}, packet, row[1]);
   }
   msghdr& header = batch.headers[m].msg_hdr;
   header = {};
@@ -284,7 +300,10 @@ napi_value openUdp(napi_env napi, napi_callback_info info) {
   const socklen_t bytes = toAddress(gid, port, &address);
   const int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return failOn(args, errno, "cannot create a UDP socket");
-  if (static_cast<size_t>(fd) < kSegmentFds) isWithoutSegments[fd] = false;
+  if (static_cast<size_t>(fd) < kSegmentFds) {
+    isWithoutSegments[fd] = false;
+    boundPorts[fd] = 0;
+  }
   if (setUp(fd, isIpv4(gid), bufferBytes) && bind(fd, reinterpret_cast<sockaddr*>(&address), bytes) == 0) {
     return number(napi, fd);
   }
@@ -296,8 +315,9 @@ napi_value openUdp(napi_env napi, napi_callback_info info) {
 /**
  * sendUdp(fd, slab, rows, count, port, source): sends packets to this port and returns how many the kernel took; the
  * others found no room. A row: offset, length, traffic class and hop limit (<< 8), errno and identification (<< 16), GID in
- * four words. A packet that cannot be sent counts as taken, and its row gets the errno. If `source` is the GID of the sender, the last four bytes
- * of each packet become its ICRC, and packets of one size may leave together; an empty array leaves packets unchanged.
+ * four words. A packet that cannot be sent counts as taken, and its row gets the errno. If `source` is the GID of the sender,
+ * the last four bytes of each packet become its ICRC, for the port to which the socket is bound, and packets of one size
+ * may leave together; an empty array leaves packets unchanged.
  */
 napi_value sendUdp(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "sendUdp");
@@ -311,7 +331,8 @@ napi_value sendUdp(napi_env napi, napi_callback_info info) {
   const auto port = static_cast<uint16_t>(args.whole(4, "a port", 0, UINT16_MAX));
   const auto* source = static_cast<const unsigned char*>(args.bytes(5, napi_uint8_array, &sourceBytes));
   if (!checkCount(args, count, words)) return nullptr;
-  const Packets packets{slab, rows, count, sourceBytes == kGidBytes ? source : nullptr};
+  const bool seals = sourceBytes == kGidBytes;
+  const Packets packets{slab, rows, count, seals ? source : nullptr, seals ? boundPortOf(fd) : kRocePort};
   for (size_t i = 0; i < count; i++) {
     const uint32_t* row = packets.row(i);
     if (row[0] > slabBytes || row[1] > slabBytes - row[0]) {
@@ -343,7 +364,7 @@ napi_value receiveUdp(napi_env napi, napi_callback_info info) {
   auto* rows = static_cast<uint32_t*>(args.bytes(2, napi_uint32_array, &words));
   const auto* dest = static_cast<const unsigned char*>(args.bytes(3, napi_uint8_array, &destBytes));
   if (!args.ok()) return nullptr;
-  const Packets packets{slab, rows, words / kRowWords, nullptr};
+  const Packets packets{slab, rows, words / kRowWords, nullptr, 0};
   const size_t most = std::min({slabBytes / kDatagramBytes, packets.count / kMaxReceivedSegments, kMaxBatch});
   for (size_t i = 0; i < most; i++) {
     batch.vectors[i] = {slab + i * kDatagramBytes, kDatagramBytes};

@@ -26,6 +26,8 @@ const VARIABLES = {
   ISOVERBS_SIM_HOSTS: 'number of simulated devices (default: 2)',
   ISOVERBS_SOFT_ADDRESSES:
     'addresses of the devices soft0, soft1 ..., separated by commas (default: those of all network interfaces)',
+  ISOVERBS_SOFT_FLOWS:
+    'UDP source ports over which such a device spreads its connections; 1: all from 4791 (default: 16, and 1 on loopback)',
 } as const;
 export type Variable = keyof typeof VARIABLES;
 

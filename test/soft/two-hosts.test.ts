@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
+import { FIRST_FLOW_PORT } from '../../src/roce/flow.ts';
 import { packetOf, readPcapng } from '../support/pcapng.ts';
 import { absent } from './rig.ts';
 
@@ -17,7 +18,7 @@ const UDP = 17;
 const IPV4 = 0x0800;
 
 test.skipIf(!here)(
-  'a file reaches the other host over IPv4 and IPv6, with right ICRCs on the cable',
+  'a file reaches the other host over IPv4 and IPv6, with right ICRCs and source ports on the cable',
   {
     timeout: 60_000,
   },
@@ -40,6 +41,9 @@ test.skipIf(!here)(
       // A packet of the file has 1024 bytes on this cable.
       expect(frames.length).toBeGreaterThan(1024);
       for (const frame of frames) packetOf(frame);
+      // The connection has a source port of its own, in either direction.
+      const ports = new Set(frames.map(({ frame }) => frame.readUInt16BE(34)));
+      expect([...ports].every((port) => port >= FIRST_FLOW_PORT)).toBe(true);
     }
     rmSync(folder, { recursive: true });
   },

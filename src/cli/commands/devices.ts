@@ -25,7 +25,12 @@ export function addDevices(command: Command): void {
       ['isoverbs devices --json', 'for programs, with firmware versions, LIDs and maximum MTUs'],
     ],
     failed: 'the devices cannot be listed',
-    environment: ['ISOVERBS_NO_ADDON', 'ISOVERBS_SIM_HOSTS', 'ISOVERBS_SOFT_ADDRESSES'],
+    environment: [
+      'ISOVERBS_NO_ADDON',
+      'ISOVERBS_SIM_HOSTS',
+      'ISOVERBS_SOFT_ADDRESSES',
+      'ISOVERBS_SOFT_FLOWS',
+    ],
     seeAlso: ['docs/soft.md', 'docs/support.md', 'docs/wait-enable.md', 'ibv_devinfo(1)'],
   });
 }

@@ -53,7 +53,7 @@ export interface NativeIpc {
 }
 
 /** kInterfaceVersion of native/ipc/addon.cc. */
-const INTERFACE_VERSION = 3;
+const INTERFACE_VERSION = 4;
 
 const loadOnce = addonLoader<NativeIpc>('isoverbs_ipc', INTERFACE_VERSION, (native) =>
   native.init(makeError),

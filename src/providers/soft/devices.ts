@@ -126,3 +126,9 @@ function nextGid(gid: string): string {
 export function addressOf(gid: string): string {
   return gid.startsWith('::ffff:') ? gid.slice(7) : gid;
 }
+
+/** Whether an address is one of the loopback interface: 127.0.0.0/8 or ::1. */
+export function isLoopback(gid: Uint8Array): boolean {
+  const address = addressOf(gidToString(gid));
+  return address.startsWith('127.') || address === '::1';
+}

@@ -18,7 +18,7 @@ import { type HostNames, isGroup } from '../sim/addresses.ts';
 import { buildProvider } from '../sim/provider.ts';
 import { AddressWatch } from './address-watch.ts';
 import { PortCapture } from './capture.ts';
-import { openAt, type SoftDevice, softDevices } from './devices.ts';
+import { isLoopback, openAt, type SoftDevice, softDevices } from './devices.ts';
 import { requireUdp, whyNoUdp } from './native.ts';
 import { Peers } from './peers.ts';
 import { type PortCounters, SoftPort } from './port.ts';
@@ -34,9 +34,18 @@ export interface SoftOptions {
   loss?: number;
   /** Seed of the losses. Default 1. */
   seed?: number;
+  /**
+   * Over how many UDP source ports a device spreads its connections, 1 to 64; with 1, all packets leave from port 4791.
+   * Default: 16, and 1 on the loopback interface.
+   */
+  flows?: number;
   /** File to which all packets are appended, in pcapng. Default: none. */
   pcap?: string;
 }
+
+/** Source ports of a device outside of the loopback interface. */
+const DEFAULT_FLOWS = 16;
+const MAX_FLOWS = 64;
 
 /** The devices of a process. */
 export interface SoftNetwork {
@@ -47,7 +56,7 @@ export interface SoftNetwork {
 
 /** Creates the devices. They use sockets while they are open. @throws UnsupportedError without the addon */
 export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
-  requireKnown('createSoftNetwork', options, ['addresses', 'loss', 'seed', 'pcap']);
+  requireKnown('createSoftNetwork', options, ['addresses', 'loss', 'seed', 'flows', 'pcap']);
   const native = requireUdp();
   const devices = softDevices(options.addresses ?? []);
   const peers = new Peers();
@@ -56,7 +65,10 @@ export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
     hasRoom: (host: number) => open.get(host)?.hasRoom() ?? true,
     send: (host: number, p: number) => open.get(host)?.send(p),
   };
-  const { loss = 0, seed = 1 } = options;
+  const { loss = 0, seed = 1, flows = 1 } = options;
+  if (!(Number.isInteger(flows) && flows >= 1 && flows <= MAX_FLOWS)) {
+    throw new ConfigError(`createSoftNetwork: flows must be a whole number from 1 to ${MAX_FLOWS}`);
+  }
   const sim = new Simulation({ hosts: devices.length, params: UPLINK_NIC, seed, loss, uplink });
   for (const { index } of devices.map((_, i) => ({ index: i }))) {
     sim.world.hosts[index].mtuBytes = devices[index].mtuBytes;
@@ -68,6 +80,7 @@ export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
   const watch = new AddressWatch(pump, devices);
   const owner = {
     ...{ sim, peers, native, captureOf },
+    flowsOf: (gid: Uint8Array) => options.flows ?? (isLoopback(gid) ? 1 : DEFAULT_FLOWS),
     onReady: () => pump.turn(),
     onRefused: () => watch.suspect(),
   };
@@ -239,17 +252,27 @@ export function captureTo(file: string): void {
   process.env[PCAP_VARIABLE] = file;
 }
 
+/** @throws ConfigError if ISOVERBS_SOFT_FLOWS is no number of source ports */
+function flowsOfVariable(): number | undefined {
+  const text = process.env.ISOVERBS_SOFT_FLOWS || undefined;
+  if (text === undefined) return undefined;
+  const flows = Number(text);
+  if (Number.isInteger(flows) && flows >= 1 && flows <= MAX_FLOWS) return flows;
+  throw new ConfigError(`ISOVERBS_SOFT_FLOWS must be a whole number from 1 to ${MAX_FLOWS}, not '${text}'`);
+}
+
 let shared: SoftNetwork | null = null;
 
 /**
  * The devices of programs that do not create them: those of ISOVERBS_SOFT_ADDRESSES (addresses, separated by commas), or of
- * all network interfaces; soft0 is the loopback interface. ISOVERBS_SOFT_PCAP names a file to which their packets are
- * appended, in pcapng. @throws UnsupportedError without the addon, ConfigError
+ * all network interfaces; soft0 is the loopback interface. ISOVERBS_SOFT_FLOWS is their number of source ports.
+ * ISOVERBS_SOFT_PCAP names a file to which their packets are appended, in pcapng. @throws UnsupportedError without the addon, ConfigError
  */
 export function defaultSoftProvider(): Provider {
   const addresses = (process.env.ISOVERBS_SOFT_ADDRESSES ?? '').split(',').map((text) => text.trim());
   const pcap = process.env[PCAP_VARIABLE] || undefined;
-  shared ??= createSoftNetwork({ addresses: addresses.filter((text) => text !== ''), pcap });
+  const flows = flowsOfVariable();
+  shared ??= createSoftNetwork({ addresses: addresses.filter((text) => text !== ''), flows, pcap });
   return shared.provider;
 }
 

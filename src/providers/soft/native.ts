@@ -26,7 +26,7 @@ export interface NativeUdp {
   openUdp(gid: Uint8Array, port: number, bufferBytes: number): number;
   /**
    * Returns how many packets were taken; the kernel has no room for the others. With the GID of the sender, the last four
-   * bytes of each packet become its ICRC, and packets of one size leave together.
+   * bytes of each packet become its ICRC, for the port of the socket, and packets of one size leave together.
    */
   sendUdp(
     fd: number,
@@ -46,7 +46,7 @@ export interface NativeUdp {
 }
 
 /** kInterfaceVersion of native/ipc/addon.cc. */
-const INTERFACE_VERSION = 3;
+const INTERFACE_VERSION = 4;
 
 const loadOnce = addonLoader<NativeUdp>('isoverbs_ipc', INTERFACE_VERSION, (native) =>
   native.init(makeError),

@@ -1,4 +1,8 @@
-/** The port of one device: a UDP socket, the packets that leave through it, and those that it receives. */
+/**
+ * The port of one device: a UDP socket that receives its packets, and those through which they leave, one for each source
+ * port of its flows.
+ */
+import { FIRST_FLOW_PORT, FLOW_PORTS, flowLabelOf, sourcePortOf } from '../../roce/flow.ts';
 import { ROCE_PORT } from '../../roce/icrc.ts';
 import { BTH_BYTES, ICRC_BYTES } from '../../roce/opcodes.ts';
 import { INBOUND, OUTBOUND } from '../../roce/pcapng.ts';
@@ -6,21 +10,21 @@ import * as P from '../../sim/kernel/packets.ts';
 import type { Ah, Group } from '../../sim/network/address.ts';
 import type { Simulation } from '../../sim/simulation.ts';
 import { CNP_NS } from '../../sim/transport/qp.ts';
+import { IsoverbsError } from '../../verbs/errors.ts';
 import type { PortCapture } from './capture.ts';
 import {
   BAD_ICRC,
   DATAGRAM_BYTES,
   DATAGRAM_PACKETS,
-  MAX_BATCH,
   type NativeUdp,
+  NO_GID,
   ROW_GID,
   ROW_WORDS,
 } from './native.ts';
 import type { Peers } from './peers.ts';
+import { SendQueue } from './send-queue.ts';
 import { fromWire, NOTIFICATION, toWire, writeNotification } from './wire.ts';
 
-/** Room for one packet: the largest MTU, and headers. */
-const STRIDE_BYTES = 4096 + 128;
 /** Bytes of the socket's buffers; the kernel grants less without privileges. */
 const BUFFER_BYTES = 8 << 20;
 /** Packets that the device sends between two reads of its socket, so that a peer in the same process can keep up. */
@@ -35,6 +39,10 @@ const CONGESTED = 3;
 const NOTIFICATION_CLASS = 48 << 2;
 const READABLE = 1;
 const WRITABLE = 2;
+/** Spreads the ports of flows, of which those of small queue pair numbers are alike, over few sockets (Fibonacci hashing). */
+const GOLDEN = 0x9e3779b1;
+/** How many ports to try for a socket of flows, because others may use them. */
+const PORT_TRIES = 8;
 
 /** What became of packets. */
 export interface PortCounters {
@@ -72,6 +80,8 @@ export interface PortOwner {
   readonly sim: Simulation;
   readonly peers: Peers;
   readonly native: NativeUdp;
+  /** Over how many source ports the device at this address spreads its flows; 1: all leave from port 4791. */
+  flowsOf(gid: Uint8Array): number;
   /** Where packets of this device are captured; null if they are not. */
   captureOf(host: number, gid: Uint8Array): PortCapture | null;
   /** The kernel refused packets. */
@@ -99,17 +109,19 @@ export class SoftPort {
   private readonly gid: Uint8Array;
   private readonly owner: PortOwner;
   private readonly sender = new SenderAddress();
-  private readonly outSlab = new Uint8Array(MAX_BATCH * STRIDE_BYTES);
-  private readonly outRows = new Uint32Array(MAX_BATCH * ROW_WORDS);
-  private readonly outGids = new Uint8Array(this.outRows.buffer);
-  private out = 0;
+  /** The queue of the socket that receives, and those of flows, by number, once there are packets of them. */
+  private readonly main: SendQueue;
+  private readonly flows: (SendQueue | null)[];
+  /** All of them that are open. */
+  private readonly queues: SendQueue[];
+  /** How many of them are full. */
+  private full = 0;
   private budget = SEND_BUDGET;
   private readonly inSlab = new Uint8Array(MAX_DATAGRAMS * DATAGRAM_BYTES);
   private readonly inRows = new Uint32Array(MAX_DATAGRAMS * DATAGRAM_PACKETS * ROW_WORDS);
   private readonly inGids = new Uint8Array(this.inRows.buffer);
   private readonly capture: PortCapture | null;
   private keepsAlive = false;
-  private blocked = false;
 
   /** @throws ConnectionError if the address cannot be bound, ConfigError if the capture cannot be written */
   constructor(owner: PortOwner, host: number, gid: Uint8Array) {
@@ -118,19 +130,25 @@ export class SoftPort {
     this.gid = gid;
     this.sender.dgid.set(gid);
     this.fd = owner.native.openUdp(gid, ROCE_PORT, BUFFER_BYTES);
+    this.main = new SendQueue(owner.native, this.fd, ROCE_PORT);
+    this.queues = [this.main];
+    const flows = owner.flowsOf(gid);
+    this.flows = flows > 1 ? new Array(flows).fill(null) : [this.main];
     try {
       this.capture = owner.captureOf(host, gid);
     } catch (error) {
       owner.native.closeFd(this.fd);
       throw error;
     }
-    this.watch();
+    this.watch(this.main);
   }
 
   close(): void {
     this.flush();
-    this.owner.native.watchFd(this.fd, null, false, READABLE);
-    this.owner.native.closeFd(this.fd);
+    for (const { fd } of this.queues) {
+      this.owner.native.watchFd(fd, null, false, READABLE);
+      this.owner.native.closeFd(fd);
+    }
     this.capture?.close();
   }
 
@@ -138,93 +156,123 @@ export class SoftPort {
   keepAlive(keeps: boolean): void {
     if (this.keepsAlive === keeps) return;
     this.keepsAlive = keeps;
-    this.watch();
+    for (const queue of this.queues) this.watch(queue);
   }
 
-  private watch(): void {
-    const events = this.blocked ? READABLE | WRITABLE : READABLE;
-    this.owner.native.watchFd(this.fd, () => this.owner.onReady(), this.keepsAlive, events);
+  private watch(queue: SendQueue): void {
+    const events = queue.blocked ? READABLE | WRITABLE : READABLE;
+    const listener = queue === this.main ? () => this.owner.onReady() : () => this.onFlowReady(queue);
+    this.owner.native.watchFd(queue.fd, listener, this.keepsAlive, events);
+  }
+
+  /** A socket of flows has room again. No peer sends to its port: what arrives there is discarded. */
+  private onFlowReady(queue: SendQueue): void {
+    this.owner.native.receiveUdp(queue.fd, this.inSlab, this.inRows, NO_GID);
+    this.owner.onReady();
+  }
+
+  /** The queue for packets between two queue pairs, or with a flow label. */
+  private queueOf(flowLabel: number, local: number, remote: number): SendQueue {
+    const { flows } = this;
+    if (flows.length === 1) return this.main;
+    const port = sourcePortOf(flowLabel !== 0 ? flowLabel : flowLabelOf(local, remote));
+    const flow = ((Math.imul(port, GOLDEN) >>> 16) * flows.length) >>> 16;
+    const queue = flows[flow] ?? this.openFlow(flow);
+    flows[flow] = queue;
+    return queue;
+  }
+
+  /** Opens the socket of a flow at the first free port of its range; if none is free, it is the one that receives. */
+  private openFlow(flow: number): SendQueue {
+    const { native } = this.owner;
+    const first = FIRST_FLOW_PORT + Math.floor((flow * FLOW_PORTS) / this.flows.length);
+    for (let port = first; port < first + PORT_TRIES; port++) {
+      try {
+        const queue = new SendQueue(native, native.openUdp(this.gid, port, BUFFER_BYTES), port);
+        this.queues.push(queue);
+        this.watch(queue);
+        return queue;
+      } catch (error) {
+        if (!(error instanceof IsoverbsError)) throw error;
+      }
+    }
+    return this.main;
   }
 
   hasRoom(): boolean {
-    if (this.budget > 0 && this.out < MAX_BATCH) return true;
+    if (this.budget > 0 && this.full === 0) return true;
     this.waiting = true;
     return false;
   }
 
   /** Encodes packet `p` of the pool. It is lost if there is no room, as in a network. */
   send(p: number): void {
-    if (this.out === MAX_BATCH) this.flush();
     const { world } = this.owner.sim;
     const pool = world.packets;
     const ah = pool.kind[p] === P.PKT_DATAGRAM ? pool.ah[p] : null;
     const gid = this.owner.peers.gidOf(ah?.peerHost ?? world.qps[pool.source[p]]!.peerHost);
-    if (this.out === MAX_BATCH || gid === undefined) {
+    const path = ah ?? world.qps[pool.source[p]]!.attr.ah;
+    const queue = this.queueOf(path?.flowLabel ?? 0, pool.source[p], pool.dest[p]);
+    if (gid === undefined || !this.makeRoom(queue)) {
       this.counters.unsent++;
       return;
     }
     this.budget--;
-    const at = this.out * STRIDE_BYTES;
-    const path = ah ?? world.qps[pool.source[p]]!.attr.ah;
     const classAndHops = (path?.trafficClass ?? 0) | ((path?.hopLimit ?? 0) << 8);
-    this.append(at, toWire(world, p, this.outSlab, at), classAndHops, gid);
+    this.append(queue, toWire(world, p, queue.slab, queue.nextAt), classAndHops, gid);
   }
 
-  /** Adds the row of a packet that is in the slab, without its ICRC. */
-  private append(at: number, bytes: number, classAndHops: number, gid: Uint8Array): void {
-    const row = this.out * ROW_WORDS;
-    this.outRows[row] = at;
-    this.outRows[row + 1] = bytes + ICRC_BYTES;
-    this.outRows[row + 2] = classAndHops;
-    this.outGids.set(gid, (row + ROW_GID) * 4);
-    this.out++;
+  /** Whether a queue has room for a packet, perhaps after it has sent others. */
+  private makeRoom(queue: SendQueue): boolean {
+    if (queue.isFull) this.flushQueue(queue);
+    return !queue.isFull;
+  }
+
+  private append(queue: SendQueue, bytes: number, classAndHops: number, gid: Uint8Array): void {
+    queue.append(bytes, classAndHops, gid);
+    if (queue.isFull) this.full++;
   }
 
   /** Hands the packets to the kernel. Those for which it has no room stay, and the port waits. */
   flush(): void {
-    if (this.out === 0) return;
-    const { outRows, out } = this;
-    const taken = this.owner.native.sendUdp(this.fd, this.outSlab, outRows, out, ROCE_PORT, this.gid);
-    let refused = 0;
-    for (let i = 0; i < taken; i++) if ((outRows[i * ROW_WORDS + 3] & 0xffff) !== 0) refused++;
-    this.counters.unsent += refused;
-    if (refused > 0) this.owner.onRefused();
-    if (this.capture !== null) for (let i = 0; i < taken; i++) this.capturePacket(i, OUTBOUND);
-    this.counters.sent += taken;
-    this.out = out - taken;
-    if (taken > 0 && this.out > 0) this.moveUp(taken);
-    if (this.blocked === this.out > 0) return;
-    this.blocked = this.out > 0;
-    this.watch();
+    const { queues } = this;
+    for (let i = 0; i < queues.length; i++) if (queues[i].count > 0) this.flushQueue(queues[i]);
   }
 
-  private capturePacket(i: number, direction: number): void {
-    const isOut = direction === OUTBOUND;
-    const [slab, rows] = isOut ? [this.outSlab, this.outRows] : [this.inSlab, this.inRows];
+  private flushQueue(queue: SendQueue): void {
+    const taken = queue.hand(this.gid);
+    const refused = queue.refused(taken);
+    this.counters.unsent += refused;
+    if (refused > 0) this.owner.onRefused();
+    if (this.capture !== null) for (let i = 0; i < taken; i++) this.capturePacket(i, queue);
+    this.counters.sent += taken;
+    if (taken > 0 && queue.isFull) this.full--;
+    queue.drop(taken);
+    if (queue.blocked === queue.count > 0) return;
+    queue.blocked = queue.count > 0;
+    this.watch(queue);
+  }
+
+  /** Captures packet `i` of a queue, or of those received. */
+  private capturePacket(i: number, queue: SendQueue | null): void {
+    const [slab, rows] = queue === null ? [this.inSlab, this.inRows] : [queue.slab, queue.rows];
     const row = i * ROW_WORDS;
     const [own, other] = [
       { gid: this.gid, at: 0 },
-      { gid: isOut ? this.outGids : this.inGids, at: (row + ROW_GID) * 4 },
+      { gid: queue === null ? this.inGids : queue.gids, at: (row + ROW_GID) * 4 },
     ];
-    const [source, dest] = isOut ? [own, other] : [other, own];
+    const [source, dest] = queue === null ? [other, own] : [own, other];
     const facts = {
       source: source.gid,
       sourceAt: source.at,
       dest: dest.gid,
       destAt: dest.at,
-      sourcePort: isOut ? ROCE_PORT : rows[row + 3] & 0xffff,
+      sourcePort: queue?.sourcePort ?? rows[row + 3] & 0xffff,
       identification: rows[row + 3] >>> 16,
       trafficClass: rows[row + 2] & 0xff,
       hopLimit: (rows[row + 2] >>> 8) & 0xff,
     };
-    this.capture?.add(facts, slab, rows[row], rows[row + 1], direction);
-  }
-
-  private moveUp(taken: number): void {
-    const { outRows, outSlab } = this;
-    outSlab.copyWithin(0, taken * STRIDE_BYTES, (taken + this.out) * STRIDE_BYTES);
-    outRows.copyWithin(0, taken * ROW_WORDS, (taken + this.out) * ROW_WORDS);
-    for (let i = 0; i < this.out; i++) outRows[i * ROW_WORDS] = i * STRIDE_BYTES;
+    this.capture?.add(facts, slab, rows[row], rows[row + 1], queue === null ? INBOUND : OUTBOUND);
   }
 
   /** Reads the socket and executes what has arrived. Then the device may send again. */
@@ -244,7 +292,7 @@ export class SoftPort {
     const at = inRows[row];
     const length = inRows[row + 1];
     counters.received++;
-    if (this.capture !== null) this.capturePacket(i, INBOUND);
+    if (this.capture !== null) this.capturePacket(i, null);
     if (length < BTH_BYTES + ICRC_BYTES) {
       counters.malformed++;
       return;
@@ -274,12 +322,11 @@ export class SoftPort {
     const gid = this.owner.peers.gidOf(from);
     const nowNs = world.clock[0];
     if (qp === undefined || gid === undefined || nowNs < qp.times[CNP_NS]) return;
-    if (this.out === MAX_BATCH) this.flush();
-    if (this.out === MAX_BATCH) return;
+    const queue = this.queueOf(qp.attr.ah?.flowLabel ?? 0, qpn, qp.peer);
+    if (!this.makeRoom(queue)) return;
     qp.times[CNP_NS] = nowNs + world.params.cnpIntervalNs;
     this.counters.notificationsSent++;
-    const at = this.out * STRIDE_BYTES;
-    this.append(at, writeNotification(qp.peer, this.outSlab, at), NOTIFICATION_CLASS, gid);
+    this.append(queue, writeNotification(qp.peer, queue.slab, queue.nextAt), NOTIFICATION_CLASS, gid);
   }
 
   /** The number of the sender: that of the peer of the packet's queue pair if its address is the same, otherwise -1. */

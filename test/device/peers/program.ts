@@ -12,6 +12,8 @@ export interface Outcome {
 export interface Program {
   done: Promise<Outcome>;
   ended(): boolean;
+  /** Ends its standard input. */
+  release(): void;
 }
 
 const TIME_MS = 40_000;
@@ -22,14 +24,16 @@ export function isInstalled(name: string): boolean {
 
 export function start(name: string, ...args: string[]): Program {
   let ended = false;
-  const done = new Promise<Outcome>((resolve) => {
-    execFile(name, args, { timeout: TIME_MS }, (error, stdout, stderr) => {
-      ended = true;
-      const code = error === null ? 0 : (error.signal ?? error.code ?? undefined);
-      resolve({ code, output: stdout + stderr });
-    });
+  let resolve: (outcome: Outcome) => void = () => {};
+  const done = new Promise<Outcome>((settle) => {
+    resolve = settle;
   });
-  return { done, ended: () => ended };
+  const child = execFile(name, args, { timeout: TIME_MS }, (error, stdout, stderr) => {
+    ended = true;
+    const code = error === null ? 0 : (error.signal ?? error.code ?? undefined);
+    resolve({ code, output: stdout + stderr });
+  });
+  return { done, ended: () => ended, release: () => child.stdin?.end() };
 }
 
 /** Waits until a port is open, by the kernel's table, so that the listening program sees no connection. */
