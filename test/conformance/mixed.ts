@@ -247,6 +247,7 @@ class Run {
       destQpNum: peer.qps[i].qpNum,
       psn: SQ_PSN,
       ah: this.pathTo(peer),
+      timeout: this.ground.timeout,
       retryCnt: 3,
       rnrRetry: 2,
     });

@@ -140,6 +140,8 @@ export interface Ground {
   first?: { send: number; recv: number };
   /** The maximum number of polls to wait for signaled sends; 0 if `run` leaves none in flight. */
   patientPolls: number;
+  /** The timeout of the connections of programs over all verbs, as ibv_modify_qp takes it; default that of toRts(). */
+  timeout?: number;
   /** Lets all pending events happen. */
   run(): Promise<void>;
   advance(ns: number): Promise<void>;
