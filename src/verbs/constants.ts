@@ -254,4 +254,5 @@ export const ENOSYS = 38;
 export const EOPNOTSUPP = 95;
 export const EADDRINUSE = 98;
 export const EADDRNOTAVAIL = 99;
+export const ENETUNREACH = 101;
 export const ETIMEDOUT = 110;

@@ -9,7 +9,7 @@ import { REORDER_DELAY_NS, Simulation } from '../../sim/simulation.ts';
 import { InvalidArgumentError, requireKnown } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { requireInteger } from './arguments.ts';
-import { SimCm } from './cm/manager.ts';
+import { simCm } from './cm/places.ts';
 import { SimRendezvous } from './cm/rendezvous.ts';
 import { applyFault, type Fault, requireDelay, requireProbability } from './faults.ts';
 import { buildProvider } from './provider.ts';
@@ -152,9 +152,9 @@ export function createFabric(options: FabricOptions = {}): Fabric {
   });
   const pump = new TimePump(simulation, { autoAdvance, inside });
   const rendezvous = new SimRendezvous(pump);
-  const cm = new SimCm(pump);
+  const { cm, hostDied } = simCm(pump);
   const { provider, objects } = buildProvider(pump, { rendezvous, cm: cm.verbs }, wait);
-  const fault = (what: Fault) => applyFault(simulation, [rendezvous, cm], what);
+  const fault = (what: Fault) => applyFault(simulation, [rendezvous, { hostDied }], what);
   return {
     provider,
     simulation,

@@ -3,9 +3,11 @@
  * kernel soft-RoCE and NICs that speak RoCEv2, and each other between processes.
  */
 
+import { randomInt } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { UPLINK_NIC } from '../../sim/profile/profiles.ts';
 import { Simulation } from '../../sim/simulation.ts';
+import type { ConnectionManager } from '../../verbs/connection-manager.ts';
 import { IBV_QPS_INIT, IBV_QPS_RTR } from '../../verbs/constants.ts';
 import { ConfigError, requireKnown, UnsupportedError } from '../../verbs/errors.ts';
 import { gidToBytes } from '../../verbs/gid.ts';
@@ -18,8 +20,10 @@ import { type HostNames, isGroup } from '../sim/addresses.ts';
 import { buildProvider } from '../sim/provider.ts';
 import { AddressWatch } from './address-watch.ts';
 import { PortCapture } from './capture.ts';
+import { softCm } from './cm/places.ts';
 import { isLoopback, openAt, type SoftDevice, softDevices } from './devices.ts';
 import { requireUdp, whyNoUdp } from './native.ts';
+import { OpenPorts } from './open-ports.ts';
 import { Peers } from './peers.ts';
 import { type PortCounters, SoftPort } from './port.ts';
 import { RealTimePump } from './pump.ts';
@@ -73,6 +77,7 @@ export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
   for (const { index } of devices.map((_, i) => ({ index: i }))) {
     sim.world.hosts[index].mtuBytes = devices[index].mtuBytes;
   }
+  reserveNumbers(sim);
   const pump = new RealTimePump(sim, monotonicClock(), open);
   const { pcap } = options;
   const captureOf = (host: number, gid: Uint8Array) =>
@@ -82,12 +87,28 @@ export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
     ...{ sim, peers, native, captureOf },
     flowsOf: (gid: Uint8Array) => options.flows ?? (isLoopback(gid) ? 1 : DEFAULT_FLOWS),
     onReady: () => pump.turn(),
+    onManagement: (host: number, from: Uint8Array, mad: Uint8Array) => cm.receive(host, from, mad),
     onRefused: () => watch.suspect(),
   };
   const start = (host: number) => openAt(devices[host], (gid) => new SoftPort(owner, host, gid));
-  const provider = softProvider(pump, devices, peers, start, watch);
+  const ports = new OpenPorts(pump, start, watch);
+  const cm = softCm(pump, devices, ports);
+  const provider = softProvider(pump, devices, peers, ports, cm.manager.verbs);
   const portOf = (name: string) => open.get(devices.findIndex((device) => device.name === name));
   return { provider, counters: (name) => portOf(name)?.counters };
+}
+
+/** The first queue pair of a process has one of these numbers. Those below are reserved, as on NICs. */
+const FIRST_QPN = 0x11;
+const FIRST_QPNS = 1024;
+
+/**
+ * Begins the numbers of queue pairs anywhere, so that a program that is restarted does not have those that its peers know
+ * from before.
+ */
+function reserveNumbers({ world }: Simulation): void {
+  const first = randomInt(FIRST_QPN, FIRST_QPN + FIRST_QPNS);
+  while (world.qps.length < first) world.qps.push(undefined);
 }
 
 function namesOf(devices: readonly SoftDevice[], peers: Peers): HostNames {
@@ -109,18 +130,16 @@ function softProvider(
   pump: RealTimePump,
   devices: readonly SoftDevice[],
   peers: Peers,
-  start: (host: number) => SoftPort,
-  watch: AddressWatch,
+  ports: OpenPorts,
+  cm: ConnectionManager,
 ): Provider {
-  const cmError = 'user-space RoCE devices have no rdma_cm yet; use listen() and connect()';
-  const managers = { rendezvous: tcpRendezvous, cm: null, cmError };
   const names = namesOf(devices, peers);
-  const { provider: base } = buildProvider(pump, managers, true, names);
+  const { provider: base } = buildProvider(pump, { rendezvous: tcpRendezvous, cm }, true, names);
   return Object.freeze({
     ...base,
     describeWait: () => 'WAIT and ENABLE are executed by the device, which is software',
     describeNic: (context: number) => describeNic(base, context),
-    ...lifetimes(base, pump, start, watch),
+    ...lifetimes(base, ports),
     ...timedVerbs(base, pump),
     ...refusals(base),
     nowNs: () => pump.nowNs,
@@ -136,31 +155,14 @@ type Lifetimes = Pick<
 >;
 
 /** Opens the socket of a device with its first context, and keeps the process alive while a listener asks for it. */
-function lifetimes(
-  base: Provider,
-  pump: RealTimePump,
-  start: (host: number) => SoftPort,
-  watch: AddressWatch,
-): Lifetimes {
-  const { open } = pump;
+function lifetimes(base: Provider, ports: OpenPorts): Lifetimes {
   const hostByContext = new Map<number, number>();
-  /** Channels, and contexts with asynchronous events, that keep the process alive. */
-  const keepers = new Set<number>();
-  const keep = (handle: number, keeps: boolean) => {
-    if (keeps) keepers.add(handle);
-    else keepers.delete(handle);
-    for (const port of open.values()) port.keepAlive(keepers.size > 0);
-  };
   return {
     openDevice(name, options) {
       const context = base.openDevice(name, options);
       const host = base.getDeviceList().findIndex((device) => device.name === name);
       try {
-        if (!open.has(host)) {
-          open.set(host, start(host));
-          pump.portsChanged();
-          watch.add(host);
-        }
+        ports.acquire(host);
       } catch (error) {
         base.closeDevice(context);
         throw error;
@@ -172,24 +174,20 @@ function lifetimes(
       base.closeDevice(context);
       const host = hostByContext.get(context) as number;
       hostByContext.delete(context);
-      keep(context, false);
-      if ([...hostByContext.values()].includes(host)) return;
-      open.get(host)?.close();
-      open.delete(host);
-      pump.portsChanged();
-      watch.remove(host);
+      ports.keep(context, false);
+      ports.release(host);
     },
     refCompChannel(channel, keeps) {
       base.refCompChannel(channel, keeps);
-      keep(channel, keeps);
+      ports.keep(channel, keeps);
     },
     destroyCompChannel(channel) {
       base.destroyCompChannel(channel);
-      keep(channel, false);
+      ports.keep(channel, false);
     },
     refAsyncEvents(context, keeps) {
       base.refAsyncEvents(context, keeps);
-      keep(context, keeps);
+      ports.keep(context, keeps);
     },
   };
 }

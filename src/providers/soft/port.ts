@@ -23,7 +23,15 @@ import {
 } from './native.ts';
 import type { Peers } from './peers.ts';
 import { SendQueue } from './send-queue.ts';
-import { fromWire, NOTIFICATION, toWire, writeNotification } from './wire.ts';
+import {
+  fromWire,
+  MANAGEMENT,
+  managementData,
+  NOTIFICATION,
+  toWire,
+  writeManagement,
+  writeNotification,
+} from './wire.ts';
 
 /** Bytes of the socket's buffers; the kernel grants less without privileges. */
 const BUFFER_BYTES = 8 << 20;
@@ -84,6 +92,8 @@ export interface PortOwner {
   flowsOf(gid: Uint8Array): number;
   /** Where packets of this device are captured; null if they are not. */
   captureOf(host: number, gid: Uint8Array): PortCapture | null;
+  /** A management datagram for the queue pair 1 of a host; `from` is the sender's GID. */
+  onManagement(host: number, from: Uint8Array, mad: Uint8Array): void;
   /** The kernel refused packets. */
   onRefused(): void;
   /** There is something to do: packets to read, or room to send. */
@@ -222,6 +232,17 @@ export class SoftPort {
     this.append(queue, toWire(world, p, queue.slab, queue.nextAt), classAndHops, gid);
   }
 
+  /** Sends a management datagram at once. It is lost if there is no room. */
+  sendManagement(gid: Uint8Array, mad: Uint8Array): void {
+    const { main } = this;
+    if (!this.makeRoom(main)) {
+      this.counters.unsent++;
+      return;
+    }
+    this.append(main, writeManagement(mad, main.slab, main.nextAt), 0, gid);
+    this.flush();
+  }
+
   /** Whether a queue has room for a packet, perhaps after it has sent others. */
   private makeRoom(queue: SendQueue): boolean {
     if (queue.isFull) this.flushQueue(queue);
@@ -306,7 +327,10 @@ export class SoftPort {
     const p = pool.take();
     const type = fromWire(sim.world, inSlab, at, length, p);
     if (type === NOTIFICATION) counters.notificationsReceived++;
-    else if (type < 0) counters.malformed++;
+    else if (type === MANAGEMENT) {
+      const start = (row + ROW_GID) * 4;
+      this.owner.onManagement(this.host, this.inGids.slice(start, start + 16), managementData());
+    } else if (type < 0) counters.malformed++;
     else {
       const from = this.from(p, row);
       if (!sim.receive(this.host, from, type, p)) counters.refused++;

@@ -1,4 +1,6 @@
 /** Between the packets of the transport (src/sim/kernel/packets.ts) and those of RoCEv2 (src/roce). */
+
+import { GSI_QKEY, GSI_QPN, MAD_BYTES } from '../../roce/cm-messages.ts';
 import { DECODED, decodePacket, encodePacket, RocePacket } from '../../roce/codec.ts';
 import * as O from '../../roce/opcodes.ts';
 import * as S from '../../roce/syndrome.ts';
@@ -38,6 +40,29 @@ export function writeNotification(destQp: number, out: Uint8Array, at: number): 
   return encodePacket(record, out, at);
 }
 
+/** What fromWire returns for a management datagram, which managementData() then returns. */
+export const MANAGEMENT = -3;
+
+/** Writes a datagram from the queue pair 1 to that of another device, without its ICRC, and returns its bytes. */
+export function writeManagement(mad: Uint8Array, out: Uint8Array, at: number): number {
+  record.opcode = O.UD | O.SEND_ONLY;
+  record.migrated = true;
+  record.becn = record.fecn = record.solicited = record.ackRequest = false;
+  record.destQp = record.sourceQp = GSI_QPN;
+  record.qkey = GSI_QKEY;
+  record.psn = 0;
+  record.payload = mad;
+  record.payloadOffset = 0;
+  record.payloadBytes = mad.length;
+  return encodePacket(record, out, at);
+}
+
+/** A copy of the management datagram that fromWire has read. */
+export function managementData(): Uint8Array {
+  const { payload, payloadOffset, payloadBytes } = record;
+  return (payload as Uint8Array).slice(payloadOffset, payloadOffset + payloadBytes);
+}
+
 /** Shorter payload is copied byte by byte, because a view costs more. */
 const COPIED_BY_BYTE = 128;
 /** Views of a slab are kept, by where they begin: packets of one size arrive at the same places again and again. */
@@ -63,7 +88,7 @@ function copyIn(buf: Uint8Array, from: number, length: number, to: Uint8Array, a
 
 /**
  * Reads a packet of `length` bytes, its ICRC included, into packet `p` of the pool; source and destination are checked
- * when it is executed. Returns the type of queue pair it is for (IBV_QPT_*), NOTIFICATION, or -1 if it is
+ * when it is executed. Returns the type of queue pair it is for (IBV_QPT_*), NOTIFICATION, MANAGEMENT, or -1 if it is
  * malformed or has no meaning.
  */
 export function fromWire(world: World, buf: Uint8Array, at: number, length: number, p: number): number {
@@ -71,6 +96,10 @@ export function fromWire(world: World, buf: Uint8Array, at: number, length: numb
   if (decodePacket(buf, at, length, record) !== DECODED || record.payloadBytes > P.SLAB_BYTES) return -1;
   const transport = record.opcode & O.TRANSPORT_MASK;
   if (record.opcode === O.CNP) return NOTIFICATION;
+  if (record.destQp === GSI_QPN) {
+    const isMad = record.opcode === (O.UD | O.SEND_ONLY) && record.qkey === GSI_QKEY;
+    return isMad && record.payloadBytes === MAD_BYTES ? MANAGEMENT : -1;
+  }
   pool.dest[p] = record.destQp;
   pool.source[p] = 0;
   pool.epoch[p] = 0;

@@ -1,7 +1,7 @@
 /**
- * rdma_cm between the hosts of a fabric: arguments, ports and the order of calls. protocol.ts has the
- * messages between the two ends. Everything happens in virtual time, so the same program gets the same
- * events.
+ * An rdma_cm that is not librdmacm: arguments, ports and the order of calls. The exchange of messages with the peer and the
+ * addresses of devices are those of its network: the fabric (protocol.ts, places.ts), where everything happens in virtual
+ * time, or user-space RoCE (providers/soft/cm).
  */
 
 import type {
@@ -16,44 +16,98 @@ import {
   ConnectionError,
   InvalidArgumentError,
   InvalidStateError,
-  NoDeviceError,
+  IsoverbsError,
   shown,
   UnsupportedError,
 } from '../../../verbs/errors.ts';
 import { maskOf } from '../../../verbs/qp-state.ts';
-import { ANY_HOST, addressOf, groupGid, hostNamed } from '../addresses.ts';
+import type { AhAttr } from '../../../verbs/types.ts';
+import { ANY_HOST, groupGid } from '../addresses.ts';
 import { countOf, requireInteger, requireObject } from '../arguments.ts';
 import { LIMITS } from '../limits.ts';
 import type { TimePump } from '../time-pump.ts';
-import { type CmId, type CmIdState, CmObjects, type FullConnParam } from './objects.ts';
-import { CmProtocol, limitsOf } from './protocol.ts';
+import type { CmId, CmIdState, CmObjects, FullConnParam } from './objects.ts';
+import { limitsOf } from './private-data.ts';
 import { qpAttrOf } from './qp-attr.ts';
 
 const FIRST_EPHEMERAL_PORT = 49152;
 const LAST_PORT = 65535;
 const MAX_BACKLOG = 1024;
 
-export class SimCm {
+/** The exchange of messages with the peers of identifiers. */
+export interface CmExchange {
+  /** Calls `action` after this many message delays, outside of the caller, if the identifier still exists. */
+  later(id: CmId, messages: number, action: () => void): void;
+  connect(id: CmId, param: FullConnParam): void;
+  accept(id: CmId, param: FullConnParam): void;
+  /** Both sides are ready. */
+  establish(id: CmId): void;
+  /** Data arrived before the peer's confirmation. */
+  established(id: CmId): void;
+  reject(id: CmId, data: Uint8Array): void;
+  disconnect(id: CmId): void;
+  /** Notifies the peer of an identifier that is destroyed. */
+  abandon(id: CmId): void;
+}
+
+/** Where an identifier's peer is: null, or a negative errno, if it cannot be reached. */
+export type CmRoute = { host: number; remoteHost: number; remoteAddress: string | null } | number;
+
+/** The devices of a network and their addresses. */
+export interface CmPlaces {
+  /** A host, and the network, in errors: 'sim0'. */
+  nameOf(host: number): string;
+  readonly network: string;
+  /** The address of a host as text. */
+  addressOf(host: number): string;
+  /** Bytes of payload per packet of a connection. */
+  mtuBytes(id: CmId): number;
+  /** The path to the peer of an identifier. */
+  ahTo(id: CmId): AhAttr;
+  /** The path to a group. */
+  ahToGroup(dgid: string): AhAttr;
+  /** The host of a local address; ANY_HOST for the wildcard address. @throws NoDeviceError */
+  hostAt(verb: string, name: string, address: string): number;
+  /**
+   * Checks an address, or that of a multicast group (`port` 0 allowed), and returns how to look up its route, which calls
+   * `found` outside of the caller.
+   */
+  route(id: CmId, address: string, port: number, isGroup: boolean): (found: (route: CmRoute) => void) => void;
+  /** The identifier is about to receive messages at `host`, or everywhere. @throws ConnectionError if the device cannot */
+  hold(verb: string, id: CmId, host: number, address: string | null): void;
+  /** The identifier was destroyed. */
+  release(id: CmId): void;
+  /** Whether events of the channel keep the process alive. */
+  keepAlive(channel: number, keeps: boolean): void;
+}
+
+/** The parts of a connection manager. */
+export interface CmParts {
+  readonly pump: TimePump;
+  readonly objects: CmObjects;
+  readonly protocol: CmExchange;
+  readonly places: CmPlaces;
+}
+
+/** The ConnectionManager of a network. */
+export class CmManager {
   readonly verbs: ConnectionManager;
   private readonly pump: TimePump;
   private readonly objects: CmObjects;
-  private readonly protocol: CmProtocol;
+  private readonly protocol: CmExchange;
+  private readonly places: CmPlaces;
   private nextPort = FIRST_EPHEMERAL_PORT;
 
-  constructor(pump: TimePump) {
+  constructor({ pump, objects, protocol, places }: CmParts) {
     this.pump = pump;
-    this.objects = new CmObjects(pump);
-    this.protocol = new CmProtocol(pump, this.objects);
+    this.objects = objects;
+    this.protocol = protocol;
+    this.places = places;
     this.verbs = Object.freeze({ ...this.channelVerbs(), ...this.addressVerbs(), ...this.connectionVerbs() });
   }
 
-  /** Notifies the peers of a host that died. */
-  hostDied(host: number): void {
-    this.protocol.hostDied(host);
-  }
-
   private channelVerbs() {
-    const { objects } = this;
+    const { objects, places } = this;
     const { channels } = objects;
     return {
       createEventChannel: () => channels.add({ ids: new Set(), listener: null, pending: [] }),
@@ -68,6 +122,7 @@ export class SimCm {
         }
         for (const request of [...channel.ids]) this.destroy(request);
         channel.listener = null;
+        places.keepAlive(handle, false);
         channels.delete(handle);
       },
       watchEventChannel: (handle, listener) => {
@@ -81,8 +136,10 @@ export class SimCm {
         channel.listener = listener;
         if (channel.pending.length > 0) this.pump.notify(() => objects.deliver(channel));
       },
-      // Pending events keep the process alive anyway (time-pump.ts), and if none are pending, none can arrive.
-      refEventChannel: (handle) => void channels.require(handle, 'refEventChannel'),
+      refEventChannel: (handle, keeps) => {
+        channels.require(handle, 'refEventChannel');
+        places.keepAlive(handle, keeps);
+      },
       createId: (handle, portSpace) => {
         const channel = channels.require(handle, 'createId');
         if (portSpace !== C.RDMA_PS_TCP && portSpace !== C.RDMA_PS_UDP) {
@@ -94,17 +151,17 @@ export class SimCm {
         return objects.addId(channel, portSpace).handle;
       },
       destroyId: (handle) => this.destroy(objects.requireId(handle, 'destroyId')),
-      queryId: (handle) => infoOf(objects.requireId(handle, 'queryId')),
+      queryId: (handle) => this.infoOf(objects.requireId(handle, 'queryId')),
     } satisfies Partial<ConnectionManager>;
   }
 
   private addressVerbs() {
-    const { objects, protocol } = this;
+    const { objects, protocol, places } = this;
     return {
       bindAddr: (handle, local) => {
         const id = objects.requireId(handle, 'bindAddr');
         requireState('bindAddr', id, ['idle']);
-        this.bind('bindAddr', id, this.hostAt('bindAddr', 'local', local), local.port);
+        this.bind('bindAddr', id, this.hostAt('bindAddr', 'local', local), local);
       },
       resolveAddr: (handle, local, remote, timeoutMs) => {
         const id = objects.requireId(handle, 'resolveAddr');
@@ -126,7 +183,8 @@ export class SimCm {
         const id = objects.requireId(handle, 'listen');
         requireInteger('listen', 'backlog', backlog, 0, 2 ** 31 - 1);
         requireState('listen', id, ['idle', 'bound']);
-        if (id.state === 'idle') this.bind('listen', id, ANY_HOST, 0);
+        if (id.state === 'idle') this.bind('listen', id, ANY_HOST, null);
+        if (id.host === ANY_HOST) places.hold('listen', id, ANY_HOST, null);
         id.state = 'listening';
         id.backlog = backlog === 0 ? MAX_BACKLOG : Math.min(backlog, MAX_BACKLOG);
       },
@@ -152,8 +210,7 @@ export class SimCm {
   }
 
   private connectionVerbs() {
-    const { objects, protocol } = this;
-    const { mtuBytes } = this.pump.sim.world.params;
+    const { objects, protocol, places } = this;
     return {
       connect: (handle, param) => {
         const id = objects.requireId(handle, 'connect');
@@ -205,7 +262,7 @@ export class SimCm {
         const id = objects.requireId(handle, 'initQpAttr');
         requireInteger('initQpAttr', 'qpState', qpState, C.IBV_QPS_INIT, C.IBV_QPS_RTS);
         if (id.host === ANY_HOST) throw wrongOrder('initQpAttr', id, 'after ADDR_RESOLVED or on a device');
-        const attr = qpAttrOf(id, qpState, mtuBytes);
+        const attr = qpAttrOf(id, qpState, { mtuBytes: places.mtuBytes(id), ah: places.ahTo(id) });
         return { attr, mask: maskOf(attr) };
       },
     } satisfies Partial<ConnectionManager>;
@@ -214,77 +271,58 @@ export class SimCm {
   private destroy(id: CmId): void {
     this.protocol.abandon(id);
     for (const request of this.objects.removeId(id)) this.destroy(request);
+    this.places.release(id);
   }
 
   private resolve(id: CmId, local: CmAddress | null, remote: CmAddress): void {
-    const { objects, protocol } = this;
-    const group = groupOrNull(remote);
-    const port = requireInteger('resolveAddr', 'remote.port', remote.port, group === null ? 1 : 0, LAST_PORT);
-    const target = group === null ? this.targetOf(id, remote, port) : ANY_HOST;
+    const { objects, places } = this;
+    const isGroup = isGroupAddress(remote);
+    const port = requireInteger('resolveAddr', 'remote.port', remote.port, isGroup ? 0 : 1, LAST_PORT);
+    const look = places.route(id, remote.address, port, isGroup);
     if (id.state === 'idle') {
       const host = local === null ? ANY_HOST : this.hostAt('resolveAddr', 'local', local);
-      this.bind('resolveAddr', id, host, local?.port ?? 0);
+      this.bind('resolveAddr', id, host, local);
     }
     id.state = 'resolving an address';
-    protocol.later(id, 1, () => {
-      const from = id.host === ANY_HOST ? this.sourceFor(target) : id.host;
-      if (from === null || target === null || !protocol.reachable(target) || !protocol.reachable(from)) {
+    look((route) => {
+      if (!id.alive) return;
+      const status = this.take(id, route);
+      if (status !== 0) {
         id.state = 'bound';
-        objects.emit(id, C.RDMA_CM_EVENT_ADDR_ERROR, { status: -C.ETIMEDOUT });
+        objects.emit(id, C.RDMA_CM_EVENT_ADDR_ERROR, { status });
         return;
       }
-      id.host = from;
-      id.remoteHost = target === ANY_HOST && group === null ? from : target;
       id.remotePort = port;
-      id.remoteGroup = group === null ? null : remote.address;
       id.state = 'address resolved';
       objects.emit(id, C.RDMA_CM_EVENT_ADDR_RESOLVED);
     });
   }
 
-  /**
-   * The host to connect to. 'localhost' is any listening host, preferably the caller's. Null if the address is unknown.
-   */
-  private targetOf(id: CmId, remote: CmAddress, port: number): number | null {
-    const address = addressText('resolveAddr', 'remote', remote);
-    let host: number;
+  /** Gives an identifier its route. Returns 0 or a negative errno. */
+  private take(id: CmId, route: CmRoute): number {
+    if (typeof route === 'number') return route;
     try {
-      host = hostNamed('resolveAddr', this.pump.sim.world.hosts.length, address);
+      if (id.host === ANY_HOST) this.places.hold('resolveAddr', id, route.host, null);
     } catch (error) {
-      if (error instanceof ConnectionError && isNumeric(address)) return null;
+      if (error instanceof IsoverbsError) return -(error.errno ?? C.EADDRNOTAVAIL);
       throw error;
     }
-    if (host !== ANY_HOST) return host;
-    const open = this.objects.boundTo(id.portSpace, port).filter((other) => other.state === 'listening');
-    return (open.find((other) => other.host === id.host) ?? open[0])?.host ?? ANY_HOST;
-  }
-
-  /**
-   * The source host when a program names none: preferably another host, so that the connection crosses the
-   * network.
-   */
-  private sourceFor(target: number | null): number | null {
-    const alive = this.pump.sim.world.hosts.filter((host) => !host.dead).map((host) => host.index);
-    return alive.find((host) => host !== target) ?? alive[0] ?? null;
+    id.host = route.host;
+    id.remoteHost = route.remoteHost;
+    id.remoteAddress = route.remoteAddress;
+    return 0;
   }
 
   private hostAt(verb: string, name: string, at: CmAddress): number {
-    const { hosts } = this.pump.sim.world;
     const address = addressText(verb, name, at);
     requireInteger(verb, `${name}.port`, at.port, 0, LAST_PORT);
-    let host: number;
-    try {
-      host = hostNamed(verb, hosts.length, address);
-    } catch (cause) {
-      if (!(cause instanceof ConnectionError)) throw cause;
-      throw new NoDeviceError(cause.message, { verb, errno: C.ENODEV, cause });
-    }
-    if (host === ANY_HOST || !hosts[host].dead) return host;
-    throw new NoDeviceError(`${verb}: sim${host} is dead`, { verb, errno: C.ENODEV });
+    return this.places.hostAt(verb, name, address);
   }
 
-  private bind(verb: string, id: CmId, host: number, wanted: number): void {
-    const where = host === ANY_HOST ? 'this fabric' : `sim${host}`;
+  private bind(verb: string, id: CmId, host: number, local: CmAddress | null): void {
+    const { places } = this;
+    const where = host === ANY_HOST ? places.network : places.nameOf(host);
+    const wanted = local?.port ?? 0;
     if (wanted !== 0 && this.isTaken(id, host, wanted)) {
       const text = `${verb}: port ${wanted} of ${where} is in use`;
       throw new ConnectionError(text, { verb, errno: C.EADDRINUSE });
@@ -294,6 +332,7 @@ export class SimCm {
       const text = `${verb}: ${where} has no free port left; destroy unused identifiers`;
       throw new ConnectionError(text, { verb, errno: C.EADDRNOTAVAIL });
     }
+    if (host !== ANY_HOST) places.hold(verb, id, host, local?.address ?? null);
     this.objects.bind(id, host, port);
     id.state = 'bound';
   }
@@ -323,23 +362,24 @@ export class SimCm {
     id.groups.push(dgid);
     protocol.later(id, 1, () => {
       const ud = {
-        ah: { dgid, sgidIndex: 1, hopLimit: 64, portNum: 1 },
+        ah: this.places.ahToGroup(dgid),
         qpNum: 0xffffff,
         qkey: C.RDMA_UDP_QKEY,
       };
       objects.emit(id, C.RDMA_CM_EVENT_MULTICAST_JOIN, { ud });
     });
   }
-}
 
-function infoOf(id: CmId): CmIdInfo {
-  const text = (host: number) => (host === ANY_HOST ? '0.0.0.0' : addressOf(host));
-  return {
-    deviceName: id.host === ANY_HOST ? '' : `sim${id.host}`,
-    portNum: id.host === ANY_HOST ? 0 : 1,
-    local: { address: text(id.host), port: id.port },
-    remote: { address: id.remoteGroup ?? text(id.remoteHost), port: id.remotePort },
-  };
+  private infoOf(id: CmId): CmIdInfo {
+    const { places } = this;
+    const text = (host: number) => (host === ANY_HOST ? '0.0.0.0' : places.addressOf(host));
+    return {
+      deviceName: id.host === ANY_HOST ? '' : places.nameOf(id.host),
+      portNum: id.host === ANY_HOST ? 0 : 1,
+      local: { address: text(id.host), port: id.port },
+      remote: { address: id.remoteAddress ?? text(id.remoteHost), port: id.remotePort },
+    };
+  }
 }
 
 function addressText(verb: string, name: string, at: CmAddress): string {
@@ -350,16 +390,13 @@ function addressText(verb: string, name: string, at: CmAddress): string {
   });
 }
 
-function isNumeric(address: string): boolean {
-  return /^\d+\.\d+\.\d+\.\d+$/.test(address) || address.includes(':');
-}
-
-function groupOrNull(remote: CmAddress): string | null {
+function isGroupAddress(remote: CmAddress): boolean {
   addressText('resolveAddr', 'remote', remote);
   try {
-    return groupGid('resolveAddr', remote);
+    groupGid('resolveAddr', remote);
+    return true;
   } catch (error) {
-    if (error instanceof InvalidArgumentError) return null;
+    if (error instanceof InvalidArgumentError) return false;
     throw error;
   }
 }

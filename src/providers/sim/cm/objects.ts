@@ -1,4 +1,4 @@
-/** State of the simulated rdma_cm: event channels and identifiers. */
+/** State of an rdma_cm that is not librdmacm: event channels and identifiers. */
 
 import type { CmConnParam, CmEvent } from '../../../verbs/connection-manager.ts';
 import * as H from '../../../verbs/handles.ts';
@@ -57,8 +57,8 @@ export interface CmId {
   /** The remote end; ANY_HOST before an address is resolved. */
   remoteHost: number;
   remotePort: number;
-  /** The text of the group's address, when a multicast group is resolved. */
-  remoteGroup: string | null;
+  /** The text of the remote address, if it is a multicast group's or `remoteHost` does not name it. */
+  remoteAddress: string | null;
   backlog: number;
   peer: CmId | null;
   /** Parameters from this end and from the peer. */
@@ -66,6 +66,8 @@ export interface CmId {
   remoteParam: FullConnParam | null;
   /** First PSN that this end's queue pair expects. */
   readonly psn: number;
+  /** First PSN that the peer's queue pair expects; -1 until it is known. */
+  remotePsn: number;
   readonly groups: string[];
 }
 
@@ -98,13 +100,14 @@ export class CmObjects {
       port: 0,
       remoteHost: ANY_HOST,
       remotePort: 0,
-      remoteGroup: null,
+      remoteAddress: null,
       backlog: 0,
       peer: null,
       localParam: null,
       remoteParam: null,
       // Any numbers that differ between identifiers will do.
       psn: (this.serial * 0x9e3779) & 0xffffff,
+      remotePsn: -1,
       groups: [],
     };
     id.handle = this.ids.add(id);

@@ -6,7 +6,9 @@ import * as C from '../../../verbs/constants.ts';
 import type { AhAttr } from '../../../verbs/types.ts';
 import { ANY_HOST, gidOf } from '../addresses.ts';
 import type { TimePump } from '../time-pump.ts';
+import type { CmExchange } from './manager.ts';
 import type { CmId, CmObjects, FullConnParam } from './objects.ts';
+import { limitsOf, mirrored, padded } from './private-data.ts';
 
 /** Reasons of a REJ (ib_cm_rej_reason). */
 const REJ_TIMEOUT = 4;
@@ -16,44 +18,17 @@ const REJ_CONSUMER_DEFINED = 28;
 const SIDR_UNSUPPORTED = 1;
 const SIDR_REJECT = 2;
 
-/** Private data of each message in bytes. The peer gets all of it, padded with zeros. */
-export const PRIVATE_DATA = {
-  tcp: { request: 56, reply: 196, reject: 148 },
-  udp: { request: 180, reply: 136, reject: 136 },
-} as const;
-
 /** Retries of a REQ that a full backlog dropped. */
 const RETRIES = 15;
 /** Durations in message delays: before a REQ is sent again, and spent in TIMEWAIT. */
 const RETRY_MESSAGES = 8;
 const TIMEWAIT_MESSAGES = 4;
 
-export function limitsOf(id: CmId) {
-  return id.portSpace === C.RDMA_PS_UDP ? PRIVATE_DATA.udp : PRIVATE_DATA.tcp;
-}
-
 export function ahTo(host: number): AhAttr {
   return { dgid: gidOf(host), sgidIndex: 1, hopLimit: 64, portNum: 1 };
 }
 
-function padded(data: Uint8Array, length: number): Uint8Array {
-  const bytes = new Uint8Array(length);
-  bytes.set(data.subarray(0, length));
-  return bytes;
-}
-
-/** The parameters as the peer sees them: its responder serves what this end initiates. */
-function mirrored(param: FullConnParam, dataBytes: number): FullConnParam {
-  const { responderResources, initiatorDepth, privateData } = param;
-  return {
-    ...param,
-    responderResources: initiatorDepth,
-    initiatorDepth: responderResources,
-    privateData: padded(privateData, dataBytes),
-  };
-}
-
-export class CmProtocol {
+export class CmProtocol implements CmExchange {
   private readonly pump: TimePump;
   private readonly objects: CmObjects;
   private readonly delayNs: number;
@@ -101,6 +76,7 @@ export class CmProtocol {
     this.sendToPeer(id, (peer) => {
       if (peer.link !== 'REQ_SENT') return;
       peer.link = 'REP_RCVD';
+      peer.remotePsn = id.psn;
       peer.remoteParam = mirrored(param, data.length);
       const { privateData, ...conn } = peer.remoteParam;
       this.objects.emit(peer, C.RDMA_CM_EVENT_CONNECT_RESPONSE, { privateData, conn });
@@ -207,6 +183,7 @@ export class CmProtocol {
     id.remotePort = caller.port;
     id.peer = caller;
     caller.peer = id;
+    id.remotePsn = caller.psn;
     id.remoteParam = mirrored(caller.localParam as FullConnParam, limitsOf(id).request);
     const { privateData, ...conn } = id.remoteParam;
     const tcp = id.portSpace === C.RDMA_PS_TCP ? { conn } : {};

@@ -3,23 +3,22 @@ import * as C from '../../../verbs/constants.ts';
 import { InvalidStateError } from '../../../verbs/errors.ts';
 import { mtuCode } from '../../../verbs/names.ts';
 import { stateName } from '../../../verbs/qp-state.ts';
-import type { QpAttr } from '../../../verbs/types.ts';
+import type { AhAttr, QpAttr } from '../../../verbs/types.ts';
 import type { CmId } from './objects.ts';
-import { ahTo } from './protocol.ts';
 
 /** Acknowledgement timeout: 4.096 us * 2^14 = 67 ms. */
 const ACK_TIMEOUT = 14;
 
 /** @throws InvalidStateError when the state needs a peer that is not known yet */
-export function qpAttrOf(id: CmId, qpState: number, mtuBytes: number): QpAttr {
+export function qpAttrOf(id: CmId, qpState: number, path: { mtuBytes: number; ah: AhAttr }): QpAttr {
   const datagram = id.portSpace === C.RDMA_PS_UDP;
   if (qpState === C.IBV_QPS_INIT) {
     const common = { qpState, pkeyIndex: 0, portNum: 1 };
     return datagram ? { ...common, qkey: C.RDMA_UDP_QKEY } : { ...common, qpAccessFlags: accessOf(id) };
   }
   if (datagram) return qpState === C.IBV_QPS_RTR ? { qpState } : { qpState, sqPsn: 0 };
-  const { peer, remoteParam } = id;
-  if (peer === null || remoteParam === null) {
+  const { remotePsn, remoteParam } = id;
+  if (remotePsn < 0 || remoteParam === null) {
     throw new InvalidStateError(
       `initQpAttr: ${stateName(qpState)} requires a known peer; call it after CONNECT_REQUEST or CONNECT_RESPONSE`,
       { verb: 'initQpAttr', errno: C.EINVAL },
@@ -30,17 +29,17 @@ export function qpAttrOf(id: CmId, qpState: number, mtuBytes: number): QpAttr {
   if (qpState === C.IBV_QPS_RTR) {
     return {
       qpState,
-      pathMtu: mtuCode(mtuBytes),
+      pathMtu: mtuCode(path.mtuBytes),
       destQpNum: remoteParam.qpNum,
       rqPsn: id.psn,
-      ah: ahTo(id.remoteHost),
+      ah: path.ah,
       maxDestRdAtomic: agreed.responderResources,
       minRnrTimer: 0,
     };
   }
   return {
     qpState,
-    sqPsn: peer.psn,
+    sqPsn: remotePsn,
     timeout: ACK_TIMEOUT,
     retryCnt: (id.localParam ?? remoteParam).retryCount,
     rnrRetry: remoteParam.rnrRetryCount,
