@@ -1,9 +1,13 @@
 // Tables of the command: they fit the terminal, numbers are aligned, many applications are summed, colours only where
 // they are wanted.
-import { afterEach, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { evadeText } from '../../src/cli/output/evade-table.ts';
 import { mixTable, policyStateLines } from '../../src/cli/output/mix-table.ts';
 import { hasColours } from '../../src/cli/output/style.ts';
 import { foldedTable, wrapped } from '../../src/cli/output/table.ts';
+import { worseOffText } from '../../src/cli/output/worse-off-table.ts';
+import type { Evasions } from '../../src/compare/evade.ts';
+import type { WorseOff } from '../../src/compare/worse-off.ts';
 import type { AppResult } from '../../src/mix/result.ts';
 
 afterEach(() => vi.unstubAllEnvs());
@@ -89,4 +93,39 @@ test('colours follow FORCE_COLOR, then NO_COLOR, then the terminal', () => {
 
 test('wrapped text keeps words whole', () => {
   expect(wrapped('one two three', 8)).toBe('one two\nthree');
+});
+
+describe('the tables of compare fit 80 columns', () => {
+  const LONG = 'perf:isolation=always,subMsgSizeBytes=8KiB,waitUnitBytes=2KiB;justitia:chunkBytes=8KiB';
+  const widest = (text: string) =>
+    Math.max(...text.split('\n').flatMap((line) => (line.includes(LONG) ? [] : [line.length])));
+
+  test.each(['fair', LONG])('--evade, with the policy %s', (policy) => {
+    const harms = ['B', 'M', 'D'].map((tenant) => ({ tenant, harm: 1.23 }));
+    const one = { trick: 'alternates between large and small messages', gain: 0.5, harms, isViolation: true };
+    const fixed = { profile: 'cx6-100g', duration: '10ms', warmup: '2ms' };
+    const result = {
+      ...{ seeds: [1, 2, 3], fixed, tricks: [], runs: 9, broken: [] },
+      policies: [{ policy, says: '', evasions: [one] }],
+    } as unknown as Evasions;
+    const text = evadeText(result, false);
+    expect(widest(text)).toBeLessThanOrEqual(80);
+    expect(text.replace(/\s|│/g, '')).toContain(policy === LONG ? 'perf:' : 'fair');
+  });
+
+  test.each(['fair', LONG])('--random, with the policy %s', (policy) => {
+    const summary = { of: 92, worse: 44, belowShare: 36, median: 0.57, worst: 0.02 };
+    const measures = ['latency', 'messageRate', 'bandwidth', 'payload', 'busiestLink'];
+    const result = {
+      ...{ seed: 1, runs: 9, broken: [], mixtures: [{ duration: '6ms', warmup: '1ms' }] },
+      policies: [
+        {
+          ...{ policy, says: '' },
+          summary: Object.fromEntries(measures.map((name) => [name, summary])),
+          cases: Object.fromEntries(measures.map((name) => [name, []])),
+        },
+      ],
+    } as unknown as WorseOff;
+    expect(widest(worseOffText(result))).toBeLessThanOrEqual(80);
+  });
 });

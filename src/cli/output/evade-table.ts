@@ -1,8 +1,11 @@
 /** The table of `isoverbs compare --evade`. */
 import Table from 'cli-table3';
 import { type Evasion, type Evasions, LIMITS } from '../../compare/evade.ts';
+import { outWidth, widestLine, withFittingPolicies, wrapped } from './table.ts';
 
 const NOTHING = '-';
+/** Characters of a line of a trick's name at least. */
+const LEAST_TRICK_WIDTH = 16;
 
 /** Percent as a whole number; what starves has no limit. */
 function percent(part: number): string {
@@ -58,6 +61,33 @@ function notesOf({ fixed, seeds, runs }: Evasions): string[] {
 
 /** The table for a terminal. */
 export function evadeText(result: Evasions, onlyViolations: boolean): string {
+  const gain = `gain of more than ${percent(LIMITS.gain)}`;
+  const notes = [
+    'gain: what the tenant gets, relative to the larger of its share and what it gets when it is honest;',
+    'B, M, D: what its trick costs other tenants, relative to the honest tenant: bandwidth of B, message rate of M, ' +
+      'additional average latency of D;',
+    `!: a violation: a ${gain}, or harm of more than ${percent(LIMITS.harm)}`,
+    '',
+    `Violations: ${countsOf(result).join(', ')}`,
+    ...notesOf(result),
+  ];
+  const draw = (trickWidth: number) =>
+    withFittingPolicies((policyOf) => tableText(result, onlyViolations, policyOf, trickWidth));
+  const whole = draw(Number.POSITIVE_INFINITY);
+  const excess = widestLine(whole) - outWidth();
+  const longest = Math.max(
+    ...result.policies.flatMap(({ evasions }) => evasions.map(({ trick }) => trick.length)),
+  );
+  const table = excess > 0 ? draw(Math.max(LEAST_TRICK_WIDTH, longest - excess)) : whole;
+  return `${[table, ...notes.map((note) => wrapped(note, outWidth()))].join('\n')}\n`;
+}
+
+function tableText(
+  result: Evasions,
+  onlyViolations: boolean,
+  policyOf: (policy: string) => string,
+  trickWidth: number,
+): string {
   const heads = headsOf(result, '');
   const out = new Table({
     head: heads,
@@ -67,19 +97,17 @@ export function evadeText(result: Evasions, onlyViolations: boolean): string {
   const mark: Mark = (text, isBeyond) => `${text}${isBeyond ? '!' : ' '}`;
   for (const { policy, lines } of linesOf(result, onlyViolations, mark)) {
     if (lines.length === 0) continue;
-    out.push([policy, ...lines[0].map((_, column) => lines.map((line) => line[column]).join('\n'))]);
+    const folded = lines.map(([trick, ...values]) => {
+      const text = wrapped(trick, trickWidth);
+      const rest = '\n'.repeat(text.split('\n').length - 1);
+      return [text, ...values.map((value) => `${value}${rest}`)];
+    });
+    out.push([
+      policyOf(policy),
+      ...folded[0].map((_, column) => folded.map((line) => line[column]).join('\n')),
+    ]);
   }
-  const lines = [
-    out.toString(),
-    'gain: what the tenant gets, relative to the larger of its share and what it gets when it is honest;',
-    'B, M, D: what its trick costs other tenants, relative to the honest tenant: bandwidth of B, message',
-    'rate of M, additional average latency of D;',
-    `!: a violation: a gain of more than ${percent(LIMITS.gain)}, or harm of more than ${percent(LIMITS.harm)}`,
-    '',
-    `Violations: ${countsOf(result).join(', ')}`,
-    ...notesOf(result),
-  ];
-  return `${lines.join('\n')}\n`;
+  return out.toString();
 }
 
 /** The table for a page, as GitHub-flavoured Markdown. */

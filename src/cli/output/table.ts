@@ -109,9 +109,26 @@ function packed<C extends Sized>(columns: readonly C[], room: number): C[][] {
   return tables;
 }
 
+/** Characters of the longest line. */
+export const widestLine = (text: string) => Math.max(...text.split('\n').map((line) => line.length));
+
 /** Width of the terminal in columns. */
 export function outWidth(): number {
   return process.stdout.columns || 80;
+}
+
+/**
+ * A table whose policies are in several lines, at first of one option each, if it is wider than the terminal otherwise.
+ * @param draw draws the table with the texts of the policies, by policy
+ */
+export function withFittingPolicies(draw: (textOf: (policy: string) => string) => string): string {
+  const width = outWidth();
+  let table = '';
+  for (const ends of [/$/, /[;:,]/g, /[;:,=]/g]) {
+    table = draw((policy) => policy.replace(ends, '$&\n').trimEnd());
+    if (widestLine(table) <= width) break;
+  }
+  return table;
 }
 
 /** The text in lines of at most `width` characters. */

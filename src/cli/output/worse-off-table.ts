@@ -10,6 +10,7 @@ import {
   type WorseOff,
 } from '../../compare/worse-off.ts';
 import { brief } from './compare-table.ts';
+import { outWidth, withFittingPolicies, wrapped } from './table.ts';
 
 export const MEASURE_NAMES = Object.keys(MEASURES) as Measure[];
 
@@ -20,7 +21,7 @@ const NOTHING = 'none';
 const ratioText = (ratio: number) =>
   Number.isNaN(ratio) ? '-' : Number.isFinite(ratio) ? ratio.toFixed(2) : NOTHING;
 
-function table({ policies }: WorseOff): string {
+function table({ policies }: WorseOff, policyOf: (policy: string) => string): string {
   const out = new Table({
     head: ['policy', 'relative to bare', 'of', 'worse', 'median', 'worst'],
     style: { head: [], border: [] },
@@ -32,7 +33,10 @@ function table({ policies }: WorseOff): string {
       const both = belowShare === undefined ? worse : `${worse} (${belowShare})`;
       return [MEASURES[measure].title, of, both, ratioText(median), ratioText(worst)];
     });
-    out.push([policy, ...lines[0].map((_, column) => lines.map((line) => line[column]).join('\n'))]);
+    out.push([
+      policyOf(policy),
+      ...lines[0].map((_, column) => lines.map((line) => line[column]).join('\n')),
+    ]);
   }
   return out.toString();
 }
@@ -67,13 +71,17 @@ function rateLines({ policy, rates }: PolicyHarm): string[] {
   ];
 }
 
+const NOTES = [
+  'of: number of applications or mixtures; worse: how many are worse by more than 10 %;',
+  'in brackets: how many of those also send more than 10 % less than an equal share of their link',
+];
+
 /** The table for a terminal. */
 export function worseOffText(result: WorseOff): string {
   const { seed, mixtures, policies, runs } = result;
   const lines = [
-    table(result),
-    'of: number of applications or mixtures; worse: how many are worse by more than 10 %;',
-    'in brackets: how many of those also send more than 10 % less than an equal share of their link',
+    withFittingPolicies((policyOf) => table(result, policyOf)),
+    ...NOTES.map((note) => wrapped(note, outWidth())),
   ];
   for (const { policy, cases } of policies) {
     const worst = MEASURE_NAMES.flatMap((measure) => cases[measure].filter(isWorse).slice(0, LISTED));
