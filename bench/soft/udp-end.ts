@@ -32,7 +32,7 @@ export class UdpEnd {
   private readonly rows = new Uint32Array(BATCH * DATAGRAM_PACKETS * ROW_WORDS);
 
   constructor(index: number) {
-    this.fd = this.native.openUdp(gidToBytes(`::ffff:${ADDRESSES[index]}`), PORT, BUFFER_BYTES);
+    this.fd = this.native.openUdp(gidToBytes(`::ffff:${ADDRESSES[index]}`), PORT, BUFFER_BYTES, 0);
     const gid = gidToBytes(`::ffff:${ADDRESSES[1 - index]}`);
     for (let i = 0; i < BATCH; i++) {
       this.out[i * ROW_WORDS] = i * DATAGRAM_BYTES;

@@ -132,6 +132,7 @@ constexpr Function kFunctions[] = {
     {"drain", drain},
     {"watchFd", watchFd},
     {"openUdp", openUdp},
+    {"joinUdp", joinUdp},
     {"sendUdp", sendUdp},
     {"receiveUdp", receiveUdp},
 };

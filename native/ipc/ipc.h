@@ -88,6 +88,7 @@ napi_value ring(napi_env env, napi_callback_info info);
 napi_value drain(napi_env env, napi_callback_info info);
 // udp.cc
 napi_value openUdp(napi_env env, napi_callback_info info);
+napi_value joinUdp(napi_env env, napi_callback_info info);
 napi_value sendUdp(napi_env env, napi_callback_info info);
 napi_value receiveUdp(napi_env env, napi_callback_info info);
 // watch.cc

@@ -18,6 +18,9 @@
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -99,6 +102,38 @@ bool setUp(int fd, bool v4, int bufferBytes) {
   return setsockopt(fd, level, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &never, sizeof never) == 0 &&
          setsockopt(fd, level, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, &kOn, sizeof kOn) == 0 &&
          setsockopt(fd, level, v4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &kOn, sizeof kOn) == 0;
+}
+
+/** Sends multicast packets through the interface of this address, beyond the next router if their senders set no limit. */
+bool setMulticast(int fd, const void* gid, int ifindex) {
+  if (isIpv4(gid)) {
+    ip_mreqn interface{};
+    memcpy(&interface.imr_address, static_cast<const unsigned char*>(gid) + sizeof kMapped, sizeof interface.imr_address);
+    interface.imr_ifindex = ifindex;
+    return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &kDefaultHops, sizeof kDefaultHops) == 0 &&
+           setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof interface) == 0;
+  }
+  return setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, &kDefaultHops, sizeof kDefaultHops) == 0 &&
+         setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &ifindex, sizeof ifindex) == 0;
+}
+
+/** Makes a socket a member of a group on one interface, and of no group that other sockets have joined. */
+bool join(int fd, const void* group, const void* gid, int ifindex) {
+  const int none = 0;
+  if (isIpv4(group)) {
+    ip_mreqn member{};
+    memcpy(&member.imr_multiaddr, static_cast<const unsigned char*>(group) + sizeof kMapped, sizeof member.imr_multiaddr);
+    memcpy(&member.imr_address, static_cast<const unsigned char*>(gid) + sizeof kMapped, sizeof member.imr_address);
+    member.imr_ifindex = ifindex;
+    return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &none, sizeof none) == 0 &&
+           setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &member, sizeof member) == 0;
+  }
+  // Linux before 4.20 lacks the first option.
+  setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &none, sizeof none);
+  ipv6_mreq member{};
+  memcpy(&member.ipv6mr_multiaddr, group, kGidBytes);
+  member.ipv6mr_interface = static_cast<unsigned>(ifindex);
+  return setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &member, sizeof member) == 0;
 }
 
 /** A batch under construction, or received. Kept for the thread, because it is large. */
@@ -287,13 +322,17 @@ size_t writeRows(const Packets& packets, size_t m, size_t first, const unsigned 
 
 }  // namespace
 
-/** openUdp(gid, port, bufferBytes): a socket bound to this address, which never blocks. */
+/**
+ * openUdp(gid, port, bufferBytes, ifindex): a socket bound to this address, which never blocks. Multicast packets leave
+ * through the interface with this number; 0 is that of the address.
+ */
 napi_value openUdp(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "openUdp");
   size_t length = 0;
   const void* gid = args.bytes(0, napi_uint8_array, &length);
   const auto port = static_cast<uint16_t>(args.whole(1, "a port", 0, UINT16_MAX));
   const auto bufferBytes = static_cast<int>(args.whole(2, "a number of bytes", 0, INT32_MAX / 2));
+  const auto ifindex = static_cast<int>(args.whole(3, "the number of an interface", 0, INT32_MAX));
   if (!args.ok()) return nullptr;
   if (length != kGidBytes) return fail(args.env(), Err::Argument, args.verb(), EINVAL, "a GID has 16 bytes");
   sockaddr_storage address;
@@ -305,11 +344,46 @@ napi_value openUdp(napi_env napi, napi_callback_info info) {
     boundPorts[fd] = 0;
   }
   if (setUp(fd, isIpv4(gid), bufferBytes) && bind(fd, reinterpret_cast<sockaddr*>(&address), bytes) == 0) {
+    // An interface without multicast refuses this; sending to a group then fails.
+    setMulticast(fd, gid, ifindex);
     return number(napi, fd);
   }
   const int errnum = errno;
   close(fd);
   return failOn(args, errnum, "cannot bind a UDP socket");
+}
+
+/**
+ * joinUdp(group, gid, port, bufferBytes, ifindex): a socket that receives what is sent to this port of a multicast group on
+ * the interface with this address and number. Several sockets of a host may do so, and each gets every packet.
+ */
+napi_value joinUdp(napi_env napi, napi_callback_info info) {
+  IpcArgs args(napi, info, "joinUdp");
+  size_t groupBytes = 0;
+  size_t gidBytes = 0;
+  const void* group = args.bytes(0, napi_uint8_array, &groupBytes);
+  const void* gid = args.bytes(1, napi_uint8_array, &gidBytes);
+  const auto port = static_cast<uint16_t>(args.whole(2, "a port", 0, UINT16_MAX));
+  const auto bufferBytes = static_cast<int>(args.whole(3, "a number of bytes", 0, INT32_MAX / 2));
+  const auto ifindex = static_cast<int>(args.whole(4, "the number of an interface", 0, INT32_MAX));
+  if (!args.ok()) return nullptr;
+  if (groupBytes != kGidBytes || gidBytes != kGidBytes || isIpv4(group) != isIpv4(gid)) {
+    return fail(args.env(), Err::Argument, args.verb(), EINVAL,
+                "the group's GID must have 16 bytes and the IP version of the device's");
+  }
+  sockaddr_storage address;
+  const socklen_t bytes = toAddress(group, port, &address);
+  // A link-local group is one of an interface.
+  if (!isIpv4(group)) reinterpret_cast<sockaddr_in6&>(address).sin6_scope_id = static_cast<uint32_t>(ifindex);
+  const int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return failOn(args, errno, "cannot create a UDP socket");
+  if (setUp(fd, isIpv4(gid), bufferBytes) && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn) == 0 &&
+      bind(fd, reinterpret_cast<sockaddr*>(&address), bytes) == 0 && join(fd, group, gid, ifindex)) {
+    return number(napi, fd);
+  }
+  const int errnum = errno;
+  close(fd);
+  return failOn(args, errnum, "cannot join a multicast group");
 }
 
 /**

@@ -14,7 +14,8 @@ import { ALL_CLASSES, type StoppablePort } from './egress/stoppable-port.ts';
 import { DoubleRows } from './kernel/double-rows.ts';
 import * as K from './kernel/event-kinds.ts';
 import type { EventQueue } from './kernel/event-queue.ts';
-import { enterWorld } from './network/inbound.ts';
+import type { Group } from './network/address.ts';
+import { enterGroup, enterWorld } from './network/inbound.ts';
 import { layoutOf, type TopologyName, type TopologyOptions } from './network/topology.ts';
 import type { Uplink } from './network/uplink.ts';
 import { noteState } from './nic/context-caches.ts';
@@ -286,6 +287,16 @@ export class Simulation {
     const accepted = enterWorld(this.world, host, from, type, p);
     runKickedPorts(this.world);
     return accepted;
+  }
+
+  /**
+   * Datagram `p` of the pool arrived from outside at `host`, for a multicast group. Returns how many queue pairs of the host
+   * are attached.
+   */
+  receiveGroup(host: number, group: Group, p: number): number {
+    const count = enterGroup(this.world, host, group, p);
+    runKickedPorts(this.world);
+    return count;
   }
 
   /** Time of the next event; Infinity when there is none. */

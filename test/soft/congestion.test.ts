@@ -27,7 +27,7 @@ const gidOf = (address: string) => gidToBytes(`::ffff:${address}`);
 /** A peer that is only a socket. */
 class SocketPeer {
   private readonly native = requireUdp();
-  private readonly fd = this.native.openUdp(gidOf(PEER), ROCE_PORT, 1 << 20);
+  private readonly fd = this.native.openUdp(gidOf(PEER), ROCE_PORT, 1 << 20, 0);
   private readonly slab = new Uint8Array(8 * DATAGRAM_BYTES);
   private readonly rows = new Uint32Array(8 * DATAGRAM_PACKETS * ROW_WORDS);
   private readonly packet = new RocePacket();

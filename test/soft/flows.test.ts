@@ -94,7 +94,7 @@ describe.skipIf(absent !== null)('flows of user-space RoCE', () => {
     const gid = gidToBytes(`::ffff:127.${NET}.0.1`);
     const taken = Array.from({ length: FLOWS }, (_, flow) => FIRST_FLOW_PORT + flow * STEP);
     const further = Array.from({ length: 7 }, (_, i) => FIRST_FLOW_PORT + 1 + i);
-    const fds = [...taken, ...further].map((port) => native.openUdp(gid, port, 1 << 16));
+    const fds = [...taken, ...further].map((port) => native.openUdp(gid, port, 1 << 16, 0));
     const file = join(folder, 'taken.pcapng');
     await writeOverAll(file, FLOWS);
     for (const fd of fds) native.closeFd(fd);

@@ -29,7 +29,7 @@ const TRANSPORTS = [O.RC, O.RC, O.RC, O.UC, O.UD, O.XRC];
 class Attacker {
   readonly random = new RandomStream(SEED, 'hostile');
   private readonly native = requireUdp();
-  private readonly fd = this.native.openUdp(gidToBytes(`::ffff:${ATTACKER}`), ROCE_PORT, 1 << 20);
+  private readonly fd = this.native.openUdp(gidToBytes(`::ffff:${ATTACKER}`), ROCE_PORT, 1 << 20, 0);
   private readonly slab = new Uint8Array(BATCH * STRIDE);
   private readonly rows = new Uint32Array(BATCH * ROW_WORDS);
   private readonly gids = new Uint8Array(this.rows.buffer);

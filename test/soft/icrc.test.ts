@@ -24,9 +24,9 @@ describe.skipIf(absent !== null).each([
   const native = absent === null ? requireUdp() : null!;
   const v4 = family === 'IPv4';
   const [source, dest] = [gidToBytes(from), gidToBytes(to)];
-  const sender = absent === null ? native.openUdp(source, ROCE_PORT, 1 << 20) : -1;
+  const sender = absent === null ? native.openUdp(source, ROCE_PORT, 1 << 20, 0) : -1;
   // On ::1, one socket has the port and sends to itself.
-  const receiver = !v4 ? sender : absent === null ? native.openUdp(dest, ROCE_PORT, 1 << 20) : -1;
+  const receiver = !v4 ? sender : absent === null ? native.openUdp(dest, ROCE_PORT, 1 << 20, 0) : -1;
   const random = new RandomStream(1, family);
   const below = (limit: number) => Math.floor(random.next() * limit);
   const slab = new Uint8Array(BATCH * STRIDE_BYTES);

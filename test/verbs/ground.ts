@@ -44,11 +44,16 @@ function softGround(): Ground {
     const low = number + own - 1;
     return `127.${64 + (low >> 16)}.${(low >> 8) & 255}.${low & 255}`;
   });
+  return softGroundAt(addresses);
+}
+
+/** User-space devices at these one or two addresses of this host. */
+export function softGroundAt(addresses: string[]): Ground {
   const { provider } = createSoftNetwork({ addresses });
   return {
     name: 'soft',
     provider,
-    devices: ['soft0', 'soft1'],
+    devices: ['soft0', `soft${addresses.length - 1}`],
     fabric: null,
     gidIndex: 0,
     turn: aMillisecond,

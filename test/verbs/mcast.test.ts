@@ -21,7 +21,7 @@ import {
 } from './rig.ts';
 
 const { IBV_SEND_SIGNALED: SIGNALED } = V;
-const NOTES = { group: 'mcast', refusedBy: ['soft'] as const, others: 'devices with max_mcast_grp above 0' };
+const NOTES = { group: 'mcast', others: 'devices with max_mcast_grp above 0' };
 const GROUP = '::ffff:239.1.2.3';
 const MCAST_QPN = 0xffffff;
 const UD = { qpType: V.IBV_QPT_UD };

@@ -23,7 +23,7 @@ const LOOPBACK = new Set(['localhost', '127.0.0.1', '::1']);
 export async function addressOf(provider: Provider, host: string): Promise<string> {
   if (provider.name === 'sim') return host;
   // These devices have the loopback addresses themselves.
-  if (provider.name === 'soft' && host === 'localhost') return '127.0.0.1';
+  if (provider.name === 'soft' && host === 'localhost') return host;
   if (provider.name !== 'soft' && LOOPBACK.has(host)) return ownAddress(provider) ?? host;
   if (isIP(host) !== 0) return host;
   try {

@@ -9,14 +9,14 @@ import { UPLINK_NIC } from '../../sim/profile/profiles.ts';
 import { Simulation } from '../../sim/simulation.ts';
 import type { ConnectionManager } from '../../verbs/connection-manager.ts';
 import { IBV_QPS_INIT, IBV_QPS_RTR } from '../../verbs/constants.ts';
-import { ConfigError, requireKnown, UnsupportedError } from '../../verbs/errors.ts';
-import { gidToBytes } from '../../verbs/gid.ts';
+import { ConfigError, requireKnown } from '../../verbs/errors.ts';
+import { gidToBytes, gidToString } from '../../verbs/gid.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/verbs.ts';
 import { EventLoopAlarm, monotonicClock, sleepInRealTime } from '../rdma-core/alarm.ts';
 import { describeNic } from '../rdma-core/nic.ts';
 import { tcpRendezvous } from '../rdma-core/rendezvous.ts';
-import { type HostNames, isGroup } from '../sim/addresses.ts';
+import type { HostNames } from '../sim/addresses.ts';
 import { buildProvider } from '../sim/provider.ts';
 import { AddressWatch } from './address-watch.ts';
 import { PortCapture } from './capture.ts';
@@ -86,6 +86,7 @@ export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
   const owner = {
     ...{ sim, peers, native, captureOf },
     flowsOf: (gid: Uint8Array) => options.flows ?? (isLoopback(gid) ? 1 : DEFAULT_FLOWS),
+    ifindexOf: (host: number) => devices[host].ifindex,
     onReady: () => pump.turn(),
     onManagement: (host: number, from: Uint8Array, mad: Uint8Array) => cm.receive(host, from, mad),
     onRefused: () => watch.suspect(),
@@ -141,7 +142,8 @@ function softProvider(
     describeNic: (context: number) => describeNic(base, context),
     ...lifetimes(base, ports),
     ...timedVerbs(base, pump),
-    ...refusals(base),
+    ...groupVerbs(base, pump),
+    ...refusals(),
     nowNs: () => pump.nowNs,
     sleep: sleepInRealTime,
     createAlarm: (_context: number, _keeps: unknown, listener: () => void) =>
@@ -218,23 +220,36 @@ function timedVerbs(base: Provider, pump: RealTimePump): TimedVerbs {
   };
 }
 
-/** Verbs that these devices do not have yet. */
-function refusals(base: Provider): Pick<Provider, 'createAh'> {
-  const no = 'user-space RoCE devices do not support';
+/** Multicast groups: the sockets of devices follow the queue pairs. */
+function groupVerbs(
+  base: Provider,
+  { sim, open }: RealTimePump,
+): Pick<Provider, 'attachMcast' | 'detachMcast'> {
+  const follow = (gid: string) => {
+    const text = gidToString(gidToBytes(gid));
+    for (const port of open.values()) port.updateMembership(text, sim.world.groups.at(text));
+  };
   return {
-    ...unsupportedVerbs({
-      attachMcast: `${no} multicast yet`,
-      detachMcast: `${no} multicast yet`,
-      queryEce: `${no} enhanced connection establishment`,
-      setEce: `${no} enhanced connection establishment`,
-    }),
-    createAh(pd, attr) {
-      const ah = base.createAh(pd, attr);
-      if (!isGroup(gidToBytes(attr.dgid as string))) return ah;
-      base.destroyAh(ah);
-      throw new UnsupportedError(`createAh: ${no} multicast yet`, { verb: 'createAh' });
+    attachMcast(qp, gid, lid) {
+      base.attachMcast(qp, gid, lid);
+      try {
+        follow(gid);
+      } catch (error) {
+        base.detachMcast(qp, gid, lid);
+        throw error;
+      }
+    },
+    detachMcast(qp, gid, lid) {
+      base.detachMcast(qp, gid, lid);
+      follow(gid);
     },
   };
+}
+
+/** Verbs that these devices do not have. */
+function refusals() {
+  const no = 'user-space RoCE devices do not support enhanced connection establishment';
+  return unsupportedVerbs({ queryEce: no, setEce: no });
 }
 
 /** Names the file of captured packets, for this process and its threads. */

@@ -23,7 +23,12 @@ export interface NativeUdp {
   readonly interfaceVersion: number;
   init(make: typeof makeError): void;
   /** @throws ConnectionError if the address is in use or is not one of this host */
-  openUdp(gid: Uint8Array, port: number, bufferBytes: number): number;
+  openUdp(gid: Uint8Array, port: number, bufferBytes: number, ifindex: number): number;
+  /**
+   * A socket that receives what is sent to this port of a multicast group, as a member on the interface with this address
+   * and number. @throws ConnectionError if the kernel refuses
+   */
+  joinUdp(group: Uint8Array, gid: Uint8Array, port: number, bufferBytes: number, ifindex: number): number;
   /**
    * Returns how many packets were taken; the kernel has no room for the others. With the GID of the sender, the last four
    * bytes of each packet become its ICRC, for the port of the socket, and packets of one size leave together.
@@ -59,7 +64,7 @@ export function whyNoUdp(): string | null {
     const advice = isAddonForbidden() ? 'unset it' : buildAdvice();
     return `they require a native addon, which is not loaded: ${whyNotLoaded(error)}; ${advice}`;
   }
-  if (typeof native.openUdp === 'function') return null;
+  if (typeof native.joinUdp === 'function') return null;
   return `the native addon was built from older sources; ${buildAdvice()}`;
 }
 

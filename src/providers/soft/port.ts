@@ -7,11 +7,12 @@ import { ROCE_PORT } from '../../roce/icrc.ts';
 import { BTH_BYTES, ICRC_BYTES } from '../../roce/opcodes.ts';
 import { INBOUND, OUTBOUND } from '../../roce/pcapng.ts';
 import * as P from '../../sim/kernel/packets.ts';
-import type { Ah, Group } from '../../sim/network/address.ts';
+import { type Ah, type Group, MULTICAST_QPN } from '../../sim/network/address.ts';
 import type { Simulation } from '../../sim/simulation.ts';
 import { CNP_NS } from '../../sim/transport/qp.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
 import type { PortCapture } from './capture.ts';
+import { type Membership, Memberships } from './groups.ts';
 import {
   BAD_ICRC,
   DATAGRAM_BYTES,
@@ -76,7 +77,7 @@ class SenderAddress implements Ah {
   peerHost = -1;
   group: Group | null = null;
   readonly sgid = new Uint8Array(16);
-  readonly dgid = new Uint8Array(16);
+  dgid: Uint8Array = new Uint8Array(16);
   sl = 0;
   trafficClass = 0;
   flowLabel = 0;
@@ -90,6 +91,8 @@ export interface PortOwner {
   readonly native: NativeUdp;
   /** Over how many source ports the device at this address spreads its flows; 1: all leave from port 4791. */
   flowsOf(gid: Uint8Array): number;
+  /** Number of the network interface of a host. */
+  ifindexOf(host: number): number;
   /** Where packets of this device are captured; null if they are not. */
   captureOf(host: number, gid: Uint8Array): PortCapture | null;
   /** A management datagram for the queue pair 1 of a host; `from` is the sender's GID. */
@@ -131,6 +134,8 @@ export class SoftPort {
   private readonly inRows = new Uint32Array(MAX_DATAGRAMS * DATAGRAM_PACKETS * ROW_WORDS);
   private readonly inGids = new Uint8Array(this.inRows.buffer);
   private readonly capture: PortCapture | null;
+  private readonly memberships: Memberships;
+  private readonly ifindex: number;
   private keepsAlive = false;
 
   /** @throws ConnectionError if the address cannot be bound, ConfigError if the capture cannot be written */
@@ -138,8 +143,9 @@ export class SoftPort {
     this.owner = owner;
     this.host = host;
     this.gid = gid;
-    this.sender.dgid.set(gid);
-    this.fd = owner.native.openUdp(gid, ROCE_PORT, BUFFER_BYTES);
+    this.ifindex = owner.ifindexOf(host);
+    this.memberships = new Memberships(owner.native, gid, this.ifindex, () => owner.onReady());
+    this.fd = owner.native.openUdp(gid, ROCE_PORT, BUFFER_BYTES, this.ifindex);
     this.main = new SendQueue(owner.native, this.fd, ROCE_PORT);
     this.queues = [this.main];
     const flows = owner.flowsOf(gid);
@@ -155,6 +161,7 @@ export class SoftPort {
 
   close(): void {
     this.flush();
+    this.memberships.close();
     for (const { fd } of this.queues) {
       this.owner.native.watchFd(fd, null, false, READABLE);
       this.owner.native.closeFd(fd);
@@ -166,6 +173,7 @@ export class SoftPort {
   keepAlive(keeps: boolean): void {
     if (this.keepsAlive === keeps) return;
     this.keepsAlive = keeps;
+    this.memberships.keepAlive(keeps);
     for (const queue of this.queues) this.watch(queue);
   }
 
@@ -198,7 +206,7 @@ export class SoftPort {
     const first = FIRST_FLOW_PORT + Math.floor((flow * FLOW_PORTS) / this.flows.length);
     for (let port = first; port < first + PORT_TRIES; port++) {
       try {
-        const queue = new SendQueue(native, native.openUdp(this.gid, port, BUFFER_BYTES), port);
+        const queue = new SendQueue(native, native.openUdp(this.gid, port, BUFFER_BYTES, this.ifindex), port);
         this.queues.push(queue);
         this.watch(queue);
         return queue;
@@ -220,7 +228,9 @@ export class SoftPort {
     const { world } = this.owner.sim;
     const pool = world.packets;
     const ah = pool.kind[p] === P.PKT_DATAGRAM ? pool.ah[p] : null;
-    const gid = this.owner.peers.gidOf(ah?.peerHost ?? world.qps[pool.source[p]]!.peerHost);
+    const isGroup = ah !== null && ah.group !== null;
+    const peer = ah?.peerHost ?? world.qps[pool.source[p]]!.peerHost;
+    const gid = isGroup ? ah.dgid : this.owner.peers.gidOf(peer);
     const path = ah ?? world.qps[pool.source[p]]!.attr.ah;
     const queue = this.queueOf(path?.flowLabel ?? 0, pool.source[p], pool.dest[p]);
     if (gid === undefined || !this.makeRoom(queue)) {
@@ -279,7 +289,7 @@ export class SoftPort {
     const [slab, rows] = queue === null ? [this.inSlab, this.inRows] : [queue.slab, queue.rows];
     const row = i * ROW_WORDS;
     const [own, other] = [
-      { gid: this.gid, at: 0 },
+      { gid: queue === null ? this.sender.dgid : this.gid, at: 0 },
       { gid: queue === null ? this.inGids : queue.gids, at: (row + ROW_GID) * 4 },
     ];
     const [source, dest] = queue === null ? [other, own] : [own, other];
@@ -296,18 +306,32 @@ export class SoftPort {
     this.capture?.add(facts, slab, rows[row], rows[row + 1], queue === null ? INBOUND : OUTBOUND);
   }
 
-  /** Reads the socket and executes what has arrived. Then the device may send again. */
+  /** Joins or leaves a multicast group as the queue pairs of this device require. @throws ConnectionError */
+  updateMembership(text: string, group: Group): void {
+    const isMember = group.queuePairs.some((qp) => qp.host === this.host);
+    this.memberships.update(text, group, isMember);
+  }
+
+  /** Reads the sockets and executes what has arrived. Then the device may send again. */
   receive(): void {
-    const { native } = this.owner;
-    for (let reads = 0; reads < MAX_READS; reads++) {
-      const got = native.receiveUdp(this.fd, this.inSlab, this.inRows, this.gid);
-      for (let i = 0; i < got; i++) this.accept(i);
-      if (got < MAX_DATAGRAMS) break;
-    }
+    this.read(this.fd, this.gid, null);
+    const { list } = this.memberships;
+    for (let i = 0; i < list.length; i++) this.read(list[i].fd, list[i].gid, list[i]);
     this.budget = SEND_BUDGET;
   }
 
-  private accept(i: number): void {
+  /** Reads a socket: that of the device's address, or of a group. */
+  private read(fd: number, dest: Uint8Array, member: Membership | null): void {
+    const { native } = this.owner;
+    this.sender.dgid = dest;
+    for (let reads = 0; reads < MAX_READS; reads++) {
+      const got = native.receiveUdp(fd, this.inSlab, this.inRows, dest);
+      for (let i = 0; i < got; i++) this.accept(i, member);
+      if (got < MAX_DATAGRAMS) break;
+    }
+  }
+
+  private accept(i: number, member: Membership | null): void {
     const { counters, inSlab, inRows } = this;
     const row = i * ROW_WORDS;
     const at = inRows[row];
@@ -327,6 +351,7 @@ export class SoftPort {
     const p = pool.take();
     const type = fromWire(sim.world, inSlab, at, length, p);
     if (type === NOTIFICATION) counters.notificationsReceived++;
+    else if (member !== null) this.acceptFromGroup(p, row, member);
     else if (type === MANAGEMENT) {
       const start = (row + ROW_GID) * 4;
       this.owner.onManagement(this.host, this.inGids.slice(start, start + 16), managementData());
@@ -337,6 +362,17 @@ export class SoftPort {
       else if ((inRows[row + 2] & ECN_MASK) === CONGESTED) this.notify(pool.dest[p], from);
     }
     pool.release(p);
+  }
+
+  /** Executes a datagram to a multicast group. */
+  private acceptFromGroup(p: number, row: number, { group }: Membership): void {
+    const { sim } = this.owner;
+    const pool = sim.world.packets;
+    if (pool.kind[p] !== P.PKT_DATAGRAM || pool.dest[p] !== MULTICAST_QPN) this.counters.refused++;
+    else {
+      this.from(p, row);
+      if (sim.receiveGroup(this.host, group, p) === 0) this.counters.refused++;
+    }
   }
 
   /** Tells the peer of a queue pair that a packet met congestion, as a NIC does: once in a while for each queue pair. */

@@ -7,6 +7,9 @@ import type { Qp } from '../transport/qp.ts';
 /** Stands for a destination host: all members of the group. */
 export const MULTICAST = -2;
 
+/** The queue pair number of datagrams to a multicast group. */
+export const MULTICAST_QPN = 0xffffff;
+
 /** Size of the header in front of each received datagram. */
 export const GRH_BYTES = 40;
 const IPV4_HEADER_BYTES = 20;

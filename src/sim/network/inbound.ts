@@ -12,6 +12,7 @@ import { isReadOrAtomic, opcodeOf } from '../transport/request-info.ts';
 import { onRequest, refuse } from '../transport/responder.ts';
 import { deliver } from '../transport/unreliable.ts';
 import type { World } from '../world.ts';
+import type { Group } from './address.ts';
 import { isRemote, PartialMessage } from './uplink.ts';
 
 /** The longest message (InfiniBand 9.7.8): 2^31 bytes. */
@@ -49,6 +50,22 @@ export function enterWorld(world: World, host: number, from: number, type: numbe
   }
   request(world, qp, p);
   return true;
+}
+
+/**
+ * Gives datagram `p` of the pool, which arrived at `host` for a multicast group, to the queue pairs there. The caller
+ * releases it. Returns how many there are.
+ */
+export function enterGroup(world: World, host: number, group: Group, p: number): number {
+  if (world.hosts[host].dead) return 0;
+  const { length } = world.packets;
+  let count = 0;
+  for (const qp of [...group.queuePairs]) {
+    if (qp.host !== host || length[p] > qp.mtu) continue;
+    deliver(world, qp, p);
+    count++;
+  }
+  return count;
 }
 
 /** Whether a response has the kind and length that the oldest READ or atomic requires. */

@@ -35,7 +35,8 @@ const fds = () =>
   );
 // GID of 127.0.0.1.
 const LOOPBACK = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 127, 0, 0, 1);
-const udp = native.openUdp(LOOPBACK, 0, 4096);
+const GROUP = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 239, 7, 7, 7);
+const udp = native.openUdp(LOOPBACK, 0, 4096, 0);
 const udpFd = () => (random.chance(0.8) ? udp : fd());
 const rows = () =>
   Uint32Array.from({ length: random.below(80) }, () => (random.chance(0.7) ? 0 : random.u32()));
@@ -93,6 +94,14 @@ const CALLS = {
     random.pick([LOOPBACK, LOOPBACK, bytes()]),
     random.pick([0, 0, 1, 65_536]),
     random.below(100_000),
+    random.pick([0, 1, 2, -1]),
+  ],
+  joinUdp: () => [
+    random.pick([GROUP, GROUP, LOOPBACK, bytes()]),
+    random.pick([LOOPBACK, LOOPBACK, bytes()]),
+    random.pick([0, 0, 1, 65_536]),
+    random.below(100_000),
+    random.pick([0, 1, 2, -1]),
   ],
   sendUdp: () => [
     udpFd(),
@@ -118,7 +127,7 @@ const passed = Object.fromEntries(Object.keys(CALLS).map((name) => [name, 0]));
 function tidy(name, result) {
   if (name === 'createMemory') native.closeFd(result.fd);
   if (name === 'createWake') [result.near, result.far].forEach(native.closeFd);
-  if (/listen|accept|connect|openUdp/.test(name) && result >= 0) native.closeFd(result);
+  if (/listen|accept|connect|openUdp|joinUdp/.test(name) && result >= 0) native.closeFd(result);
   if (name === 'receiveFds') result?.fds.forEach(native.closeFd);
 }
 

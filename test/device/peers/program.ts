@@ -22,12 +22,16 @@ export function isInstalled(name: string): boolean {
   return spawnSync('which', [name]).status === 0;
 }
 
-export function start(name: string, ...args: string[]): Program {
+/** Words in front of each program, which start it in another network namespace than the tests. */
+const before = (process.env.ISOVERBS_PEERS_IN ?? '').split(' ').filter((word) => word !== '');
+
+export function start(...words: [name: string, ...args: string[]]): Program {
   let ended = false;
   let resolve: (outcome: Outcome) => void = () => {};
   const done = new Promise<Outcome>((settle) => {
     resolve = settle;
   });
+  const [name, ...args] = [...before, ...words];
   const child = execFile(name, args, { timeout: TIME_MS }, (error, stdout, stderr) => {
     ended = true;
     const code = error === null ? 0 : (error.signal ?? error.code ?? undefined);

@@ -1,14 +1,17 @@
-/** Where the tests meet C programs: ours use the first device's address, theirs the second's. */
+/**
+ * Where the tests meet C programs: ours use the first device's address, theirs the second's. soft-cm-peers.test.ts lets them
+ * meet a user-space device (ISOVERBS_PEERS=soft).
+ */
 import * as V from '../../../src/verbs/index.ts';
 import { type Ears, ears, heard, INIT, move, RTR, RTS, type Side } from '../../verbs/cm-rig.ts';
-import { type Ground, realGroundIfAny } from '../../verbs/ground.ts';
+import { type Ground, realGroundIfAny, softGroundAt } from '../../verbs/ground.ts';
 import { closeEnd, createQp, openEnd } from '../../verbs/rig.ts';
 import { isInstalled } from './program.ts';
 
-export const ground = realGroundIfAny();
-
 export const OURS = process.env.RXE_IP ?? '';
 export const THEIRS = process.env.RXE_IP2 ?? '';
+
+export const ground = process.env.ISOVERBS_PEERS === 'soft' ? softGroundAt([OURS]) : realGroundIfAny();
 
 /** Whether the tests can run: they need two devices with addresses, and the programs. */
 export const here = ground !== null && OURS !== '' && THEIRS !== '' && isInstalled('rping');

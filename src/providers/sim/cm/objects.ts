@@ -78,10 +78,10 @@ export class CmObjects {
    * Identifiers bound to a port, by portKey(). Incoming ones share their listener's port and are not listed.
    */
   private readonly bound = new Map<number, Set<CmId>>();
-  private readonly pump: TimePump;
+  private readonly pump: Pick<TimePump, 'notify'>;
   private serial = 0;
 
-  constructor(pump: TimePump) {
+  constructor(pump: Pick<TimePump, 'notify'>) {
     this.pump = pump;
   }
 

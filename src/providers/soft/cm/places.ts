@@ -64,10 +64,10 @@ class SoftPlaces implements CmPlaces {
   }
 
   hostAt(verb: string, name: string, text: string): number {
+    if (WILDCARDS.has(text)) return ANY_HOST;
     const address = text === 'localhost' ? LOOPBACK : text;
-    if (WILDCARDS.has(address)) return ANY_HOST;
     const gid = requireIp(verb, name, address);
-    const host = this.devices.findIndex((device) => device.gid === gid);
+    const host = text === 'localhost' ? this.hostOfSource(address) : this.hostOf(addressOf(gid));
     if (host >= 0) return host;
     throw new NoDeviceError(
       `${verb}: no user-space RoCE device has the address ${address}; 'isoverbs devices' lists them, and ISOVERBS_SOFT_ADDRESSES sets them`,

@@ -1,0 +1,282 @@
+// The state machine of rdma_cm on user-space RoCE, without sockets and clocks: repetitions, refusals and hostile messages.
+import { describe, expect, test } from 'vitest';
+import { type CmId, CmObjects } from '../../src/providers/sim/cm/objects.ts';
+import { SoftExchange } from '../../src/providers/soft/cm/exchange.ts';
+import { CmInbound } from '../../src/providers/soft/cm/inbound.ts';
+import { MAX_HALF_OPEN } from '../../src/providers/soft/cm/links.ts';
+import {
+  type CmDraft,
+  type CmMessage,
+  decodeCm,
+  encodeCm,
+  withCmaHeader,
+} from '../../src/roce/cm-messages.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
+import * as V from '../../src/verbs/index.ts';
+
+const SEED = Number(process.env.ISOVERBS_SEED ?? 1);
+const HERE = '::ffff:10.0.0.1';
+const THERE = '::ffff:10.0.0.2';
+const ELSEWHERE = '::ffff:10.0.0.3';
+const PORT = 7471;
+const MTU = V.IBV_MTU_1024;
+const NO_DATA = new Uint8Array(0);
+const PARAM = {
+  ...{ privateData: NO_DATA, responderResources: 4, initiatorDepth: 3, flowControl: 0, retryCount: 7 },
+  ...{ rnrRetryCount: 7, srq: false, qpNum: 0x77 },
+};
+
+/** A host whose messages are collected, and whose time a test advances. */
+function hostOf(gid = HERE) {
+  const random = new RandomStream(SEED, gid);
+  let nowNs = 0;
+  const timers: { dueNs: number; action: () => void }[] = [];
+  const sent: { to: string; message: CmMessage }[] = [];
+  const events: V.CmEvent[] = [];
+  const objects = new CmObjects({ notify: (action) => action() });
+  const channel = {
+    ids: new Set<CmId>(),
+    listener: (event: V.CmEvent) => void events.push(event),
+    pending: [],
+  };
+  const exchange = new SoftExchange(objects, {
+    send: (_host, to, mad) => void sent.push({ to, message: decodeCm(mad) as CmMessage }),
+    after: (delayNs, action) => void timers.push({ dueNs: nowNs + delayNs, action }),
+    random: () => random.u32() >>> 0,
+    gidOf: () => gid,
+    mtuCode: () => MTU,
+    hold: () => {},
+  });
+  const inbound = new CmInbound(exchange);
+  const newId = (portSpace = V.RDMA_PS_TCP) => objects.addId(channel, portSpace);
+  return {
+    ...{ objects, exchange, sent, events, newId },
+    receive: (from: string, mad: Uint8Array) => inbound.receive(0, from, mad),
+    hear: (from: string, message: CmDraft<never>) => inbound.receive(0, from, encodeCm(message)),
+    listen(portSpace = V.RDMA_PS_TCP, backlog = 8) {
+      const id = newId(portSpace);
+      objects.bind(id, 0, PORT);
+      id.state = 'listening';
+      id.backlog = backlog;
+      return id;
+    },
+    call(portSpace = V.RDMA_PS_TCP) {
+      const id = newId(portSpace);
+      objects.bind(id, 0, 50_000);
+      id.remoteAddress = '10.0.0.2';
+      id.remotePort = PORT;
+      exchange.connect(id, PARAM);
+      return id;
+    },
+    idOf: (event: V.CmEvent) => objects.ids.get(event.id) as CmId,
+    advance(byNs: number) {
+      const untilNs = nowNs + byNs;
+      for (;;) {
+        timers.sort((a, b) => a.dueNs - b.dueNs);
+        if (timers.length === 0 || timers[0].dueNs > untilNs) break;
+        const { dueNs, action } = timers.shift() as (typeof timers)[0];
+        nowNs = dueNs;
+        action();
+      }
+      nowNs = untilNs;
+    },
+    /** Kinds of the messages since the last call. */
+    kinds: () => sent.splice(0).map(({ message }) => message.kind),
+    names: () => events.splice(0).map(({ event }) => V.cmEventName(event)),
+  };
+}
+
+function reqOf(change: Partial<CmMessage<'REQ'>> = {}): CmDraft<'REQ'> {
+  return {
+    kind: 'REQ',
+    transaction: [0, 9],
+    localCommId: 0xaaaa,
+    serviceIdLo: V.RDMA_PS_TCP * 65536 + PORT,
+    localQpn: 0x99,
+    pathMtu: MTU,
+    localGid: THERE,
+    remoteGid: HERE,
+    startingPsn: 5,
+    privateData: withCmaHeader({ port: 1234, source: THERE, dest: HERE }, Uint8Array.of(7)),
+    ...change,
+  };
+}
+
+/** A host with an accepted request; returns the identifier and the REP. */
+function accepted() {
+  const host = hostOf();
+  host.listen();
+  host.hear(THERE, reqOf() as CmDraft<never>);
+  const id = host.idOf(host.events.splice(0)[0]);
+  host.exchange.accept(id, PARAM);
+  return { host, id, rep: host.sent.splice(0)[0].message as CmMessage<'REP'> };
+}
+
+describe('a request', () => {
+  test('is reported with what the peer wrote', () => {
+    const host = hostOf();
+    host.listen();
+    host.hear(THERE, reqOf({ responderResources: 2, initiatorDepth: 1 }) as CmDraft<never>);
+    expect(host.events).toMatchObject([
+      {
+        event: V.RDMA_CM_EVENT_CONNECT_REQUEST,
+        conn: { qpNum: 0x99, responderResources: 1, initiatorDepth: 2 },
+      },
+    ]);
+    expect(host.events[0].privateData).toEqual(Uint8Array.of(7, ...new Uint8Array(55)));
+    expect(host.idOf(host.events[0])).toMatchObject({
+      remoteAddress: '10.0.0.2',
+      remotePort: 1234,
+      remotePsn: 5,
+    });
+  });
+
+  test.each<[string, number, Partial<CmMessage<'REQ'>>]>([
+    ['a port without a listener', 8, { serviceIdLo: V.RDMA_PS_TCP * 65536 + 1 }],
+    ['another service', 8, { serviceIdHi: 1 }],
+    ['an unreliable connection', 9, { transport: 1 }],
+    ["another sender's address", 12, { localGid: ELSEWHERE }],
+    ["another receiver's address", 12, { remoteGid: ELSEWHERE }],
+    ['a larger MTU', 26, { pathMtu: MTU + 1 }],
+    ['no MTU', 26, { pathMtu: 0 }],
+    ['an unknown header', 28, { privateData: Uint8Array.of(1) }],
+  ])('for %s is rejected with reason %i', (_what, reason, change) => {
+    const host = hostOf();
+    host.listen();
+    host.hear(THERE, reqOf(change) as CmDraft<never>);
+    expect(host.names()).toEqual([]);
+    expect(host.sent).toMatchObject([{ to: THERE, message: { kind: 'REJ', reason, remoteCommId: 0xaaaa } }]);
+  });
+
+  test('that arrives again is answered with the same answer, or with a request for more time', () => {
+    const host = hostOf();
+    host.listen();
+    for (let i = 0; i < 3; i++) host.hear(THERE, reqOf() as CmDraft<never>);
+    expect(host.kinds()).toEqual(['MRA', 'MRA']);
+    expect(host.events).toHaveLength(1);
+    host.exchange.accept(host.idOf(host.events[0]), PARAM);
+    host.hear(THERE, reqOf() as CmDraft<never>);
+    expect(host.kinds()).toEqual(['REP', 'REP']);
+  });
+
+  test('of a queue pair that is connected here is stale, and ends the old connection', () => {
+    const { host, id, rep } = accepted();
+    host.hear(THERE, { kind: 'RTU', localCommId: 0xaaaa, remoteCommId: rep.localCommId } as CmDraft<never>);
+    expect(host.names()).toEqual(['ESTABLISHED']);
+    host.hear(THERE, reqOf({ localCommId: 0xbbbb }) as CmDraft<never>);
+    expect(host.sent).toMatchObject([
+      { message: { kind: 'REJ', reason: 10, remoteCommId: 0xbbbb } },
+      { message: { kind: 'DREQ', remoteCommId: 0xaaaa, remoteQpn: 0x99 } },
+    ]);
+    host.hear(THERE, { kind: 'DREP', localCommId: 0xaaaa, remoteCommId: rep.localCommId } as CmDraft<never>);
+    expect(host.names()).toEqual(['DISCONNECTED']);
+    expect(id.link).toBe('TIMEWAIT');
+  });
+
+  test('beyond the backlog is dropped', () => {
+    const host = hostOf();
+    const listener = host.listen(V.RDMA_PS_TCP, 2);
+    listener.channel.listener = null;
+    for (let i = 1; i <= 5; i++) host.hear(THERE, reqOf({ localCommId: i, localQpn: i }) as CmDraft<never>);
+    expect(listener.channel.pending).toHaveLength(2);
+    expect(host.sent).toEqual([]);
+  });
+
+  test('in a flood takes a bounded number of identifiers', () => {
+    const host = hostOf();
+    host.listen(V.RDMA_PS_TCP, 128);
+    for (let i = 1; i <= 5000; i++)
+      host.hear(THERE, reqOf({ localCommId: i, localQpn: i }) as CmDraft<never>);
+    expect(host.events).toHaveLength(MAX_HALF_OPEN);
+    // Destroyed requests make room.
+    const first = host.idOf(host.events[0]);
+    host.exchange.abandon(first);
+    host.objects.removeId(first);
+    host.hear(THERE, reqOf({ localCommId: 6000, localQpn: 6000 }) as CmDraft<never>);
+    expect(host.events).toHaveLength(MAX_HALF_OPEN + 1);
+  });
+});
+
+describe('a caller', () => {
+  test('repeats its request, and then reports that nobody answers', () => {
+    const host = hostOf();
+    host.call();
+    host.advance(60e9);
+    expect(host.kinds()).toEqual([...new Array(11).fill('REQ'), 'REJ']);
+    expect(host.events).toMatchObject([{ event: V.RDMA_CM_EVENT_UNREACHABLE, status: -V.ETIMEDOUT }]);
+  });
+
+  test('waits longer if the peer asks for it', () => {
+    const host = hostOf();
+    host.call();
+    const { localCommId: remoteCommId } = host.sent.splice(0)[0].message as CmMessage<'REQ'>;
+    const mra = { kind: 'MRA', localCommId: 0xcccc, remoteCommId, message: 0, serviceTimeout: 24 };
+    host.hear(THERE, mra as CmDraft<never>);
+    host.advance(60e9);
+    expect(host.kinds()).toEqual([]);
+  });
+
+  test.each([
+    ['another address', ELSEWHERE, 0],
+    ['another number', THERE, 1],
+  ])('ignores an answer from %s', (_what, from, off) => {
+    const host = hostOf();
+    host.call();
+    const { localCommId } = host.sent.splice(0)[0].message as CmMessage<'REQ'>;
+    const rep = { kind: 'REP', localCommId: 0xcccc, remoteCommId: localCommId + off, localQpn: 5 };
+    host.hear(from, rep as CmDraft<never>);
+    expect(host.names()).toEqual([]);
+    expect(host.sent).toMatchObject([{ to: from, message: { kind: 'REJ', reason: 6, message: 1 } }]);
+  });
+
+  test('sends its confirmation again if the answer arrives again', () => {
+    const host = hostOf();
+    const id = host.call();
+    const { localCommId } = host.sent.splice(0)[0].message as CmMessage<'REQ'>;
+    const rep = { kind: 'REP', localCommId: 0xcccc, remoteCommId: localCommId, localQpn: 5, startingPsn: 8 };
+    host.hear(THERE, rep as CmDraft<never>);
+    host.hear(THERE, rep as CmDraft<never>);
+    expect(host.kinds()).toEqual(['MRA']);
+    host.exchange.establish(id);
+    host.hear(THERE, rep as CmDraft<never>);
+    expect(host.kinds()).toEqual(['RTU', 'RTU']);
+    expect(host.names()).toEqual(['CONNECT_RESPONSE']);
+    expect(id.remotePsn).toBe(8);
+  });
+});
+
+test('a DREQ of an unknown connection is answered', () => {
+  const host = hostOf();
+  host.hear(THERE, { kind: 'DREQ', localCommId: 1, remoteCommId: 2 } as CmDraft<never>);
+  expect(host.sent).toMatchObject([{ message: { kind: 'DREP', localCommId: 2, remoteCommId: 1 } }]);
+});
+
+test('a server that gets no confirmation gives up', () => {
+  const { host } = accepted();
+  host.advance(60e9);
+  expect(host.kinds()).toEqual([...new Array(10).fill('REP'), 'REJ']);
+  expect(host.names()).toEqual(['UNREACHABLE']);
+});
+
+test(`random messages never throw, and never disturb a connection (seed ${SEED})`, () => {
+  const { host, id, rep } = accepted();
+  host.hear(THERE, { kind: 'RTU', localCommId: 0xaaaa, remoteCommId: rep.localCommId } as CmDraft<never>);
+  host.names();
+  const random = new RandomStream(SEED, 'cm');
+  const below = (n: number) => (random.u32() >>> 0) % n;
+  const kinds = ['REQ', 'MRA', 'REJ', 'REP', 'RTU', 'DREQ', 'DREP', 'SIDR_REQ', 'SIDR_REP'] as const;
+  for (let i = 0; i < 20_000; i++) {
+    const ids = { localCommId: 0xaaaa, remoteCommId: rep.localCommId, requestId: rep.localCommId };
+    const mad = encodeCm({
+      ...reqOf(),
+      kind: kinds[below(9)],
+      ...ids,
+      localCommId: below(2) * 0xaaaa,
+    } as CmDraft<never>);
+    for (let j = below(4); j > 0; j--) mad[below(256)] = below(256);
+    host.receive(ELSEWHERE, mad);
+    host.sent.length = 0;
+  }
+  expect(id.link).toBe('ESTABLISHED');
+  expect(host.events.filter((event) => event.id === id.handle)).toEqual([]);
+});
