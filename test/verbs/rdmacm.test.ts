@@ -345,7 +345,7 @@ feature('rdma_cm: datagrams', NOTES, (it) => {
     const at = ears(ground);
     const { id, port } = listener(at, UDP);
     const client = await routed(at, port, UDP);
-    at.cm.connect(client, { ...param(0), privateData: bytes('who are you') });
+    at.cm.connect(client, { privateData: bytes('who are you') });
     const request = await heard(at, id, CONNECT_REQUEST);
     expect(text(request.privateData)).toBe('who are you');
     at.cm.accept(request.id, { ...param(0x123), privateData: bytes('me') });

@@ -1,7 +1,9 @@
 /** Membership of a device in multicast groups: one more socket for each group with attached queue pairs. */
 import { ROCE_PORT } from '../../roce/icrc.ts';
 import type { Group } from '../../sim/network/address.ts';
-import { gidToBytes } from '../../verbs/gid.ts';
+import { ConnectionError } from '../../verbs/errors.ts';
+import { gidToBytes, gidToString } from '../../verbs/gid.ts';
+import { addressOf } from './devices.ts';
 import type { NativeUdp } from './native.ts';
 
 /** Bytes of the receive buffer of a group's socket. */
@@ -45,9 +47,22 @@ export class Memberships {
       return;
     }
     const gid = gidToBytes(text);
-    const fd = this.native.joinUdp(gid, this.device, ROCE_PORT, BUFFER_BYTES, this.ifindex);
+    const fd = this.join(gid, text);
     this.list = [...this.list, { fd, gid, group }];
     this.watch(fd);
+  }
+
+  private join(gid: Uint8Array, text: string): number {
+    try {
+      return this.native.joinUdp(gid, this.device, ROCE_PORT, BUFFER_BYTES, this.ifindex);
+    } catch (cause) {
+      if (!(cause instanceof ConnectionError)) throw cause;
+      const { message, errno } = cause;
+      throw new ConnectionError(
+        `attachMcast: ${addressOf(gidToString(this.device))} cannot join ${addressOf(text)}: ${message}; if kernel soft-RoCE has port 4791 of this host, run the program in another network namespace`,
+        { verb: 'attachMcast', errno, cause },
+      );
+    }
   }
 
   /** Whether waiting for packets keeps the process alive. */

@@ -214,7 +214,9 @@ export class CmManager {
     return {
       connect: (handle, param) => {
         const id = objects.requireId(handle, 'connect');
-        const full = fullParam('connect', param, limitsOf(id).request);
+        // A client for datagrams needs no queue pair yet.
+        const isDatagram = id.portSpace === C.RDMA_PS_UDP;
+        const full = fullParam('connect', isDatagram ? { qpNum: 0, ...param } : param, limitsOf(id).request);
         requireState('connect', id, ['route resolved']);
         protocol.connect(id, full);
       },

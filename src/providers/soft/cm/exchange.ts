@@ -205,6 +205,7 @@ export class SoftExchange implements CmExchange {
   /** Sends a message to the peer, and keeps it for repetitions. */
   send<K extends CmKind>(link: Link, message: CmDraft<K>): void {
     link.last = encodeCm({ transaction: link.transaction, ...message });
+    link.extended = false;
     this.sendAgain(link);
   }
 

@@ -196,7 +196,9 @@ export class CmInbound {
     const waits =
       (message === X.TO_REQ && link.id.link === 'REQ_SENT') ||
       (message === X.TO_REP && link.id.link === 'REP_SENT');
-    if (waits) this.exchange.expectAnswer(link, 4096 * 2 ** Math.min(serviceTimeout, SERVICE_TIMEOUT));
+    if (!waits || link.extended) return;
+    link.extended = true;
+    this.exchange.expectAnswer(link, 4096 * 2 ** Math.min(serviceTimeout, SERVICE_TIMEOUT));
   }
 
   private onDreq(link: Link, m: CmMessage<'DREQ'>): void {

@@ -20,6 +20,8 @@ export interface Link {
   /** How often the last datagram was sent again, and the number of its timer. */
   tries: number;
   timer: number;
+  /** Whether the peer has asked for more time, which it may do once for each message. */
+  extended: boolean;
 }
 
 /** Requests without a connection that a process keeps at most. Further ones are dropped, and their clients repeat them. */
@@ -55,6 +57,7 @@ export class Links {
       last: null,
       tries: 0,
       timer: 0,
+      extended: false,
     };
     this.byId.set(id, link);
     this.byLocal.set(localId, link);
