@@ -2,8 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { ConfigError } from '../verbs/errors.ts';
-import { expectedPackets } from './expected-work.ts';
-import type { Job } from './jobs.ts';
+import { expectedPackets, type Job } from './jobs.ts';
 import { type Outcome, Outcomes } from './outcomes.ts';
 import type { MixResult } from './result.ts';
 import { runMix } from './run.ts';
