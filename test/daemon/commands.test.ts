@@ -265,6 +265,8 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
       expect({ word, code }).toEqual({ word, code: 2 });
       expect(err).toContain(`invalid setting '${word}'; use weight=NUMBER`);
     }
+    const { err } = await command('set', 'a', 'wieght=3', '--socket', none);
+    expect(err).toContain("; did you mean 'weight'?");
     const ran = await isoverbs(['run', '--socket', none, '--', process.execPath, '-e', 'console.log(1)'])
       .ended;
     expect(ran).toMatchObject({ status: 0, stdout: '1\n' });

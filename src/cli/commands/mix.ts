@@ -25,6 +25,7 @@ import { jsonText } from '../output/json.ts';
 import { mixSvg } from '../output/mix-svg.ts';
 import { mixTable, policyStateLines } from '../output/mix-table.ts';
 import { requirePicture, requireWritable, writeSvg } from '../output/svg.ts';
+import { outWidth, wrapped } from '../output/table.ts';
 import { ticker } from '../output/ticker.ts';
 
 /** The options as commander parses them: still strings. */
@@ -326,7 +327,7 @@ function text(result: MixResult, wallMs: number): string {
   }
   lines.push(
     ...dominantLines(result),
-    ...policyStateLines(result),
+    ...policyStateLines(result).map((line) => wrapped(line, outWidth())),
     ...counted(result),
     ...coordinated(result),
     ...gaugeLines(result),
@@ -344,7 +345,7 @@ function liveText(result: LiveResult): string {
   const lines = [
     mixTable(result.apps),
     '',
-    ...policyStateLines(result),
+    ...policyStateLines(result).map((line) => wrapped(line, outWidth())),
     `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e9} s after ${warmupNs / 1e9} s of warm-up`,
     `${verified} messages were verified at their destination`,
   ];

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { request, requestTenants, socketOf } from '../../daemon/client/tool-request.ts';
 import type { TenantRow, ToDaemon } from '../../daemon/protocol.ts';
+import { didYouMean, meantBy } from '../../policies/suggestions.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { isGroupName } from '../../verbs/groups.ts';
 import { isGroup, isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';
@@ -130,10 +131,11 @@ function settingOf(word: string): [key: string, value: number | string | null] {
     const value = read(text);
     if (value !== undefined) return [key, value];
   }
+  const meant = Object.hasOwn(SETTINGS, key) ? '' : meantBy(key, Object.keys(SETTINGS));
   throw new ConfigError(
     `invalid setting '${word}'; use weight=NUMBER, qpWeight=NUMBER or groups.NAME=NUMBER (from 1e-6 to 1e6), ` +
       `group=NAME, traffic=${TRAFFIC_NAMES.join('|')}, or =own for the programs' own; gbps=NUMBER, or gbps=share or gbps=none (a share by ` +
-      'weight); maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none for no limit',
+      `weight); maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none for no limit${meant}`,
   );
 }
 
@@ -181,7 +183,6 @@ async function set(
 /** The error for a tenant that is not present, whose name may be misspelt. */
 async function absent(socket: string, tenant: string): Promise<Error> {
   const present = new Set((await requestTenants(socket)).map((row) => row.tenant));
-  const { didYouMean } = await import('../../policies/suggestions.ts');
   const question = didYouMean(tenant, [...present]);
   return new Error(
     escaped(
