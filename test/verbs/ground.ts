@@ -3,10 +3,11 @@
  * are any (soft-RoCE with `npm run test:rxe`). A feature that a provider does not support must fail with a typed
  * error, which is tested, too. docs/support.md is generated from the results.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { addonStatus, createRdmaCoreProvider } from '../../src/providers/rdma-core/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
-import { createSoftNetwork } from '../../src/providers/soft/index.ts';
+import { createSoftNetwork, type SoftOptions } from '../../src/providers/soft/index.ts';
 import { whyNoUdp } from '../../src/providers/soft/native.ts';
 import * as V from '../../src/verbs/index.ts';
 
@@ -21,6 +22,8 @@ export interface Ground {
   readonly fabric: Fabric | null;
   /** Index of a GID that reaches the other device. */
   readonly gidIndex: number;
+  /** The timeout of the conformance suite's connections, as ibv_modify_qp takes it; default: the suite's. */
+  readonly timeout?: number;
   /** Lets time pass, so that work in flight proceeds. */
   turn(): Promise<void>;
 }
@@ -36,6 +39,13 @@ function simGround(wait: boolean): Ground {
 /** Why there are no user-space RoCE devices; null if there are. */
 export const noSoft = whyNoUdp();
 
+/** ISOVERBS_SOFT_IMPAIRMENT: what becomes of packets, in JSON: { loss, delayMs, reorder, seed } (scripts/test-impaired). */
+const impairment: SoftOptions = JSON.parse(process.env.ISOVERBS_SOFT_IMPAIRMENT ?? '{}');
+const isImpaired = Object.keys(impairment).length > 0;
+/** While packets are lost or late, a case settles when several timeouts of 8 ms have passed. */
+const IMPAIRED_TIMEOUT = 11;
+const IMPAIRED_TURN_MS = 5;
+
 /** Each ground has two addresses of its own, because the port of an address belongs to one process. */
 function softGround(): Ground {
   // Grounds come less often than once a microsecond, and are gone before the addresses are used again.
@@ -49,18 +59,19 @@ function softGround(): Ground {
 
 /** User-space devices at these one or two addresses of this host. */
 export function softGroundAt(addresses: string[]): Ground {
-  const { provider } = createSoftNetwork({ addresses });
+  const { provider } = createSoftNetwork({ addresses, ...impairment });
   return {
     name: 'soft',
     provider,
     devices: ['soft0', `soft${addresses.length - 1}`],
     fabric: null,
     gidIndex: 0,
-    turn: aMillisecond,
+    ...(isImpaired ? { timeout: IMPAIRED_TIMEOUT, turn: anImpairedTurn } : { turn: aMillisecond }),
   };
 }
 
-const aMillisecond = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
+const aMillisecond = () => delay(1);
+const anImpairedTurn = () => delay(IMPAIRED_TURN_MS);
 
 /** Names of one or two real devices, or the reason why there are none. */
 function findRealDevices(): [string, string] | string {

@@ -22,6 +22,7 @@ import { AddressWatch } from './address-watch.ts';
 import { PortCapture } from './capture.ts';
 import { softCm } from './cm/places.ts';
 import { isLoopback, openAt, type SoftDevice, softDevices } from './devices.ts';
+import { impaired } from './impairment.ts';
 import { requireUdp, whyNoUdp } from './native.ts';
 import { OpenPorts } from './open-ports.ts';
 import { Peers } from './peers.ts';
@@ -36,7 +37,11 @@ export interface SoftOptions {
   addresses?: readonly string[];
   /** Probability that a device loses a packet that it sends, for tests. Default 0. */
   loss?: number;
-  /** Seed of the losses. Default 1. */
+  /** How late packets leave, in milliseconds, for tests. Default 0. */
+  delayMs?: number;
+  /** Probability that a packet leaves at once in spite of `delayMs`, and overtakes others. Default 0. */
+  reorder?: number;
+  /** Seed of losses and of packets that overtake others. Default 1. */
   seed?: number;
   /**
    * Over how many UDP source ports a device spreads its connections, 1 to 64; with 1, all packets leave from port 4791.
@@ -60,8 +65,21 @@ export interface SoftNetwork {
 
 /** Creates the devices. They use sockets while they are open. @throws UnsupportedError without the addon */
 export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
-  requireKnown('createSoftNetwork', options, ['addresses', 'loss', 'seed', 'flows', 'pcap']);
-  const native = requireUdp();
+  requireKnown('createSoftNetwork', options, [
+    'addresses',
+    'loss',
+    'delayMs',
+    'reorder',
+    'seed',
+    'flows',
+    'pcap',
+  ]);
+  const { delayMs = 0, reorder = 0 } = options;
+  if (!(delayMs >= 0) || !(reorder >= 0 && reorder <= 1)) {
+    throw new ConfigError('createSoftNetwork: delayMs must be 0 or more, and reorder a probability');
+  }
+  const { loss = 0, seed = 1, flows = 1 } = options;
+  const native = delayMs > 0 ? impaired(requireUdp(), { delayMs, reorder, seed }) : requireUdp();
   const devices = softDevices(options.addresses ?? []);
   const peers = new Peers();
   const open = new Map<number, SoftPort>();
@@ -69,7 +87,6 @@ export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
     hasRoom: (host: number) => open.get(host)?.hasRoom() ?? true,
     send: (host: number, p: number) => open.get(host)?.send(p),
   };
-  const { loss = 0, seed = 1, flows = 1 } = options;
   if (!(Number.isInteger(flows) && flows >= 1 && flows <= MAX_FLOWS)) {
     throw new ConfigError(`createSoftNetwork: flows must be a whole number from 1 to ${MAX_FLOWS}`);
   }

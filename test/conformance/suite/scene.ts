@@ -160,7 +160,7 @@ export class Scene {
     const { qpAccess = ACCESS, retryCnt = isSimulated ? 3 : 6, mtu } = this.setup;
     // In virtual time, unlimited retries would never end.
     const rnrRetry = Math.min(this.setup.rnrRetry ?? 2, isSimulated ? 6 : 7);
-    const { timeout = isSimulated ? 12 : 16 } = this.setup;
+    const { timeout = this.ground.timeout ?? (isSimulated ? 12 : 16) } = this.setup;
     const [a, b] = [this.queue(`a${i}`), this.queue(`b${i}`)];
     const common = { retryCnt, rnrRetry, timeout, mtu };
     connect(this.a, a.info.handle, this.b, b.info.qpNum, { ...common, qpType: a.type });

@@ -16,7 +16,7 @@ export interface Program {
   release(): void;
 }
 
-const TIME_MS = 40_000;
+const TIME_MS = 100_000;
 
 export function isInstalled(name: string): boolean {
   return spawnSync('which', [name]).status === 0;
