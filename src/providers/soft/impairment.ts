@@ -37,6 +37,7 @@ export function impaired(native: NativeUdp, { delayMs, reorder, seed }: Impairme
     interfaceVersion: native.interfaceVersion,
     init: native.init,
     openUdp: native.openUdp,
+    joinUdp: native.joinUdp,
     receiveUdp: native.receiveUdp,
     watchFd: native.watchFd,
     sendUdp(fd, slab, rows, count, port, source) {
