@@ -1,10 +1,10 @@
 /**
- * `isoverbs/rdma-cm`: connections by address with an API like node:net, over librdmacm on real devices and in memory
- * on simulated ones. It opens the device that an address resolves to. Queue pairs are created automatically or by the
- * program.
+ * `isoverbs/rdma-cm`: connections by address with an API like node:net, over librdmacm on real devices, over UDP sockets
+ * on user-space RoCE devices, and in memory on simulated ones. It opens the device that an address resolves to. Queue pairs
+ * are created automatically or by the program.
  *
- * The provider is taken from option `provider`, otherwise from ISOVERBS_DEVICE; otherwise it is that of the real
- * devices if there are any, or else the simulated fabric (its hosts are sim0, sim1 ...).
+ * The provider is taken from option `provider`, otherwise from ISOVERBS_PROVIDER or ISOVERBS_DEVICE; otherwise it is that of
+ * the real devices if there are any, or else the simulated fabric (its hosts are sim0, sim1 ...).
  */
 import {
   type CmAcceptOptions,

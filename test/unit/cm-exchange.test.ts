@@ -245,6 +245,43 @@ describe('a caller', () => {
   });
 });
 
+test.each([1, 2, 3, 4, 5])(
+  'with a third of the messages lost, both ends connect and disconnect (seed %i)',
+  (seed) => {
+    const [server, client] = [hostOf(THERE), hostOf(HERE)];
+    const random = new RandomStream(seed, 'loss');
+    server.listen();
+    const called = client.call();
+    const deliver = (from: typeof server, gid: string, to: typeof server) => {
+      for (const { message } of from.sent.splice(0)) {
+        if ((random.u32() >>> 0) % 3 !== 0) to.hear(gid, message as CmDraft<never>);
+      }
+    };
+    /** Lets time pass until a host has an event, and returns its identifier. */
+    const until = (host: typeof server, event: number): CmId => {
+      for (let turn = 0; turn < 2000; turn++) {
+        const at = host.events.findIndex((one) => one.event === event);
+        if (at >= 0) return host.idOf(host.events.splice(at, 1)[0]);
+        deliver(client, HERE, server);
+        deliver(server, THERE, client);
+        for (const one of [client, server]) one.advance(10e6);
+      }
+      throw new Error(`no ${V.cmEventName(event)}`);
+    };
+    const accepted = until(server, V.RDMA_CM_EVENT_CONNECT_REQUEST);
+    server.exchange.accept(accepted, { ...PARAM, qpNum: 0x88 });
+    until(client, V.RDMA_CM_EVENT_CONNECT_RESPONSE);
+    client.exchange.establish(called);
+    until(server, V.RDMA_CM_EVENT_ESTABLISHED);
+    client.exchange.disconnect(called);
+    until(server, V.RDMA_CM_EVENT_DISCONNECTED);
+    server.exchange.disconnect(accepted);
+    until(client, V.RDMA_CM_EVENT_DISCONNECTED);
+    until(client, V.RDMA_CM_EVENT_TIMEWAIT_EXIT);
+    expect([...client.names(), ...server.names()].filter((name) => name !== 'TIMEWAIT_EXIT')).toEqual([]);
+  },
+);
+
 test('a DREQ of an unknown connection is answered', () => {
   const host = hostOf();
   host.hear(THERE, { kind: 'DREQ', localCommId: 1, remoteCommId: 2 } as CmDraft<never>);
