@@ -19,6 +19,8 @@ export interface MetricSample {
   readonly value: number;
 }
 
+export type { CumulativeBucket };
+
 /** A metric of this process. */
 export interface ProcessMetric {
   /** As Prometheus names it. Counters end with `_total`. */
@@ -150,6 +152,12 @@ export interface ObservableLike {
   removeCallback(callback: (result: ObservableResultLike) => void): void;
 }
 
+/** The part of a histogram of OpenTelemetry that is used here. */
+export interface HistogramLike {
+  /** Adds a value. */
+  record(value: number): void;
+}
+
 /** The part of a Meter of `@opentelemetry/api` that is used here, so that the package does not depend on it. */
 export interface MeterLike {
   /** Creates an instrument whose value only grows. */
@@ -164,7 +172,7 @@ export interface MeterLike {
       readonly unit?: string;
       readonly advice?: { readonly explicitBucketBoundaries?: number[] };
     },
-  ): { record(value: number): void };
+  ): HistogramLike;
 }
 
 /**

@@ -157,7 +157,9 @@ export function addLatency(
 
 /** A bucket of a histogram as Prometheus has it: the number of values up to a bound in seconds, as text. */
 export interface CumulativeBucket {
+  /** The bound in seconds, or `+Inf`. */
   readonly le: string;
+  /** The number of values up to it. */
   readonly count: number;
 }
 
