@@ -72,7 +72,8 @@ export class PieceWriter {
     // In SQD the device only finishes requests that it has begun. New ones wait for RTS, and on some devices for the
     // next post.
     if (qp.broken || qp.state < IBV_QPS_RTS || qp.state === IBV_QPS_SQD) return 0;
-    const free = this.freeSlots(qp);
+    // The end of a long SEND takes the reserved slots.
+    const free = Math.max(0, this.freeSlots(qp));
     return qp.share === null ? free : Math.min(free, this.host.sharing!.room(qp));
   }
 
