@@ -22,7 +22,7 @@ export const COLUMNS = [
   {
     title: 'Mixtures',
     explains:
-      'One tenant of each kind on cx6-100g: B sends 1 MiB, M 16 bytes, D 16 bytes, one at a time. WRITEs, SENDs, or READs.',
+      'One tenant of each kind on cx6-100g: B sends 1 MiB, M 16 bytes, D 16 bytes, one at a time. WRITEs, SENDs or READs.',
     columns: [
       column('B + D', [THREE[0], D]),
       column('B + M', THREE.slice(0, 2)),
@@ -51,8 +51,8 @@ export const COLUMNS = [
   {
     title: 'Networks',
     explains:
-      'With DCQCN. Incast: 32 hosts with B, and one with D, send to one host at 10 Gbit/s. Two racks: two hosts with B share ' +
-      'the trunk of a dumbbell, and D runs on one of them.',
+      'With DCQCN. Incast: 32 hosts with B, and one with D, send to one host at 10 Gbit/s. Two racks: two hosts with B\n' +
+      'share the trunk of a dumbbell, and D runs on one of them. Alone, DCQCN leaves much of the trunk idle.',
     columns: [
       column(
         'incast',

@@ -6,9 +6,9 @@ import { declared, type Mix, type MixApp, withKeys } from '../mix/mixture.ts';
 import { parsePolicy } from '../mix/parse.ts';
 import type { Kind } from '../mix/spec.ts';
 import { type PolicyEntry, policies } from '../policies/index.ts';
-import { didYouMean } from '../policies/suggestions.ts';
 import { type NicParams, type SchedulerName, WORDS } from '../sim/profile/params.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { didYouMean } from '../verbs/suggestions.ts';
 
 /** How the applications are isolated: by running each one alone, not at all, by a policy, or by the NIC. */
 export type SchemeGroup = 'alone' | 'bare' | 'policy' | 'hardware';

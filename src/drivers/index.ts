@@ -1,9 +1,9 @@
 /** Drivers: where policies run, either in the application's own calls or in a worker thread. */
 import { resolve } from 'node:path';
 import { policyText } from '../policies/policy-text.ts';
-import { didYouMean } from '../policies/suggestions.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import { ConfigError, shown } from '../verbs/errors.ts';
+import { didYouMean } from '../verbs/suggestions.ts';
 import { NANOSECONDS, parseQuantity } from '../verbs/units.ts';
 import { requireCpu, requireSpin, type WorkerDriverOptions, workerDriver } from './worker/front.ts';
 import { loadParts, loadPolicy, type PolicyParts, underCurrentNames } from './worker/policies.ts';

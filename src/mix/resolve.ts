@@ -1,12 +1,12 @@
 /** Checks a mix, and fills in its defaults. */
 import { driverName, isModuleName } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
-import { didYouMean } from '../policies/suggestions.ts';
 import { override, overrideCoordinator } from '../sim/profile/overrides.ts';
 import { COORDINATOR_COSTS, type CoordinatorCosts, type NicParams } from '../sim/profile/params.ts';
 import { PROFILES } from '../sim/profile/profiles.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { isGroup, isWeight, type Labels, type QpLabels, TRAFFIC_NAMES } from '../verbs/labels.ts';
+import { didYouMean } from '../verbs/suggestions.ts';
 import { requireWhole } from '../verbs/units.ts';
 import { type AppMemory, memoryOf, receivesOf, requireRegistering } from './endpoints/memory-layout.ts';
 import { type OpDraw, type Operation, opDrawOf, posts } from './operations.ts';

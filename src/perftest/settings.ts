@@ -1,8 +1,8 @@
 /** The settings of a test: perftest's flags, its defaults, and its rules about which flags can be combined. */
 import { z } from 'zod';
 import type { DriverName } from '../drivers/index.ts';
-import { meantBy } from '../policies/suggestions.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { meantBy } from '../verbs/suggestions.ts';
 import { groupGid } from './multicast.ts';
 
 /** Validated settings of a test. */

@@ -1,8 +1,8 @@
 /** Checks the options of policies and interceptors against their schemas, and describes errors in words. */
 import { type ZodType, z } from 'zod';
 import { ConfigError, shown } from '../verbs/errors.ts';
+import { didYouMean, isMisspelt, questionFor } from '../verbs/suggestions.ts';
 import { parseQuantity, quantityOf } from '../verbs/units.ts';
-import { didYouMean, isMisspelt, questionFor } from './suggestions.ts';
 
 /** Former names of options, by schema: old name to new name. An old name keeps working for one release. */
 export const renamedOptions = z.registry<Readonly<Record<string, string>>>();

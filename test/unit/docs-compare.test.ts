@@ -29,8 +29,19 @@ test('no text of docs/compare.svg runs into another one in a wide font', () => {
   expect(crowdedTexts(picture)).toEqual([]);
 });
 
-test('the README shows the picture', () => {
-  expect(read('README.md')).toContain('](docs/compare.svg)](docs/compare.md)');
+test('docs/systems.md and docs/systems.svg name every scheme (npm run docs:systems updates them)', () => {
+  const mix = { profile: DEFAULTS.profile, duration: '1ms', warmup: '0', apps: ['B'].map(mixApp) };
+  const [picture, page] = [read('docs/systems.svg'), read('docs/systems.md')];
+  for (const { name } of schemesOf(mix, PROFILES[DEFAULTS.profile])) {
+    expect(picture).toContain(`>${name}</text>`);
+    expect(page.split(`\n| ${name} |`).length).toBeGreaterThan(4);
+  }
+});
+
+test('the README shows the pictures', () => {
+  const readme = read('README.md');
+  expect(readme).toContain('](docs/compare.svg)](docs/compare.md)');
+  expect(readme).toContain('](docs/systems.svg)](docs/systems.md)');
 });
 
 test('the table of tricks of docs/compare.md names only tricks that exist (npm run docs:evade updates it)', () => {

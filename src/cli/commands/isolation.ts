@@ -5,8 +5,8 @@ import { type Isolation, isolation, POLICIES, SCHEDULERS } from '../../compare/i
 import { ATTACKERS, CLASSES, VICTIM_TESTS } from '../../compare/isolation/suite.ts';
 import { buildHash, RunCache } from '../../mix/run-cache.ts';
 import { DEFAULTS } from '../../mix/spec.ts';
-import { meantBy } from '../../policies/suggestions.ts';
 import { ConfigError } from '../../verbs/errors.ts';
+import { meantBy } from '../../verbs/suggestions.ts';
 import { parseWhole } from '../../verbs/units.ts';
 import { describe } from '../manual.ts';
 import { collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.ts';

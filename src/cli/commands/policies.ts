@@ -40,7 +40,7 @@ async function listPolicies(names: readonly string[], { json }: { json?: boolean
   const [{ policies }, { interceptors }, { didYouMean }, { knobsOf }, { ConfigError }] = await Promise.all([
     import('../../policies/index.ts'),
     import('../../interceptors/index.ts'),
-    import('../../policies/suggestions.ts'),
+    import('../../verbs/suggestions.ts'),
     import('../knobs.ts'),
     import('../../verbs/errors.ts'),
   ]);

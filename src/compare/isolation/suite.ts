@@ -4,8 +4,8 @@
  * the queue pairs of all processes of an application; each process has a context and a core.
  */
 import { type MixApp, mixApp } from '../../mix/mixture.ts';
-import { didYouMean } from '../../policies/suggestions.ts';
 import { ConfigError } from '../../verbs/errors.ts';
+import { didYouMean } from '../../verbs/suggestions.ts';
 
 /** What an attacker exhausts: the classes of Husky, table 3. */
 export const CLASSES = ['bandwidth', 'pcie', 'pu', 'cache'] as const;

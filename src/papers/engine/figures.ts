@@ -1,6 +1,7 @@
 /** Lists and selects figures. */
-import { didYouMeanNearest } from '../../policies/suggestions.ts';
+
 import { ConfigError } from '../../verbs/errors.ts';
+import { didYouMeanNearest } from '../../verbs/suggestions.ts';
 import type { NamedFigure } from './figure.ts';
 import { FIGURES_NOT_SHOWN } from './figures-not-shown.ts';
 import { PAPERS } from './papers.ts';

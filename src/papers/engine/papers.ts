@@ -2,8 +2,9 @@
  * All papers, and all systems that claims are about. A further paper is an entry of PAPERS, and a further system without
  * a paper is an entry of OWN_SYSTEMS.
  */
-import { didYouMean, didYouMeanNearest } from '../../policies/suggestions.ts';
+
 import { ConfigError } from '../../verbs/errors.ts';
+import { didYouMean, didYouMeanNearest } from '../../verbs/suggestions.ts';
 import { DRUM } from '../drum/paper.ts';
 import { FAIR } from '../fair/system.ts';
 import { JUSTITIA } from '../justitia/paper.ts';

@@ -1,6 +1,7 @@
 /** Validates changes to a profile as written by people. */
-import { didYouMean } from '../../policies/suggestions.ts';
+
 import { ConfigError, shown } from '../../verbs/errors.ts';
+import { didYouMean } from '../../verbs/suggestions.ts';
 import { COORDINATOR_COSTS, type CoordinatorCosts, type NicParams, WORDS } from './params.ts';
 
 /** Sizes, rates and counts that must be above 0. Costs, jitter and optional limits may be 0. */
