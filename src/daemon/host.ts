@@ -32,7 +32,7 @@ import type { Identity } from './rules.ts';
 import { SeatTable } from './seat-table.ts';
 import { NOTHING_SAID, rowOf, updateTotal } from './tenant-rows.ts';
 import { declare, givenLabels, type Setting, settingsOf, UNSET } from './tenant-settings.ts';
-import { Accounts, settle } from './tenants/accounts.ts';
+import { Accounts, beginLimits, settle } from './tenants/accounts.ts';
 import { OperatorSettings } from './tenants/operator-settings.ts';
 import { RateNews, TenantRates } from './tenants/rates.ts';
 import { type Total, Totals } from './tenants/totals.ts';
@@ -270,6 +270,7 @@ export class Host {
   private applySettings(device: Device, tenant: Tenant): void {
     const identities = new Set([...tenant.seats].map(({ client }) => client.identity));
     const known = JSON.stringify(givenLabels(tenant.settings));
+    const isNew = tenant.settings === UNSET;
     tenant.settings = settingsOf([...identities], this.settings.of(tenant.name));
     const hasNewRates = tenant.rates.fix(tenant.settings.rates);
     if (hasNewRates || JSON.stringify(givenLabels(tenant.settings)) !== known) {
@@ -279,7 +280,7 @@ export class Host {
     // While nothing is limited, passes need not read statistics.
     const { maxQps, maxRequestsPerS, gbps } = tenant.settings;
     if (maxQps + maxRequestsPerS + (gbps ?? 0) === 0) device.limitedTenants.delete(tenant);
-    else device.limitedTenants.add(tenant);
+    else beginLimits(device.limitedTenants, tenant, isNew);
     const left = tenant.account.inForce(tenant.settings);
     for (const { page } of tenant.seats) declare(page, left);
   }

@@ -309,9 +309,8 @@ function requireReachable(local: V.GidEntry | null, remote: string): void {
 }
 
 /** @throws ConfigError if the device has no multicast, or only together with a subnet manager */
-function requireMulticast({ name, provider }: Context, linkLayer: string, groups: number): void {
-  if (groups === 0 || provider.name === 'soft')
-    throw new V.ConfigError(`--mcg: ${name} does not support multicast`);
+function requireMulticast({ name }: Context, linkLayer: string, groups: number): void {
+  if (groups === 0) throw new V.ConfigError(`--mcg: ${name} does not support multicast`);
   if (linkLayer === 'Ethernet') return;
   throw new V.ConfigError(
     `--mcg: ${name} is an InfiniBand device, whose groups a subnet manager manages; use a RoCE device`,

@@ -75,6 +75,18 @@ test('a fixed rate has an account, too; a share by weight has none', () => {
   expect(granted(free.page, 'rateGbps')).toBe(100);
 });
 
+test('what a tenant has sent before it got a rate is no debt', () => {
+  const host = hostOf();
+  const { page, pay } = contextOf(host, {});
+  pay(M.PAID_BYTES, 1e10, PASS_NS);
+  host.set('a', { gbps: 0.8 });
+  pay(M.PAID_BYTES, 0, 2 * PASS_NS);
+  expect(granted(page, 'rateGbps')).toBe(0.8);
+  // From now on, it counts.
+  pay(M.PAID_BYTES, 3e7, 3 * PASS_NS);
+  expect(granted(page, 'rateGbps')).toBeLessThan(0.5);
+});
+
 test('counters that run backwards, or grow absurdly, change nothing', () => {
   const host = hostOf();
   const { page, pay } = contextOf(host, { maxRequestsPerS: PER_S });

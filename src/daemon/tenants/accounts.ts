@@ -88,6 +88,11 @@ export class Account {
     paid.bytes = counters[M.PAID_BYTES];
   }
 
+  /** What was read and not charged is forgotten. */
+  forgive(): void {
+    [this.unsettledRequests, this.unsettledBytes] = [0, 0];
+  }
+
   /** Charges what was read. @returns whether other parts of the limits are left than before */
   settle({ maxRequestsPerS, gbps }: TenantSettings, nowNs: number): boolean {
     const { requestsPart, bytesPart } = this;
@@ -135,6 +140,15 @@ interface Holder {
 export function settle(isSimulated: boolean, tenants: Iterable<Holder>, nowNs: number): void {
   if (isSimulated) return;
   for (const tenant of tenants) settleOne(tenant, nowNs);
+}
+
+/** From now on, the tenant has limits. What it has sent without any is no debt. @param isNew whether it has just come */
+export function beginLimits<H extends Holder>(limited: Set<H>, tenant: H, isNew: boolean): void {
+  if (!isNew && !limited.has(tenant)) {
+    for (const { clientCounters, paid } of tenant.seats) tenant.account.read(clientCounters, paid);
+    tenant.account.forgive();
+  }
+  limited.add(tenant);
 }
 
 function settleOne({ account, settings, seats }: Holder, nowNs: number): void {
