@@ -1,4 +1,5 @@
 import * as C from '../verbs/constants.ts';
+import { gidToBytes } from '../verbs/gid.ts';
 import {
   type AhAttr,
   type Ece,
@@ -284,18 +285,24 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     return untilAborted(this.draining, options.signal);
   }
 
-  /** ibv_attach_mcast(3): receives datagrams of a multicast group (UD). close() detaches it. */
+  /** ibv_attach_mcast(3): receives datagrams of a multicast group (UD), once if attached twice. close() detaches it. */
   attachMcast(gid: string, lid = 0): void {
     this.provider.attachMcast(this.handle, gid, lid);
     this.groups ??= [];
-    this.groups.push({ gid, lid });
+    if (this.groupAt(gid, lid) < 0) this.groups.push({ gid, lid });
   }
 
   /** ibv_detach_mcast(3). */
   detachMcast(gid: string, lid = 0): void {
     this.provider.detachMcast(this.handle, gid, lid);
-    const at = this.groups?.findIndex((group) => group.gid === gid && group.lid === lid) ?? -1;
+    const at = this.groupAt(gid, lid);
     if (at >= 0) this.groups?.splice(at, 1);
+  }
+
+  /** Where a group is listed, in any spelling; -1 if it is not. */
+  private groupAt(gid: string, lid: number): number {
+    const bytes = gidToBytes(gid).join();
+    return this.groups?.findIndex((one) => gidToBytes(one.gid).join() === bytes && one.lid === lid) ?? -1;
   }
 
   /** ibv_modify_qp_rate_limit(3). @throws UnsupportedError */

@@ -214,7 +214,9 @@ test('parents report these children as busy, and the context closes them in orde
   const group = pd.createQp({ sendCq: cq, type: 'UD' });
   group.start();
   group.attachMcast('::ffff:239.1.1.1');
+  // Attached once, in either spelling.
   group.attachMcast('::ffff:239.1.1.2');
+  group.attachMcast('::FFFF:ef01:102');
   group.detachMcast('::ffff:239.1.1.1');
   const rest = [pd.createAhTo(group.endpoint()), pd.allocMw(), mr];
   expect(() => xrcd.close()).toThrow(refusal('ISO_ERR_BUSY', srq.label));
