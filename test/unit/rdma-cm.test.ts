@@ -108,6 +108,19 @@ test("a server's failing prepare() rejects the caller and emits clientError", as
   expect(fabric.tenants()).toEqual([]);
 });
 
+test('a client that asks for more READs than devices support gets as many as they support', async () => {
+  const fabric = createFabric();
+  const { server, call } = await listening(fabric);
+  const accepted = once(server, 'connection') as Promise<[CmConnection]>;
+  const client = await connect({ ...call, initiatorDepth: 128, responderResources: 255 });
+  const [peer] = await accepted;
+  for (const { qp } of [client, peer]) {
+    expect(qp.query().attr).toMatchObject({ maxRdAtomic: 16, maxDestRdAtomic: 16 });
+  }
+  client.close();
+  await server[Symbol.asyncDispose]();
+});
+
 test('wrong arguments are rejected by type, and leave nothing behind', async () => {
   const fabric = createFabric();
   const { server, call } = await listening(fabric);

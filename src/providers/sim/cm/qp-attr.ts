@@ -4,6 +4,7 @@ import { InvalidStateError } from '../../../verbs/errors.ts';
 import { mtuCode } from '../../../verbs/names.ts';
 import { stateName } from '../../../verbs/qp-state.ts';
 import type { AhAttr, QpAttr } from '../../../verbs/types.ts';
+import { LIMITS } from '../limits.ts';
 import type { CmId } from './objects.ts';
 
 /** Acknowledgement timeout: 4.096 us * 2^14 = 67 ms. */
@@ -24,8 +25,8 @@ export function qpAttrOf(id: CmId, qpState: number, path: { mtuBytes: number; ah
       { verb: 'initQpAttr', errno: C.EINVAL },
     );
   }
-  // The passive side decides how many READs each side may have outstanding.
-  const agreed = id.link === 'REQ_RCVD' || id.localParam === null ? remoteParam : lesser(id, remoteParam);
+  // The passive side decides how many READs each side may have outstanding: at most what its device supports.
+  const agreed = lesser(id, remoteParam);
   if (qpState === C.IBV_QPS_RTR) {
     return {
       qpState,
@@ -56,8 +57,9 @@ function accessOf(id: CmId): number {
 
 function lesser(id: CmId, remoteParam: NonNullable<CmId['remoteParam']>) {
   const localParam = id.localParam ?? remoteParam;
+  const { maxQpRdAtom } = LIMITS;
   return {
-    responderResources: Math.min(localParam.responderResources, remoteParam.responderResources),
-    initiatorDepth: Math.min(localParam.initiatorDepth, remoteParam.initiatorDepth),
+    responderResources: Math.min(localParam.responderResources, remoteParam.responderResources, maxQpRdAtom),
+    initiatorDepth: Math.min(localParam.initiatorDepth, remoteParam.initiatorDepth, maxQpRdAtom),
   };
 }
