@@ -144,8 +144,8 @@ export class MulticastMember extends DatagramEnd {
 
   /** @internal */
   attach(joined: DatagramTarget): void {
-    this.target = joined;
     this.qp.attachMcast(joined.ah.dgid ?? '');
+    this.target = joined;
   }
 
   protected override leave(): void {

@@ -10,6 +10,7 @@ import * as P from '../../sim/kernel/packets.ts';
 import { type Ah, type Group, MULTICAST_QPN } from '../../sim/network/address.ts';
 import type { Simulation } from '../../sim/simulation.ts';
 import { CNP_NS } from '../../sim/transport/qp.ts';
+import { IBV_QPT_UD } from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
 import type { PortCapture } from './capture.ts';
 import { type Membership, Memberships } from './groups.ts';
@@ -351,12 +352,12 @@ export class SoftPort {
     const p = pool.take();
     const type = fromWire(sim.world, inSlab, at, length, p);
     if (type === NOTIFICATION) counters.notificationsReceived++;
-    else if (member !== null) this.acceptFromGroup(p, row, member);
+    else if (type < 0 && type !== MANAGEMENT) counters.malformed++;
+    else if (member !== null) this.acceptFromGroup(p, row, type, member);
     else if (type === MANAGEMENT) {
       const start = (row + ROW_GID) * 4;
       this.owner.onManagement(this.host, this.inGids.slice(start, start + 16), managementData());
-    } else if (type < 0) counters.malformed++;
-    else {
+    } else {
       const from = this.from(p, row);
       if (!sim.receive(this.host, from, type, p)) counters.refused++;
       else if ((inRows[row + 2] & ECN_MASK) === CONGESTED) this.notify(pool.dest[p], from);
@@ -364,11 +365,10 @@ export class SoftPort {
     pool.release(p);
   }
 
-  /** Executes a datagram to a multicast group. */
-  private acceptFromGroup(p: number, row: number, { group }: Membership): void {
+  /** Executes a datagram to a multicast group. Without a type of queue pair, `p` has what was in its place before. */
+  private acceptFromGroup(p: number, row: number, type: number, { group }: Membership): void {
     const { sim } = this.owner;
-    const pool = sim.world.packets;
-    if (pool.kind[p] !== P.PKT_DATAGRAM || pool.dest[p] !== MULTICAST_QPN) this.counters.refused++;
+    if (type !== IBV_QPT_UD || sim.world.packets.dest[p] !== MULTICAST_QPN) this.counters.refused++;
     else {
       this.from(p, row);
       if (sim.receiveGroup(this.host, group, p) === 0) this.counters.refused++;
