@@ -2,8 +2,10 @@
 // Needs a build.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { SoftPort } from '../../src/providers/soft/port.ts';
 import { connect, createServer } from '../../src/rdma-cm.ts';
+import { EACCES } from '../../src/verbs/index.ts';
 import { absent, twoDevices } from './rig.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -16,6 +18,7 @@ const hasSpaces = can('unshare', '-rnm', 'ip', 'link', 'add', 'va', 'type', 'vet
 
 afterEach(() => {
   for (const child of children.splice(0)) child.kill('SIGKILL');
+  vi.restoreAllMocks();
 });
 
 /** A program at an address of its own: what it printed, and promises. */
@@ -65,6 +68,36 @@ describe.skipIf(absent !== null)('rdma_cm between processes', { timeout: 60_000 
       connect({ provider, host: '192.0.2.1', localAddress: '192.0.2.2', port: 1 }),
     ).rejects.toMatchObject({
       code: 'ISO_ERR_NO_DEVICE',
+    });
+  });
+
+  test.each([0, 1, 2, 3, 4])('ends the same with message %i lost', async (lost) => {
+    const { provider } = twoDevices(NET);
+    const { sendManagement } = SoftPort.prototype;
+    let sent = 0;
+    vi.spyOn(SoftPort.prototype, 'sendManagement').mockImplementation(function (this: SoftPort, ...args) {
+      if (sent++ !== lost) sendManagement.apply(this, args);
+    });
+    const server = createServer({ provider });
+    await new Promise<void>((done) => server.listen({ host: `127.${NET}.0.1` }, done));
+    const served = new Promise((done, fail) => {
+      server.on('clientError', fail);
+      server.on('connection', (one) => one.on('disconnect', done).on('disconnect', () => one.close()));
+    });
+    const ends = { localAddress: `127.${NET}.0.2`, host: `127.${NET}.0.1` };
+    const client = await connect({ provider, ...ends, port: server.address()?.port ?? 0 });
+    await client.disconnect();
+    client.close();
+    expect(await served).toBeUndefined();
+    await server[Symbol.asyncDispose]();
+    expect(sent).toBeGreaterThan(lost);
+  });
+
+  test('a call to an address to which the kernel sends nothing fails with its reason', async () => {
+    const { provider } = twoDevices(NET);
+    await expect(connect({ provider, host: '255.255.255.255', port: 1 })).rejects.toMatchObject({
+      event: 'ADDR_ERROR',
+      status: -EACCES,
     });
   });
 });

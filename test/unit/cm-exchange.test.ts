@@ -229,6 +229,22 @@ describe('a caller', () => {
     expect(host.sent).toMatchObject([{ to: from, message: { kind: 'REJ', reason: 6, message: 1 } }]);
   });
 
+  test('whose confirmation is lost learns that the server gives up', () => {
+    const host = hostOf();
+    const id = host.call();
+    const { localCommId: remoteCommId } = host.sent.splice(0)[0].message as CmMessage<'REQ'>;
+    const ids = { localCommId: 0xcccc, remoteCommId };
+    host.hear(THERE, { kind: 'REP', ...ids, localQpn: 5 } as CmDraft<never>);
+    host.exchange.establish(id);
+    host.names();
+    host.hear(THERE, { kind: 'REJ', ...ids, localCommId: 0xcccd, message: 2, reason: 28 } as CmDraft<never>);
+    expect(id.link).toBe('ESTABLISHED');
+    host.hear(THERE, { kind: 'REJ', ...ids, message: 2, reason: 28 } as CmDraft<never>);
+    expect(host.events).toMatchObject([{ event: V.RDMA_CM_EVENT_REJECTED, status: 28 }]);
+    host.advance(1e9);
+    expect(host.names()).toEqual(['REJECTED', 'TIMEWAIT_EXIT']);
+  });
+
   test('sends its confirmation again if the answer arrives again', () => {
     const host = hostOf();
     const id = host.call();
@@ -286,6 +302,13 @@ test('a DREQ of an unknown connection is answered', () => {
   const host = hostOf();
   host.hear(THERE, { kind: 'DREQ', localCommId: 1, remoteCommId: 2 } as CmDraft<never>);
   expect(host.sent).toMatchObject([{ message: { kind: 'DREP', localCommId: 2, remoteCommId: 1 } }]);
+});
+
+test('a DREQ stands for a confirmation that was lost', () => {
+  const { host, rep } = accepted();
+  const ids = { localCommId: 0xaaaa, remoteCommId: rep.localCommId };
+  host.hear(THERE, { kind: 'DREQ', ...ids, remoteQpn: PARAM.qpNum } as CmDraft<never>);
+  expect(host.names()).toEqual(['ESTABLISHED', 'DISCONNECTED']);
 });
 
 test('a server that gets no confirmation gives up', () => {

@@ -215,6 +215,8 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
       this.markDisconnected();
     } else if (
       event.event === C.RDMA_CM_EVENT_DISCONNECTED ||
+      // The peer gave up before the last message of the exchange reached it.
+      event.event === C.RDMA_CM_EVENT_REJECTED ||
       event.event === C.RDMA_CM_EVENT_DEVICE_REMOVAL
     ) {
       const what = `the connection with ${this.remoteAddress}:${this.remotePort} was lost`;

@@ -166,8 +166,12 @@ export class CmInbound {
     if (link === undefined || link.id.portSpace !== C.RDMA_PS_TCP) return;
     if (link.remoteId !== 0 && m.localCommId !== link.remoteId && m.message !== X.TO_REQ) return;
     const { id } = link;
-    if (!['REQ_SENT', 'REQ_RCVD', 'REP_SENT', 'REP_RCVD'].includes(id.link)) return;
-    exchange.endRequest(link);
+    if (id.link === 'ESTABLISHED' && m.localCommId === link.remoteId) {
+      // The peer gave up before this end's confirmation reached it.
+      exchange.enterTimewait(link);
+      id.state = 'disconnected';
+    } else if (['REQ_SENT', 'REQ_RCVD', 'REP_SENT', 'REP_RCVD'].includes(id.link)) exchange.endRequest(link);
+    else return;
     const { reason: status, privateData } = m;
     exchange.objects.emit(id, C.RDMA_CM_EVENT_REJECTED, { status, privateData });
   }
@@ -206,10 +210,11 @@ export class CmInbound {
     const { id } = link;
     if (id.localParam === null || m.remoteQpn !== id.localParam.qpNum) return;
     link.transaction = m.transaction;
+    // Only an established end disconnects: its confirmation was lost.
+    exchange.established(id);
     if (id.link === 'TIMEWAIT' || id.link === 'over') {
       exchange.send(link, { kind: 'DREP', ...exchange.idsOf(link) });
-    } else if (id.link === 'ESTABLISHED' || id.link === 'REP_SENT' || id.link === 'DREQ_SENT') {
-      exchange.links.settle(link);
+    } else if (id.link === 'ESTABLISHED' || id.link === 'DREQ_SENT') {
       exchange.stop(link);
       id.link = 'DREQ_RCVD';
       exchange.disconnected(id);

@@ -174,7 +174,12 @@ function sourceOf(remote: string, found: (source: string | number) => void): voi
     found(error.errno ?? -C.ENETUNREACH);
   };
   socket.once('error', fail);
-  socket.connect(ROCE_PORT, remote, () => {
+  // Without a route, the listener of the connection gets the error.
+  socket.connect(ROCE_PORT, remote, (error?: Error) => {
+    if (error) {
+      fail(error);
+      return;
+    }
     socket.off('error', fail);
     const { address } = socket.address();
     socket.close();
