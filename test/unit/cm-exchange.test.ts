@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { type CmId, CmObjects } from '../../src/providers/sim/cm/objects.ts';
 import { SoftExchange } from '../../src/providers/soft/cm/exchange.ts';
 import { CmInbound } from '../../src/providers/soft/cm/inbound.ts';
-import { MAX_HALF_OPEN } from '../../src/providers/soft/cm/links.ts';
+import { MAX_HALF_OPEN, MAX_HALF_OPEN_OF_PEER } from '../../src/providers/soft/cm/links.ts';
 import {
   type CmDraft,
   type CmMessage,
@@ -182,11 +182,17 @@ describe('a request', () => {
     expect(host.sent).toEqual([]);
   });
 
-  test('in a flood takes a bounded number of identifiers', () => {
+  test('in a flood takes a bounded number of identifiers, and one address does not take them all', () => {
     const host = hostOf();
     host.listen(V.RDMA_PS_TCP, 128);
-    for (let i = 1; i <= 5000; i++)
-      host.hear(THERE, reqOf({ localCommId: i, localQpn: i }) as CmDraft<never>);
+    const flood = (from: string) => {
+      for (let i = 1; i <= 2000; i++) {
+        host.hear(from, reqOf({ localCommId: i, localQpn: i, localGid: from }) as CmDraft<never>);
+      }
+    };
+    flood(THERE);
+    expect(host.events).toHaveLength(MAX_HALF_OPEN_OF_PEER);
+    for (const from of [ELSEWHERE, '::ffff:10.0.0.4', '::ffff:10.0.0.5']) flood(from);
     expect(host.events).toHaveLength(MAX_HALF_OPEN);
     // Destroyed requests make room.
     const first = host.idOf(host.events[0]);
@@ -194,6 +200,14 @@ describe('a request', () => {
     host.objects.removeId(first);
     host.hear(THERE, reqOf({ localCommId: 6000, localQpn: 6000 }) as CmDraft<never>);
     expect(host.events).toHaveLength(MAX_HALF_OPEN + 1);
+  });
+
+  test('from an IPv6 address that only looks like a mapped one keeps that address', () => {
+    const host = hostOf();
+    host.listen();
+    const from = '::ffff:0:102:304';
+    host.hear(from, reqOf({ localGid: from }) as CmDraft<never>);
+    expect(host.idOf(host.events[0]).remoteAddress).toBe(from);
   });
 });
 

@@ -122,9 +122,9 @@ function nextGid(gid: string): string {
   return gidToString(bytes);
 }
 
-/** The address of a GID in its usual form. */
+/** The address of a GID in its usual form. Not all that begin with ::ffff: have an IPv4 address: ::ffff:0:1 is one of IPv6. */
 export function addressOf(gid: string): string {
-  return gid.startsWith('::ffff:') ? gid.slice(7) : gid;
+  return gid.startsWith('::ffff:') && gid.includes('.') ? gid.slice(7) : gid;
 }
 
 /** Whether an address is one of the loopback interface: 127.0.0.0/8 or ::1. */

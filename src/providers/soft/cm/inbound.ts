@@ -14,13 +14,13 @@ import {
 import * as C from '../../../verbs/constants.ts';
 import { ANY_HOST } from '../../sim/addresses.ts';
 import type { CmId, FullConnParam } from '../../sim/cm/objects.ts';
+import { addressOf } from '../devices.ts';
 import * as X from './exchange.ts';
 import type { Link } from './links.ts';
 
 const RC = 0;
 /** 4.096 us * 2^24 = 69 s: how long a client waits for a program that has its request. */
 const SERVICE_TIMEOUT = 24;
-const MAPPED = '::ffff:';
 const PORT_MASK = 0xffff;
 
 /** The number of a service: port space and port. */
@@ -85,7 +85,7 @@ export class CmInbound {
     } else if (m.localGid !== from || m.remoteGid !== outlet.gidOf(host)) refuse(X.REJ_INVALID_GID);
     else if (m.pathMtu < C.IBV_MTU_256 || m.pathMtu > outlet.mtuCode(host)) refuse(X.REJ_INVALID_MTU);
     else if (header === null) refuse(X.REJ_CONSUMER_DEFINED);
-    else if (this.hasRoom(listener)) {
+    else if (this.hasRoom(listener, from)) {
       const id = this.newId(host, from, listener, header);
       id.remotePsn = m.startingPsn;
       const link = links.addIncoming(id, from, m.pathMtu, m.localCommId);
@@ -111,7 +111,7 @@ export class CmInbound {
       exchange.outlet.send(host, from, encodeCm({ kind: 'SIDR_REP', requestId, transaction, status }));
       return;
     }
-    if (!this.hasRoom(listener)) return;
+    if (!this.hasRoom(listener, from)) return;
     const id = this.newId(host, from, listener, header);
     const link = exchange.links.addIncoming(id, from, exchange.outlet.mtuCode(host), m.requestId);
     link.transaction = m.transaction;
@@ -255,10 +255,10 @@ export class CmInbound {
     return open.find((l) => l.host === host) ?? open.find((l) => l.host === ANY_HOST);
   }
 
-  private hasRoom(listener: CmId): boolean {
+  private hasRoom(listener: CmId, from: string): boolean {
     const { pending } = listener.channel;
     const undelivered = pending.filter((event) => event.listenId === listener.handle).length;
-    return undelivered < listener.backlog && this.exchange.links.hasRoom;
+    return undelivered < listener.backlog && this.exchange.links.hasRoomFor(from);
   }
 
   private newId(host: number, from: string, listener: CmId, { port }: CmaHeader): CmId {
@@ -270,7 +270,7 @@ export class CmInbound {
     id.unclaimed = true;
     id.host = host;
     id.port = listener.port;
-    id.remoteAddress = from.startsWith(MAPPED) ? from.slice(MAPPED.length) : from;
+    id.remoteAddress = addressOf(from);
     id.remotePort = port;
     outlet.hold(id, host);
     return id;

@@ -26,6 +26,8 @@ export interface Link {
 
 /** Requests without a connection that a process keeps at most. Further ones are dropped, and their clients repeat them. */
 export const MAX_HALF_OPEN = 1024;
+/** Of these, the most from one address, so that one peer does not keep out all others. */
+export const MAX_HALF_OPEN_OF_PEER = 512;
 
 export class Links {
   private readonly byId = new Map<CmId, Link>();
@@ -84,8 +86,12 @@ export class Links {
     this.halfOpen.delete(link);
   }
 
-  get hasRoom(): boolean {
-    return this.halfOpen.size < MAX_HALF_OPEN;
+  /** Whether there may be one more request from this address. */
+  hasRoomFor(remoteGid: string): boolean {
+    if (this.halfOpen.size >= MAX_HALF_OPEN) return false;
+    let count = 0;
+    for (const link of this.halfOpen) if (link.remoteGid === remoteGid) count++;
+    return count < MAX_HALF_OPEN_OF_PEER;
   }
 
   of(id: CmId): Link | undefined {
