@@ -27,7 +27,7 @@ const VARIABLES = {
   ISOVERBS_SOFT_ADDRESSES:
     'addresses of the devices soft0, soft1 ..., separated by commas (default: those of all network interfaces)',
   ISOVERBS_SOFT_FLOWS:
-    'UDP source ports over which such a device spreads its connections; 1: all from 4791 (default: 16, and 1 on loopback)',
+    'number of UDP source ports over which each of these devices spreads its connections; with 1, packets leave from port 4791 (default: 16; on loopback: 1)',
 } as const;
 export type Variable = keyof typeof VARIABLES;
 

@@ -217,7 +217,7 @@ export class Endpoint {
     );
   }
 
-  /** Ends what the context does not end when it is closed. */
+  /** Leaves the multicast group. Closing the context ends everything else. */
   close(): void {
     this.leaveGroup();
   }
@@ -308,12 +308,12 @@ function requireReachable(local: V.GidEntry | null, remote: string): void {
   );
 }
 
-/** @throws ConfigError if the device has no multicast, or only together with a subnet manager */
+/** @throws ConfigError if the device has no multicast, or if that requires a subnet manager */
 function requireMulticast({ name }: Context, linkLayer: string, groups: number): void {
   if (groups === 0) throw new V.ConfigError(`--mcg: ${name} does not support multicast`);
   if (linkLayer === 'Ethernet') return;
   throw new V.ConfigError(
-    `--mcg: ${name} is an InfiniBand device, whose groups a subnet manager manages; use a RoCE device`,
+    `--mcg: ${name} is an InfiniBand device, whose multicast groups require a subnet manager; use a RoCE device`,
   );
 }
 

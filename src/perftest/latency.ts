@@ -91,7 +91,7 @@ abstract class Exchange implements Workload {
     return recorded;
   }
 
-  /** All latencies in the order of the messages, in nanoseconds. Complete only with --report-histogram or -unsorted. */
+  /** All latencies in the order of the messages, in nanoseconds. Complete only with --report-histogram or --report-unsorted. */
   latencies(): Float64Array {
     return this.times.slice(0, this.measured);
   }
@@ -243,7 +243,7 @@ export class SendPingPong extends PingPong {
   }
 }
 
-/** The latencies of a test in microseconds, in the order of the messages: the full ones if `roundTrip`, otherwise half. */
+/** The latencies of a test in microseconds, in the order of the messages: full if `roundTrip`, otherwise half of each. */
 export function latencyListOf(exchange: Exchange, roundTrip: boolean): Float64Array {
   return exchange.latencies().map((ns) => ns / (roundTrip ? 1000 : 2000));
 }

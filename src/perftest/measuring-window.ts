@@ -5,7 +5,7 @@ import type { Settings } from './settings.ts';
  * ended() reads the clock only once in this many calls (a power of 2), since a reading costs more than an empty poll.
  */
 const CALLS_PER_CLOCK_READ = 16;
-/** 0.3 s have three intervals of 0.1 s, although their quotient is slightly less than 3. */
+/** 0.3 s contain three intervals of 0.1 s, although the quotient of the two numbers is slightly less than 3. */
 const ROUNDING = 1e-9;
 
 export class MeasuringWindow {

@@ -1,4 +1,4 @@
-/** The multicast group of a test (--mcg): its GID, and what makes an end receive the messages of a group. */
+/** The multicast group of a test (--mcg): its GID, and how an end joins it. */
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -8,12 +8,13 @@ import { ConfigError, type GidEntry, gidToBytes, gidToString, isMulticastGid } f
 /** Number of the queue pair that a message to a group names. */
 export const GROUP_QPN = 0xffffff;
 /**
- * perftest's group is ff01:0:2:c985::, whose packets do not leave an interface (RFC 4291, 2.7), so that Linux drops them. Hence
- * the same in the scope of a site, and one for GIDs of IPv4 addresses, from which no group of IPv6 can be reached.
+ * The default groups. That of perftest is ff01:0:2:c985::, but packets to it do not leave an interface (RFC 4291, 2.7), so
+ * that Linux drops them. This one is the same with the scope of a site. GIDs of IPv4 addresses require another group, because
+ * they cannot reach one of IPv6.
  */
 const GROUP = 'ff05:0:2:c985::';
 const GROUP_OF_IPV4 = '::ffff:239.2.201.132';
-/** As perftest spells a group: the 16 bytes of its GID as numbers. */
+/** perftest's spelling of a group: the 16 bytes of its GID as numbers. */
 const BYTES = /^(0x[0-9a-f]{1,2}|\d{1,3})(:(0x[0-9a-f]{1,2}|\d{1,3})){15}$/i;
 
 /** The GID of a group, from its text or from perftest's spelling of it. @throws ConfigError */
@@ -36,8 +37,8 @@ const isIpv4 = (gid: string) => gid.toLowerCase().startsWith('::ffff:');
 export const reaches = (gid: string, group: string) => isIpv4(gid) === isIpv4(group);
 
 /**
- * The group in which an end receives: the one that --MGID names, or the default one. In latency tests, the client has the
- * next one, because both ends receive.
+ * The group in which an end receives: the one that --MGID names, or the default one. In latency tests, both ends receive,
+ * so the client has the group after it.
  * @throws ConfigError for a group that cannot be reached from this GID
  */
 export function groupOf(given: string | undefined, gid: string, role: 'server' | 'client'): string {
@@ -45,7 +46,7 @@ export function groupOf(given: string | undefined, gid: string, role: 'server' |
   if (!reaches(gid, group)) {
     const other = isIpv4(group) ? 'an IPv4 address' : 'an IPv6 address';
     throw new ConfigError(
-      `--MGID ${group}: it cannot be reached from the GID ${gid}; select the GID of ${other} with --gid-index`,
+      `--MGID ${group}: this group cannot be reached from the GID ${gid}; select the GID of ${other} with --gid-index`,
     );
   }
   const bytes = gidToBytes(group);
@@ -54,8 +55,8 @@ export function groupOf(given: string | undefined, gid: string, role: 'server' |
 }
 
 /**
- * Makes the IP stack of this host a member of a group, because it drops packets for other groups before a RoCE device sees
- * them. Simulated devices have no such stack.
+ * Makes the IP stack of this host a member of a group, because it drops packets to other groups before a RoCE device gets
+ * them. Simulated devices have no IP stack.
  * @returns a function that leaves the group
  * @throws Error of the kernel
  */
@@ -92,6 +93,6 @@ function interfaceName(index: number): string {
   };
   const name = readdirSync(NET).find((name) => read(name) === index);
   if (name === undefined)
-    throw new ConfigError(`--mcg: the network interface ${index} of the GID is unknown`);
+    throw new ConfigError(`--mcg: cannot find the network interface ${index} of the GID`);
   return name;
 }

@@ -1,4 +1,4 @@
-/** Counters of the port of a test, and by how much each has grown since the last report (--report-counters). */
+/** Counters of the port of a test, and how much each has grown since the last report (--report-counters). */
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Fabric } from '../providers/sim/index.ts';
 import { softCounters } from '../providers/soft/index.ts';
@@ -46,7 +46,7 @@ export function softSource(device: string): CounterSource {
   return { names: () => Object.keys(counters() ?? {}), read: (name) => counters()[name] };
 }
 
-/** What the simulation counts: bytes by device, headers included, and the packets of all its devices. */
+/** What the simulation counts: the bytes of a device, headers included, and the packets of all devices. */
 export function simSource(device: string, { simulation: { world } }: Fabric): CounterSource {
   const host = Number(device.replace('sim', ''));
   // Each host has two ports: its link, and the loopback.
@@ -74,13 +74,13 @@ export class PortCounters {
     for (const name of this.names) {
       if (known.includes(name)) continue;
       throw new ConfigError(
-        `--report-counters: the port has no counter '${name}'; ${known.length === 0 ? 'it has none' : `it has ${known.join(', ')}`}`,
+        `--report-counters: the port has no counter '${name}'; ${known.length === 0 ? 'it has no counters' : `it has ${known.join(', ')}`}`,
       );
     }
     this.last = this.names.map((name) => source.read(name));
   }
 
-  /** By how much each has grown since the last call, or since the constructor's. */
+  /** How much each has grown since the last call, or since construction. */
   differences(): Record<string, number> {
     const { names, last, source } = this;
     return Object.fromEntries(

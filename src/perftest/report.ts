@@ -126,7 +126,7 @@ export function latencyList(us: Float64Array): string {
   return ['#, usec', ...rows].join('\n');
 }
 
-/** Counters under a row, by how much they have grown. */
+/** How much counters have grown, for the lines under a row. */
 export function counterRows(counters: Readonly<Record<string, number>>): string {
   return [...Object.entries(counters).map(([name, value]) => `\t${name}=${value}`), ''].join('\n');
 }
@@ -148,7 +148,7 @@ export function lowest({ report_gbits }: Settings, averages: readonly number[]):
   return ` BW min[${report_gbits ? 'Gb/sec' : 'MiB/sec'}] : ${least.toFixed(2)} (${at})`;
 }
 
-/** One entry of `results` in perftest's JSON, and what other flags add to it. */
+/** One entry of `results` in perftest's JSON, with what the report flags add to it. */
 export type Result = Record<string, number | readonly number[] | Record<string, number>>;
 
 export function bandwidthJson(report: BandwidthReport): Record<string, number> {

@@ -129,7 +129,7 @@ class TestRun {
       const local = this.reportOf(sender ?? (receiver as BandwidthReceiver), size);
       if (!bidirectional) this.reportBandwidth(local);
       else if (durationS > 0) {
-        // The ends exchange no reports, so this end reports what it has received itself.
+        // With --duration, the ends exchange no reports, so this end counts what it has received.
         this.reportBandwidth(local, { local, remote: this.reportOf(receiver as BandwidthReceiver, size) });
       } else {
         const remote = await exchangeReports(endpoint.channel, local);
@@ -221,7 +221,7 @@ class TestRun {
     this.print(Report.bandwidthRow(report), output === 'message_rate' ? report.messageRate : report.average);
   }
 
-  /** Reports by how much the counters of the port have grown since the last report. */
+  /** Reports how much the counters of the port have grown since the last report. */
   private reportCounters(): void {
     if (this.counters === null) return;
     const counters = this.counters.differences();

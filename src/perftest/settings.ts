@@ -43,7 +43,7 @@ const FROM_0 = 'takes numbers from 0 on';
 const from0 = z.coerce.number(FROM_0).min(0, FROM_0);
 const count = whole(1, 1e9);
 const SHORTEST_INTERVAL_S = 1e-6;
-const INTERVAL = `takes seconds, from ${SHORTEST_INTERVAL_S} on`;
+const INTERVAL = `takes seconds, at least ${SHORTEST_INTERVAL_S}`;
 
 /** perftest's flags as commander names them, and our own (policy, driver, provider, profile, seed, json, cpu, rate). */
 const flagsSchema = z.object({
@@ -121,7 +121,7 @@ const MAX_MODERATED_BYTES = 8192;
 const MAX_DATAGRAM_RECEIVES = 16000;
 /** With more requests no peak is computed: the search is quadratic. */
 const MAX_PEAK_ITERS = 20_000;
-/** Longer lists of latencies are neither kept nor printed. */
+/** The most latencies that a list may have. */
 const MAX_LISTED_ITERS = 10_000_000;
 const MAX_INTERVALS = 100_000;
 const INLINE_BYTES = { write: 220, send: 236, read: 0, atomic: 0 };
@@ -263,11 +263,11 @@ function infiniteRules(kind: TestKind, flags: Parsed): Rule[] {
 function requireIntervals(intervalS: number, measuredS: number): void {
   if (intervalS <= measuredS && measuredS / intervalS <= MAX_INTERVALS) return;
   throw new ConfigError(
-    `--interval ${intervalS}: the measured time (--duration without --margin) is ${measuredS} s; it takes from 1 to ${MAX_INTERVALS} intervals`,
+    `--interval ${intervalS}: the measured time (--duration minus both margins) is ${measuredS} s, and must hold 1 to ${MAX_INTERVALS} intervals`,
   );
 }
 
-/** Combinations that reports in more detail reject. */
+/** Combinations that flags for detailed reports reject. */
 function reportRules({ measures }: TestKind, flags: Parsed): Rule[] {
   const { reportBoth, reportHistogram, reportUnsorted, interval, bidirectional, run_infinitely } = flags;
   const listed = reportHistogram || reportUnsorted;

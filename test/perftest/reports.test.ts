@@ -168,7 +168,7 @@ describe('--report-counters', () => {
     expect(() => new PortCounters(source, 'counters/nix')).toThrow(
       "no counter 'counters/nix'; it has counters/port_xmit_data, hw_counters/out_of_buffer",
     );
-    expect(() => new PortCounters(sysfsCounters('rxe1', 1, sysfs), 'x')).toThrow('it has none');
+    expect(() => new PortCounters(sysfsCounters('rxe1', 1, sysfs), 'x')).toThrow('it has no counters');
     rmSync(sysfs, { recursive: true });
   });
 });
@@ -181,8 +181,8 @@ test.each([
   ['read_lat', { reportHistogram: true, iters: 20_000_000 }, 'up to 10000000 latencies: reduce --iters'],
   ['read_lat', { interval: 1, duration: 2 }, '--interval is for bandwidth tests with --duration'],
   ['write_bw', { interval: 1 }, '--interval is for bandwidth tests with --duration'],
-  ['write_bw', { interval: 0, duration: 2 }, "--interval takes seconds, from 0.000001 on, got '0'"],
-  ['write_bw', { interval: 2, duration: 2 }, 'is 1 s; it takes from 1 to 100000 intervals'],
+  ['write_bw', { interval: 0, duration: 2 }, "--interval takes seconds, at least 0.000001, got '0'"],
+  ['write_bw', { interval: 2, duration: 2 }, 'is 1 s, and must hold 1 to 100000 intervals'],
   ['write_bw', { interval: 1, duration: 4, bidirectional: true }, 'leave out --bidirectional'],
   ['write_bw', { interval: 1, run_infinitely: true, duration: 4 }, 'leave out --interval'],
 ])('%s %j is rejected', (name, flags, message) => {

@@ -42,13 +42,16 @@ const FLAGS: readonly Flag[] = [
     'time that is not measured at the start and at the end (default: a quarter of --duration)',
   ],
   ['-F, --CPU-freq', 'accepted and ignored: times do not depend on the CPU frequency'],
-  ['-g, --mcg', 'send to a multicast group, in which the other end receives; implies --connection UD'],
+  ['-g, --mcg', 'send to a multicast group that the other end joins; implies --connection UD'],
   ['-H, --report-histogram', 'also print the latency of every message, sorted'],
   ['-i, --ib-port <port>', 'port of the device (default 1)'],
   ['-I, --inline_size <bytes>', 'send messages up to this size inline'],
   ['-l, --post_list <n>', 'requests posted together as one list'],
   ['-m, --mtu <bytes>', 'path MTU (default: that of the port)', ['256', '512', '1024', '2048', '4096']],
-  ['-M, --MGID <gid>', 'group of --mcg (default on IPv4 ::ffff:239.2.201.132, on IPv6 ff05:0:2:c985::)'],
+  [
+    '-M, --MGID <gid>',
+    'GID of the group of --mcg (default: ::ffff:239.2.201.132 for IPv4, ff05:0:2:c985:: for IPv6)',
+  ],
   ['-n, --iters <n>', 'number of messages (default 1000; write_bw: 5000)'],
   ['-N, --noPeak', 'do not compute the peak'],
   ['-o, --outs <n>', 'READs or atomics outstanding (default: the limit of the device)'],
@@ -65,7 +68,7 @@ const FLAGS: readonly Flag[] = [
   ['-w, --limit_bw <value>', 'fail if the bandwidth is below this value'],
   [
     '-W, --report-counters <list>',
-    'print by how much these counters of the port grow, such as counters/port_xmit_data,hw_counters/out_of_buffer',
+    'print how much these counters of the port have grown, such as counters/port_xmit_data,hw_counters/out_of_buffer',
   ],
   ['-x, --gid-index <n>', 'local GID (default on Ethernet: RoCE v2 over IPv4)'],
   ['-y, --limit_msgrate <value>', 'fail below this rate, in millions of messages per second'],
@@ -100,7 +103,7 @@ const FLAGS: readonly Flag[] = [
 const OWN_FLAGS: readonly Flag[] = [
   [
     '--interval <seconds>',
-    'with --duration: print a row per interval of this length, and the lowest bandwidth',
+    'with --duration: print a row for each interval of this length, and the lowest bandwidth',
   ],
   ['--json', 'print one JSON object, in the shape of --out_json'],
   ['--policy <policy[:option[=value],...]>', 'policy between the test and the device'],
