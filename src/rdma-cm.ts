@@ -3,8 +3,8 @@
  * on user-space RoCE devices, and in memory on simulated ones. It opens the device that an address resolves to. Queue pairs
  * are created automatically or by the program.
  *
- * The provider is taken from option `provider`, otherwise from ISOVERBS_PROVIDER or ISOVERBS_DEVICE; otherwise it is that of
- * the real devices if there are any, or else the simulated fabric (its hosts are sim0, sim1 ...).
+ * The provider is taken from the option `provider`, otherwise from ISOVERBS_PROVIDER or ISOVERBS_DEVICE; otherwise it is that
+ * of the real devices if there are any, or else the simulated fabric (its hosts are sim0, sim1 ...).
  */
 import {
   type CmAcceptOptions,

@@ -104,7 +104,7 @@ bool setUp(int fd, bool v4, int bufferBytes) {
          setsockopt(fd, level, v4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &kOn, sizeof kOn) == 0;
 }
 
-/** Sends multicast packets through the interface of this address, beyond the next router if their senders set no limit. */
+/** Sends multicast packets through the interface of this address, with the default hop limit unless a packet sets one. */
 bool setMulticast(int fd, const void* gid, int ifindex) {
   if (isIpv4(gid)) {
     ip_mreqn interface{};
@@ -117,7 +117,7 @@ bool setMulticast(int fd, const void* gid, int ifindex) {
          setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &ifindex, sizeof ifindex) == 0;
 }
 
-/** Makes a socket a member of a group on one interface, and of no group that other sockets have joined. */
+/** Makes a socket a member of a group on one interface. It gets no packets of groups that only other sockets have joined. */
 bool join(int fd, const void* group, const void* gid, int ifindex) {
   const int none = 0;
   if (isIpv4(group)) {
@@ -128,7 +128,7 @@ bool join(int fd, const void* group, const void* gid, int ifindex) {
     return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &none, sizeof none) == 0 &&
            setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &member, sizeof member) == 0;
   }
-  // Linux before 4.20 lacks the first option.
+  // Linux before 4.20 does not support this option.
   setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &none, sizeof none);
   ipv6_mreq member{};
   memcpy(&member.ipv6mr_multiaddr, group, kGidBytes);
@@ -324,7 +324,7 @@ size_t writeRows(const Packets& packets, size_t m, size_t first, const unsigned 
 
 /**
  * openUdp(gid, port, bufferBytes, ifindex): a socket bound to this address, which never blocks. Multicast packets leave
- * through the interface with this number; 0 is that of the address.
+ * through the interface with this number, or that of the address if it is 0.
  */
 napi_value openUdp(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "openUdp");
@@ -373,7 +373,7 @@ napi_value joinUdp(napi_env napi, napi_callback_info info) {
   }
   sockaddr_storage address;
   const socklen_t bytes = toAddress(group, port, &address);
-  // A link-local group is one of an interface.
+  // A link-local group is valid on one interface.
   if (!isIpv4(group)) reinterpret_cast<sockaddr_in6&>(address).sin6_scope_id = static_cast<uint32_t>(ifindex);
   const int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return failOn(args, errno, "cannot create a UDP socket");

@@ -1,6 +1,6 @@
 /**
  * Messages of the InfiniBand connection manager (InfiniBand Architecture Specification, volume 1, chapter 12): management
- * datagrams of 256 bytes between the queue pairs 1 of two devices. Also the header with IP addresses that rdma_cm puts in
+ * datagrams of 256 bytes between queue pair 1 of two devices. Also the header with IP addresses that rdma_cm puts in
  * front of the private data of a request (annex A11). Decoding never throws, whatever the bytes are.
  */
 import { gidToBytes, gidToString } from '../verbs/gid.ts';
@@ -134,8 +134,8 @@ type NumbersOf<K extends CmKind> = { [F in keyof (typeof LAYOUTS)[K]['numbers']]
 type GidsOf<K extends CmKind> = { [F in keyof (typeof LAYOUTS)[K]['gids']]: string };
 
 /**
- * A message. Numbers are unsigned, GIDs are texts in their shortest form, and decoded private data has all bytes of its
- * field. `transaction` is 64 bits as two numbers; an answer repeats it.
+ * A message. Numbers are unsigned, GIDs are text in their shortest form, and decoded private data has all bytes of its
+ * field. `transaction` is the transaction ID of 64 bits, as two numbers; an answer repeats it.
  */
 export type CmMessage<K extends CmKind = CmKind> = K extends CmKind
   ? { kind: K; transaction: readonly [hi: number, lo: number]; privateData: Uint8Array } & NumbersOf<K> &
@@ -179,7 +179,7 @@ export function encodeCm<K extends CmKind>(message: CmDraft<K>): Uint8Array {
   return out;
 }
 
-/** Reads a datagram; null if it is no message of the connection manager. The result shares no memory with `mad`. */
+/** Reads a datagram; null if it is not a message of the connection manager. The result shares no memory with `mad`. */
 export function decodeCm(mad: Uint8Array): CmMessage | null {
   if (mad.length !== MAD_BYTES || mad[0] !== BASE_VERSION || mad[1] !== CLASS_CM) return null;
   if (mad[2] !== CLASS_VERSION || mad[3] !== METHOD_SEND) return null;
@@ -239,7 +239,7 @@ export function withCmaHeader({ port, source, dest }: CmaHeader, data: Uint8Arra
   out[1] = (isIpv4 ? 4 : 6) << 4;
   out[2] = port >>> 8;
   out[3] = port;
-  // An IPv4 address has the last four bytes of its field.
+  // An IPv4 address takes the last four bytes of its field.
   const skip = isIpv4 ? MAPPED_BYTES : 0;
   out.set(gidToBytes(source).subarray(skip), CMA_SOURCE_AT + skip);
   out.set(gidToBytes(dest).subarray(skip), CMA_DEST_AT + skip);
@@ -250,7 +250,7 @@ export function withCmaHeader({ port, source, dest }: CmaHeader, data: Uint8Arra
 const MAPPED = '::ffff:';
 const MAPPED_BYTES = 12;
 
-/** The header in private data; null if it has another version, or is of no version of IP. */
+/** The header in private data; null if its version or its IP version is unknown. */
 export function cmaHeaderOf(data: Uint8Array): CmaHeader | null {
   if (data.length < CMA_HEADER_BYTES || data[0] !== CMA_VERSION) return null;
   const version = data[1] >>> 4;

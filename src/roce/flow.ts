@@ -1,10 +1,10 @@
 /**
- * UDP source ports of flows. Networks choose one of several equal paths by the ports of a packet, so a sender gives each
- * flow a source port of its own. The formulas are those of Linux (include/rdma/ib_verbs.h: rdma_calc_flow_label and
+ * UDP source ports of flows. A network chooses one of several equal paths by the ports of a packet, so a sender gives each
+ * flow its own source port. The formulas are those of Linux (include/rdma/ib_verbs.h: rdma_calc_flow_label and
  * rdma_flow_label_to_udp_sport).
  */
 
-/** Source ports of flows have this number or a higher one. */
+/** The lowest source port of flows, and how many there are. */
 export const FIRST_FLOW_PORT = 0xc000;
 export const FLOW_PORTS = 0x4000;
 

@@ -290,8 +290,8 @@ export class Simulation {
   }
 
   /**
-   * Datagram `p` of the pool arrived from outside at `host`, for a multicast group. Returns how many queue pairs of the host
-   * are attached.
+   * Datagram `p` of the pool arrived from outside at `host`, for a multicast group. Returns the number of queue pairs of the
+   * host that it was delivered to.
    */
   receiveGroup(host: number, group: Group, p: number): number {
     const count = enterGroup(this.world, host, group, p);

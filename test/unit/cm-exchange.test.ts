@@ -212,7 +212,7 @@ describe('a request', () => {
 });
 
 describe('a caller', () => {
-  test('repeats its request, and then reports that nobody answers', () => {
+  test('repeats its request, and then reports that the peer does not answer', () => {
     const host = hostOf();
     host.call();
     host.advance(60e9);

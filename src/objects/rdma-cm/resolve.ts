@@ -22,7 +22,7 @@ const LOOPBACK = new Set(['localhost', '127.0.0.1', '::1']);
 /** Converts a host to an address for rdma_cm. The simulator resolves names itself. */
 export async function addressOf(provider: Provider, host: string): Promise<string> {
   if (provider.name === 'sim') return host;
-  // These devices have the loopback addresses themselves.
+  // User-space devices have loopback addresses themselves.
   if (provider.name === 'soft' && host === 'localhost') return host;
   if (provider.name !== 'soft' && LOOPBACK.has(host)) return ownAddress(provider) ?? host;
   if (isIP(host) !== 0) return host;

@@ -1,4 +1,4 @@
-/** Membership of a device in multicast groups: one more socket for each group with attached queue pairs. */
+/** Membership of a device in multicast groups: an additional socket for each group with attached queue pairs. */
 import { ROCE_PORT } from '../../roce/icrc.ts';
 import type { Group } from '../../sim/network/address.ts';
 import { ConnectionError } from '../../verbs/errors.ts';
@@ -18,7 +18,7 @@ export interface Membership {
 }
 
 export class Memberships {
-  /** In order of joining, because an iterator would be allocated for each poll. */
+  /** In order of joining. A list, because each poll would allocate an iterator over a map. */
   list: readonly Membership[] = [];
   private readonly native: NativeUdp;
   private readonly device: Uint8Array;
@@ -59,7 +59,7 @@ export class Memberships {
       if (!(cause instanceof ConnectionError)) throw cause;
       const { message, errno } = cause;
       throw new ConnectionError(
-        `attachMcast: ${addressOf(gidToString(this.device))} cannot join ${addressOf(text)}: ${message}; if kernel soft-RoCE has port 4791 of this host, run the program in another network namespace`,
+        `attachMcast: ${addressOf(gidToString(this.device))} cannot join ${addressOf(text)}: ${message}; if kernel soft-RoCE uses port 4791 of this host, run the program in another network namespace`,
         { verb: 'attachMcast', errno, cause },
       );
     }

@@ -1,4 +1,4 @@
-/** Impairs what devices send, for tests: packets leave late, and some of them overtake the others. */
+/** Impairs the packets that devices send, for tests: packets leave late, and some of them overtake others. */
 import { RandomStream } from '../../sim/kernel/random.ts';
 import { type NativeUdp, ROW_WORDS } from './native.ts';
 
@@ -13,7 +13,7 @@ export interface Impairment {
   readonly seed: number;
 }
 
-/** The addon's functions, with these delays. Late packets of a socket that is closed meanwhile are lost. */
+/** The addon's functions with these delays. If a socket is closed, its late packets are lost. */
 export function impaired(native: NativeUdp, { delayMs, reorder, seed }: Impairment): NativeUdp {
   const random = new RandomStream(seed, 'impairment');
   /** By descriptor: timers of late packets. */

@@ -39,7 +39,7 @@ export interface SoftOptions {
   loss?: number;
   /** How late packets leave, in milliseconds, for tests. Default 0. */
   delayMs?: number;
-  /** Probability that a packet leaves at once in spite of `delayMs`, and overtakes others. Default 0. */
+  /** Probability that a packet leaves at once, in spite of `delayMs`, and so overtakes others. Default 0. */
   reorder?: number;
   /** Seed of losses and of packets that overtake others. Default 1. */
   seed?: number;
@@ -76,7 +76,9 @@ export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
   ]);
   const { delayMs = 0, reorder = 0 } = options;
   if (!(delayMs >= 0) || !(reorder >= 0 && reorder <= 1)) {
-    throw new ConfigError('createSoftNetwork: delayMs must be 0 or more, and reorder a probability');
+    throw new ConfigError(
+      'createSoftNetwork: delayMs must be at least 0, and reorder a probability from 0 to 1',
+    );
   }
   const { loss = 0, seed = 1, flows = 1 } = options;
   const native = delayMs > 0 ? impaired(requireUdp(), { delayMs, reorder, seed }) : requireUdp();
@@ -121,8 +123,8 @@ const FIRST_QPN = 0x11;
 const FIRST_QPNS = 1024;
 
 /**
- * Begins the numbers of queue pairs anywhere, so that a program that is restarted does not have those that its peers know
- * from before.
+ * Begins the numbers of queue pairs at a random number, so that a restarted program does not reuse those that its peers
+ * still know.
  */
 function reserveNumbers({ world }: Simulation): void {
   const first = randomInt(FIRST_QPN, FIRST_QPN + FIRST_QPNS);
@@ -237,7 +239,7 @@ function timedVerbs(base: Provider, pump: RealTimePump): TimedVerbs {
   };
 }
 
-/** Multicast groups: the sockets of devices follow the queue pairs. */
+/** Multicast groups: a device joins and leaves them as its queue pairs are attached and detached. */
 function groupVerbs(
   base: Provider,
   { sim, open }: RealTimePump,
@@ -263,7 +265,7 @@ function groupVerbs(
   };
 }
 
-/** Verbs that these devices do not have. */
+/** Verbs that these devices do not support. */
 function refusals() {
   const no = 'user-space RoCE devices do not support enhanced connection establishment';
   return unsupportedVerbs({ queryEce: no, setEce: no });
@@ -282,13 +284,13 @@ export function captureTo(file: string): void {
   process.env[PCAP_VARIABLE] = file;
 }
 
-/** @throws ConfigError if ISOVERBS_SOFT_FLOWS is no number of source ports */
+/** The value of ISOVERBS_SOFT_FLOWS. @throws ConfigError if it is not a valid number of source ports */
 function flowsOfVariable(): number | undefined {
   const text = process.env.ISOVERBS_SOFT_FLOWS || undefined;
   if (text === undefined) return undefined;
   const flows = Number(text);
   if (Number.isInteger(flows) && flows >= 1 && flows <= MAX_FLOWS) return flows;
-  throw new ConfigError(`ISOVERBS_SOFT_FLOWS must be a whole number from 1 to ${MAX_FLOWS}, not '${text}'`);
+  throw new ConfigError(`ISOVERBS_SOFT_FLOWS must be a whole number from 1 to ${MAX_FLOWS}, got '${text}'`);
 }
 
 let shared: SoftNetwork | null = null;

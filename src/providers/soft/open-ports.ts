@@ -42,7 +42,7 @@ export class OpenPorts {
     this.watch.remove(host);
   }
 
-  /** Whether waiting for what this handle reports keeps the process alive. */
+  /** Sets whether waiting for events of this handle keeps the process alive. */
   keep(handle: number, keeps: boolean): void {
     if (keeps) this.keepers.add(handle);
     else this.keepers.delete(handle);

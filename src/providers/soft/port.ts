@@ -1,6 +1,6 @@
 /**
- * The port of one device: a UDP socket that receives its packets, and those through which they leave, one for each source
- * port of its flows.
+ * The port of one device: a UDP socket that receives its packets, and one socket for each source port from which packets
+ * leave.
  */
 import { FIRST_FLOW_PORT, FLOW_PORTS, flowLabelOf, sourcePortOf } from '../../roce/flow.ts';
 import { ROCE_PORT } from '../../roce/icrc.ts';
@@ -49,9 +49,9 @@ const CONGESTED = 3;
 const NOTIFICATION_CLASS = 48 << 2;
 const READABLE = 1;
 const WRITABLE = 2;
-/** Spreads the ports of flows, of which those of small queue pair numbers are alike, over few sockets (Fibonacci hashing). */
+/** Spreads the ports of flows over few sockets (Fibonacci hashing), because small queue pair numbers give similar ports. */
 const GOLDEN = 0x9e3779b1;
-/** How many ports to try for a socket of flows, because others may use them. */
+/** How many ports to try for a socket of flows, because other sockets may use them. */
 const PORT_TRIES = 8;
 
 /** What became of packets. */
@@ -90,13 +90,13 @@ export interface PortOwner {
   readonly sim: Simulation;
   readonly peers: Peers;
   readonly native: NativeUdp;
-  /** Over how many source ports the device at this address spreads its flows; 1: all leave from port 4791. */
+  /** Over how many source ports the device at this address spreads its flows. With 1, all packets leave from port 4791. */
   flowsOf(gid: Uint8Array): number;
   /** Number of the network interface of a host. */
   ifindexOf(host: number): number;
   /** Where packets of this device are captured; null if they are not. */
   captureOf(host: number, gid: Uint8Array): PortCapture | null;
-  /** A management datagram for the queue pair 1 of a host; `from` is the sender's GID. */
+  /** A management datagram for queue pair 1 of a host; `from` is the sender's GID. */
   onManagement(host: number, from: Uint8Array, mad: Uint8Array): void;
   /** The kernel refused packets. */
   onRefused(): void;
@@ -123,7 +123,7 @@ export class SoftPort {
   private readonly gid: Uint8Array;
   private readonly owner: PortOwner;
   private readonly sender = new SenderAddress();
-  /** The queue of the socket that receives, and those of flows, by number, once there are packets of them. */
+  /** The queue of the socket that receives, and the queues of flows by number; null until the first packet of a flow. */
   private readonly main: SendQueue;
   private readonly flows: (SendQueue | null)[];
   /** All of them that are open. */
@@ -184,7 +184,7 @@ export class SoftPort {
     this.owner.native.watchFd(queue.fd, listener, this.keepsAlive, events);
   }
 
-  /** A socket of flows has room again. No peer sends to its port: what arrives there is discarded. */
+  /** A socket of flows has room again. No peer sends to its port, so packets that arrive there are discarded. */
   private onFlowReady(queue: SendQueue): void {
     this.owner.native.receiveUdp(queue.fd, this.inSlab, this.inRows, NO_GID);
     this.owner.onReady();
@@ -201,7 +201,7 @@ export class SoftPort {
     return queue;
   }
 
-  /** Opens the socket of a flow at the first free port of its range; if none is free, it is the one that receives. */
+  /** Opens the socket of a flow at the first free port of its range. If none is free, the flow uses the receiving socket. */
   private openFlow(flow: number): SendQueue {
     const { native } = this.owner;
     const first = FIRST_FLOW_PORT + Math.floor((flow * FLOW_PORTS) / this.flows.length);
@@ -321,7 +321,7 @@ export class SoftPort {
     this.budget = SEND_BUDGET;
   }
 
-  /** Reads a socket: that of the device's address, or of a group. */
+  /** Reads the socket of the device's address, or of a group. */
   private read(fd: number, dest: Uint8Array, member: Membership | null): void {
     const { native } = this.owner;
     this.sender.dgid = dest;

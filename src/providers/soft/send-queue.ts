@@ -33,7 +33,7 @@ export class SendQueue {
     return this.count * STRIDE_BYTES;
   }
 
-  /** Adds the packet of `bytes` without its ICRC that was written there. */
+  /** Adds the packet that was written at `nextAt`; it has `bytes` without its ICRC. */
   append(bytes: number, classAndHops: number, gid: Uint8Array): void {
     const row = this.count * ROW_WORDS;
     this.rows[row] = this.count * STRIDE_BYTES;

@@ -43,7 +43,7 @@ export function writeNotification(destQp: number, out: Uint8Array, at: number): 
 /** What fromWire returns for a management datagram, which managementData() then returns. */
 export const MANAGEMENT = -3;
 
-/** Writes a datagram from the queue pair 1 to that of another device, without its ICRC, and returns its bytes. */
+/** Writes a datagram from queue pair 1 to that of another device, without its ICRC, and returns its bytes. */
 export function writeManagement(mad: Uint8Array, out: Uint8Array, at: number): number {
   record.opcode = O.UD | O.SEND_ONLY;
   record.migrated = true;

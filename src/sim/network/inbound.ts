@@ -53,8 +53,8 @@ export function enterWorld(world: World, host: number, from: number, type: numbe
 }
 
 /**
- * Gives datagram `p` of the pool, which arrived at `host` for a multicast group, to the queue pairs there. The caller
- * releases it. Returns how many there are.
+ * Delivers datagram `p` of the pool, which arrived at `host` for a multicast group, to the group's queue pairs there. The
+ * caller releases it. Returns the number of these queue pairs.
  */
 export function enterGroup(world: World, host: number, group: Group, p: number): number {
   if (world.hosts[host].dead) return 0;

@@ -1,7 +1,7 @@
 /**
- * An rdma_cm that is not librdmacm: arguments, ports and the order of calls. The exchange of messages with the peer and the
- * addresses of devices are those of its network: the fabric (protocol.ts, places.ts), where everything happens in virtual
- * time, or user-space RoCE (providers/soft/cm).
+ * An rdma_cm that is not librdmacm: it checks arguments, ports and the order of calls. Its network exchanges the messages
+ * with the peer and knows the addresses of devices. The network is the fabric (protocol.ts, places.ts), where everything
+ * happens in virtual time, or user-space RoCE (providers/soft/cm).
  */
 
 import type {
@@ -40,7 +40,7 @@ export interface CmExchange {
   later(id: CmId, messages: number, action: () => void): void;
   connect(id: CmId, param: FullConnParam): void;
   accept(id: CmId, param: FullConnParam): void;
-  /** Both sides are ready. */
+  /** Both ends are ready. */
   establish(id: CmId): void;
   /** Data arrived before the peer's confirmation. */
   established(id: CmId): void;
@@ -50,13 +50,14 @@ export interface CmExchange {
   abandon(id: CmId): void;
 }
 
-/** Where an identifier's peer is: null, or a negative errno, if it cannot be reached. */
+/** Where an identifier's peer is, or a negative errno if it cannot be reached. */
 export type CmRoute = { host: number; remoteHost: number; remoteAddress: string | null } | number;
 
 /** The devices of a network and their addresses. */
 export interface CmPlaces {
-  /** A host, and the network, in errors: 'sim0'. */
+  /** The name of a host in errors, such as 'sim0'. */
   nameOf(host: number): string;
+  /** The name of the network in errors. */
   readonly network: string;
   /** The address of a host as text. */
   addressOf(host: number): string;
@@ -69,8 +70,8 @@ export interface CmPlaces {
   /** The host of a local address; ANY_HOST for the wildcard address. @throws NoDeviceError */
   hostAt(verb: string, name: string, address: string): number;
   /**
-   * Checks an address, or that of a multicast group (`port` 0 allowed), and returns how to look up its route, which calls
-   * `found` outside of the caller.
+   * Checks an address, or that of a multicast group (`port` 0 allowed), and returns a function that looks up its route and
+   * calls `found` outside of the caller.
    */
   route(id: CmId, address: string, port: number, isGroup: boolean): (found: (route: CmRoute) => void) => void;
   /** The identifier is about to receive messages at `host`, or everywhere. @throws ConnectionError if the device cannot */
@@ -300,7 +301,7 @@ export class CmManager {
     });
   }
 
-  /** Gives an identifier its route. Returns 0 or a negative errno. */
+  /** Sets the route of an identifier. Returns 0 or a negative errno. */
   private take(id: CmId, route: CmRoute): number {
     if (typeof route === 'number') return route;
     try {

@@ -1,7 +1,7 @@
 /**
  * The exchange of messages with the peers of identifiers (InfiniBand Architecture Specification, volume 1, 12.9): REQ, REP,
- * RTU; MRA; REJ; DREQ, DREP; SIDR for datagrams. It has no clock and no socket: what it needs is in CmOutlet. inbound.ts
- * has the reactions to messages.
+ * RTU; MRA; REJ; DREQ, DREP; SIDR for datagrams. It has no clock and no socket, and uses those of CmOutlet. inbound.ts
+ * responds to messages.
  */
 import { type CmDraft, type CmKind, encodeCm, withCmaHeader } from '../../../roce/cm-messages.ts';
 import * as C from '../../../verbs/constants.ts';
@@ -13,7 +13,7 @@ import { type Link, Links } from './links.ts';
 
 /** What the exchange requires of its surroundings. */
 export interface CmOutlet {
-  /** Sends a datagram from the queue pair 1 of a host; it may be lost. */
+  /** Sends a datagram from queue pair 1 of a host; it may be lost. */
   send(host: number, remoteGid: string, mad: Uint8Array): void;
   /** Calls `action` after a time, outside of the caller. */
   after(delayNs: number, action: () => void): void;
@@ -46,16 +46,16 @@ export const SIDR_UNSUPPORTED = 1;
 export const SIDR_REJECT = 2;
 
 export const DEFAULT_PKEY = 0xffff;
-/** A LID that stands for "none", because RoCE has none. */
+/** The LID that stands for "none", because RoCE has no LIDs. */
 const NO_LID = 0xffff;
 const HOP_LIMIT = 64;
-/** 4.096 us * 2^18 = 1.07 s: how long the peer may take to answer, and this end says that it takes. */
+/** 4.096 us * 2^18 = 1.07 s: the response timeout that this end grants the peer, and announces for itself. */
 const RESPONSE_TIMEOUT = 18;
 /** 4.096 us * 2^14 = 67 ms: the acknowledgement timeout of connections. */
 const ACK_TIMEOUT = 14;
 /**
- * How often an unanswered message is sent again, and when: after 100 ms, then twice as long each time, up to 1 s. That takes
- * less than the 10 s that connect() waits.
+ * How often an unanswered message is sent again: after 100 ms, and then each time after twice as long, at most 1 s. That
+ * takes less than the 10 s that connect() waits.
  */
 const RETRIES = 10;
 /** How often the peer may send its answer again. */
@@ -82,7 +82,7 @@ export function gidOfAddress(address: string): string {
   return address.includes(':') ? address : `::ffff:${address}`;
 }
 
-/** At most what the device supports; RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH ask for that. */
+/** A count within the limit of the device, which RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH request. */
 const granted = (count: number): number => Math.min(count, LIMITS.maxQpRdAtom);
 
 export class SoftExchange implements CmExchange {
@@ -182,7 +182,7 @@ export class SoftExchange implements CmExchange {
     }
   }
 
-  /** As the kernel does, it sends one message and does not wait for an answer. */
+  /** Like the kernel, it sends one message and does not wait for an answer. */
   abandon(id: CmId): void {
     const link = this.links.of(id);
     const { link: state } = id;
@@ -197,7 +197,7 @@ export class SoftExchange implements CmExchange {
     this.links.remove(link);
   }
 
-  /** Both numbers of an exchange, and its transaction. */
+  /** Both communication IDs of an exchange, and its transaction ID. */
   idsOf({ localId, remoteId, transaction }: Link) {
     return { localCommId: localId, remoteCommId: remoteId, transaction };
   }
@@ -213,7 +213,7 @@ export class SoftExchange implements CmExchange {
     if (last !== null) this.outlet.send(id.host, remoteGid, last);
   }
 
-  /** Repeats the last message until stop(). `delayNs` is the time until then, if the peer has named one. */
+  /** Repeats the last message until stop(), for the first time after `delayNs`, which the peer may have set. */
   expectAnswer(link: Link, delayNs = FIRST_RETRY_NS): void {
     link.tries = 0;
     this.startTimer(link, delayNs);
@@ -255,7 +255,7 @@ export class SoftExchange implements CmExchange {
     this.objects.emit(id, C.RDMA_CM_EVENT_UNREACHABLE, { status });
   }
 
-  /** Tells the peer that its answer has not come. */
+  /** Notifies the peer that its answer has not arrived. */
   private sendTimeout(link: Link, message: number): void {
     const { guidHi: infoHi, guidLo: infoLo } = guidOf(this.outlet.gidOf(link.id.host));
     const info = { infoBytes: 8, infoHi, infoLo };
@@ -271,7 +271,7 @@ export class SoftExchange implements CmExchange {
     } else this.send(link, { kind: 'REJ', ...this.idsOf(link), message, reason, privateData });
   }
 
-  /** There will be no connection, or none is needed. */
+  /** Ends a request: there will be no connection, or none is needed. */
   endRequest(link: Link): void {
     link.id.link = 'over';
     this.links.settle(link);

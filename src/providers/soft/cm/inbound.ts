@@ -1,6 +1,6 @@
 /**
- * Reactions to messages of the connection manager. Their sender is hostile by assumption: a message counts for an exchange
- * only if it comes from the peer's address and names the numbers of both ends. The reaction in each state is that of the
+ * Responses to messages of the connection manager. Senders are assumed to be hostile: a message counts for an exchange only
+ * if it comes from the peer's address and names the communication IDs of the exchange. The response in each state is the
  * kernel's.
  */
 import {
@@ -23,7 +23,7 @@ const RC = 0;
 const SERVICE_TIMEOUT = 24;
 const PORT_MASK = 0xffff;
 
-/** The number of a service: port space and port. */
+/** The ID of a service: port space and port. */
 interface Service {
   readonly serviceIdHi: number;
   readonly serviceIdLo: number;
@@ -36,7 +36,7 @@ export class CmInbound {
     this.exchange = exchange;
   }
 
-  /** A datagram arrived at the queue pair 1 of `host`. Returns false if it is malformed. */
+  /** A datagram arrived at queue pair 1 of `host`. Returns false if it is malformed. */
   receive(host: number, from: string, mad: Uint8Array): boolean {
     const message = decodeCm(mad);
     if (message === null) return false;
@@ -80,7 +80,7 @@ export class CmInbound {
     else if (listener === undefined) refuse(X.REJ_INVALID_SERVICE_ID);
     else if (stale !== undefined && stale.id.link !== 'over') {
       refuse(X.REJ_STALE_CONN);
-      // If the peer has forgotten the old connection, its answer ends that.
+      // If the peer has forgotten the old connection, its answer ends it here, too.
       if (stale.id.link === 'ESTABLISHED') exchange.disconnect(stale.id);
     } else if (m.localGid !== from || m.remoteGid !== outlet.gidOf(host)) refuse(X.REJ_INVALID_GID);
     else if (m.pathMtu < C.IBV_MTU_256 || m.pathMtu > outlet.mtuCode(host)) refuse(X.REJ_INVALID_MTU);
@@ -159,7 +159,7 @@ export class CmInbound {
 
   private onRej(host: number, from: string, m: CmMessage<'REJ'>): void {
     const { exchange } = this;
-    // A client that gives up may not know the number of the other end.
+    // A client that gives up may not know the communication ID of the other end.
     const link =
       exchange.links.local(host, from, m.remoteCommId) ??
       exchange.links.remote(host, C.RDMA_PS_TCP, from, m.localCommId);
@@ -176,7 +176,7 @@ export class CmInbound {
     exchange.objects.emit(id, C.RDMA_CM_EVENT_REJECTED, { status, privateData });
   }
 
-  /** Messages that name both numbers of an exchange. */
+  /** Messages that name both communication IDs of an exchange. */
   private onOther(host: number, from: string, m: CmMessage<'MRA' | 'RTU' | 'DREQ' | 'DREP'>): void {
     const { exchange } = this;
     const link = exchange.links.local(host, from, m.remoteCommId);
@@ -221,7 +221,7 @@ export class CmInbound {
     }
   }
 
-  /** The peer of a connection that this end has forgotten need not wait. */
+  /** Answers for a connection that this end has forgotten, so that the peer does not wait. */
   private answerDreq(host: number, from: string, m: CmMessage<'DREQ'>): void {
     const { transaction, remoteCommId: localCommId, localCommId: remoteCommId } = m;
     this.exchange.outlet.send(host, from, encodeCm({ kind: 'DREP', transaction, localCommId, remoteCommId }));
@@ -297,7 +297,7 @@ const NO_PARAM: FullConnParam = {
   qpNum: 0,
 };
 
-/** The peer's parameters, without its retry count: what one end initiates, the other serves. */
+/** The peer's parameters without its retry count. What one end initiates, the other serves. */
 function paramOf(m: CmMessage<'REQ' | 'REP'>, skip: number): Omit<FullConnParam, 'retryCount'> {
   return {
     privateData: m.privateData.subarray(skip),

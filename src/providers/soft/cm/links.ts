@@ -1,4 +1,4 @@
-/** The exchanges of identifiers with their peers, by the numbers that messages name. */
+/** The exchanges of identifiers with their peers, by the IDs that messages name. */
 import type { CmId } from '../../sim/cm/objects.ts';
 
 /** One exchange. */
@@ -13,9 +13,9 @@ export interface Link {
   remoteQpn: number;
   /** Code of the path MTU. */
   mtuCode: number;
-  /** What the peer's last message calls the exchange; answers repeat it. */
+  /** Transaction ID: this end's, until a message of the peer has another one, which answers repeat. */
   transaction: readonly [hi: number, lo: number];
-  /** The last datagram, which is sent again if the peer repeats its own. */
+  /** The last datagram, which is sent again if no answer arrives or the peer repeats its own. */
   last: Uint8Array | null;
   /** How often the last datagram was sent again, and the number of its timer. */
   tries: number;
@@ -24,7 +24,7 @@ export interface Link {
   extended: boolean;
 }
 
-/** Requests without a connection that a process keeps at most. Further ones are dropped, and their clients repeat them. */
+/** The most requests without a connection that a process keeps. Further ones are dropped, and their clients repeat them. */
 export const MAX_HALF_OPEN = 1024;
 /** Of these, the most from one address, so that one peer does not keep out all others. */
 export const MAX_HALF_OPEN_OF_PEER = 512;
@@ -32,14 +32,14 @@ export const MAX_HALF_OPEN_OF_PEER = 512;
 export class Links {
   private readonly byId = new Map<CmId, Link>();
   private readonly byLocal = new Map<number, Link>();
-  /** Incoming ones by address and number of the peer. */
+  /** Incoming ones by address and communication ID of the peer. */
   private readonly byRemote = new Map<string, Link>();
   /** By address and queue pair of the peer. */
   private readonly byQueuePair = new Map<string, Link>();
   private readonly halfOpen = new Set<Link>();
   private readonly random: () => number;
 
-  /** @param random 32 random bits, so that no third party can guess the number of an exchange */
+  /** @param random returns 32 random bits, so that no third party can guess the ID of an exchange */
   constructor(random: () => number) {
     this.random = random;
   }
@@ -75,13 +75,13 @@ export class Links {
     return link;
   }
 
-  /** The peer's queue pair is known. */
+  /** Sets the peer's queue pair, once it is known. */
   setQueuePair(link: Link, qpn: number): void {
     link.remoteQpn = qpn;
     this.byQueuePair.set(keyOf(link.id, link.remoteGid, qpn), link);
   }
 
-  /** The request was answered for good. */
+  /** The request has its final answer. */
   settle(link: Link): void {
     this.halfOpen.delete(link);
   }
@@ -98,7 +98,7 @@ export class Links {
     return this.byId.get(id);
   }
 
-  /** The exchange with this number at `host`, if its peer has this address. */
+  /** The exchange with this ID at `host`, if its peer has this address. */
   local(host: number, remoteGid: string, localId: number): Link | undefined {
     const link = this.byLocal.get(localId);
     return link !== undefined && link.id.host === host && link.remoteGid === remoteGid ? link : undefined;

@@ -19,7 +19,7 @@ import { CmInbound } from './inbound.ts';
 
 const WILDCARDS = new Set(['0.0.0.0', '::']);
 const LOOPBACK = '127.0.0.1';
-/** Datagrams that wait for the event loop at most; others are dropped, and their senders repeat them. */
+/** The most datagrams that wait for the event loop. Others are dropped, and their senders repeat them. */
 const MAX_WAITING = 1024;
 
 class SoftPlaces implements CmPlaces {
@@ -96,7 +96,7 @@ class SoftPlaces implements CmPlaces {
     );
   }
 
-  /** Opens all devices that can be opened. @throws ConnectionError if there are none */
+  /** Opens all devices that can be opened. @throws ConnectionError if none can */
   private holdAll(held: number[]): void {
     let failure: unknown = null;
     for (const host of this.devices.keys()) {
@@ -145,7 +145,7 @@ class SoftPlaces implements CmPlaces {
     };
   }
 
-  /** The device with an address that the kernel chose; all of 127.0.0.0/8 are on one interface. */
+  /** The device with an address that the kernel chose. All of 127.0.0.0/8 is on one interface. */
   private hostOfSource(source: string): number {
     const host = this.hostOf(source);
     if (host >= 0 || !source.startsWith('127.')) return host;
@@ -166,7 +166,7 @@ function requireIp(verb: string, name: string, address: string): string {
   );
 }
 
-/** Finds the address from which the kernel sends to another one, or a negative errno. Nothing is sent. */
+/** Finds the address from which the kernel would send to `remote`, or a negative errno. Nothing is sent. */
 function sourceOf(remote: string, found: (source: string | number) => void): void {
   const socket = createSocket(isIP(remote) === 4 ? 'udp4' : 'udp6');
   const fail = (error: NodeJS.ErrnoException) => {
@@ -190,7 +190,7 @@ function sourceOf(remote: string, found: (source: string | number) => void): voi
 /** The connection manager of user-space RoCE devices, and its entry for management datagrams. */
 export interface SoftCm {
   readonly manager: CmManager;
-  /** A datagram has arrived at the queue pair 1 of a host. It is executed outside of the caller. */
+  /** A datagram has arrived at queue pair 1 of a host. It is processed outside of the caller. */
   receive(host: number, from: Uint8Array, mad: Uint8Array): void;
 }
 
