@@ -29,9 +29,9 @@ export interface ProcessMetric {
   readonly type: 'counter' | 'gauge' | 'histogram';
   /** A sentence that says what is counted. */
   readonly help: string;
-  /** One sample for each combination of labels; for a histogram, the number of values. */
+  /** One sample for each combination of labels; for a histogram, one with the number of values. */
   readonly samples: readonly MetricSample[];
-  /** Of a histogram: the number of values up to each bound, and the sum of all. */
+  /** For a histogram: the number of values up to each bound, and the sum of all values. */
   readonly histogram?: { readonly buckets: readonly CumulativeBucket[]; readonly sum: number };
 }
 
@@ -66,13 +66,13 @@ export function metrics(): ProcessMetric[] {
   return [...sums, failed, latencies(), policyGauges()];
 }
 
-/** How long requests take that are sampled: one of each context for each call of metrics(). */
+/** How long sampled requests took. Each call of metrics() makes each context sample one more request. */
 function latencies(): ProcessMetric {
   const total = latencySums();
   const buckets = cumulativeBuckets(total.buckets);
   return {
     ...{ name: 'isoverbs_process_sampled_latency_seconds', type: 'histogram' },
-    help: 'Time from post to completion of the requests that were sampled, one of each context per report.',
+    help: 'Time from post to completion of sampled requests, one of each context per report.',
     samples: [{ labels: NO_LABELS, value: buckets[buckets.length - 1].count }],
     histogram: { buckets, sum: total.sumNs / 1e9 },
   };
@@ -84,10 +84,10 @@ function latencySums(): SampledLatency {
   return total;
 }
 
-/** By provider: what it has sampled, and what it had before it started again. */
+/** By provider: what it has sampled since it last started from 0, and what it had sampled before. */
 const sampled = new WeakMap<Provider, { before: SampledLatency; last: SampledLatency }>();
 
-/** What a provider has sampled. Policies in a worker start again from 0 after all contexts were closed. */
+/** What a provider has sampled in all. Policies in a worker start from 0 again after all contexts have been closed. */
 function growing(provider: Provider): SampledLatency {
   const known = sampled.get(provider) ?? { before: noLatency(), last: noLatency() };
   sampled.set(provider, known);
@@ -164,7 +164,7 @@ export interface MeterLike {
   createObservableCounter(name: string, options?: { readonly description?: string }): ObservableLike;
   /** Creates an instrument for a value of the moment. */
   createObservableGauge(name: string, options?: { readonly description?: string }): ObservableLike;
-  /** Creates an instrument for a distribution, with bounds of buckets. Without it, there are no latencies. */
+  /** Creates an instrument for a distribution, with bounds of buckets. Without this method, latencies are not reported. */
   createHistogram?(
     name: string,
     options?: {
@@ -205,8 +205,8 @@ export function observe(meter: MeterLike): () => void {
 }
 
 /**
- * Records what was sampled since the last call. Several latencies at once are known by their buckets and their sum: each is
- * recorded as their mean, or as the bound of its bucket that is nearest to it.
+ * Records what was sampled since the last call. If several latencies were, only their buckets and their sum are known: each
+ * is recorded as their mean, or as the value of its bucket that is nearest to the mean.
  */
 function latencyRecorder(meter: MeterLike): () => void {
   const { help } = latencies();

@@ -1,7 +1,7 @@
 /**
- * Measures how well threads share an iteration of DRUM's solver: the wall time of a solution in one thread and in as many
- * as there are cores, in turns. Prints JSON with the medians and their ratio for each thread. A run in threads includes
- * their start. ISOVERBS_ROUNDS sets the number of rounds.
+ * Measures how well threads share an iteration of DRUM's solver: the wall time of a solution in one thread and in one
+ * thread per core, alternately. Prints JSON with all times and the efficiency: the ratio of the medians, divided by the
+ * number of threads. The time of a run includes starting its threads. ISOVERBS_ROUNDS sets the number of rounds.
  */
 import { availableParallelism } from 'node:os';
 import { solveInThreads } from '#src/cli/drum/threads.ts';
@@ -12,7 +12,7 @@ const ITERATIONS = 100;
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 7);
 const THREADS = Math.max(2, availableParallelism());
 const GOAL = 0.85;
-/** All iterations run. */
+/** A tolerance that is never reached, so that all iterations run. */
 const LEAST = Number.MIN_VALUE;
 
 const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1];

@@ -74,8 +74,8 @@ function keyOf(spec: MixSpec): string {
 }
 
 /**
- * About how many packets a run has, for the order in which runs start: a long one that starts last keeps all threads but one
- * waiting. Neither the profile nor the policy counts.
+ * Estimates the number of packets of a run, so that the longest runs start first: if one started last, all other threads
+ * would wait for it. The profile and the policy are ignored.
  */
 export function expectedPackets({ apps, durationNs }: MixSpec): number {
   const perUs = new Map<number, number>();
@@ -94,7 +94,7 @@ function packetsPerUs({ kind, sizeBytes, qps = 1, count = 1, depth = DEPTHS[kind
   return Math.min(most, (packets * depth * qps * count) / ROUND_TRIP_US);
 }
 
-/** A distribution counts as if it were not given. */
+/** Whether sizes are a number or a range. A distribution is ignored, as if no size were given. */
 function isRange(bytes: AppSpec['sizeBytes']): bytes is OneOrRange {
   return typeof bytes === 'number' || Array.isArray(bytes);
 }

@@ -37,7 +37,8 @@ export interface Work<S, R> {
 }
 
 /**
- * Runs all mixtures, the longest first. Each is a separate simulation, so no result depends on their order. @throws Error when a worker dies
+ * Runs all mixtures, the longest first. Each is a separate simulation, so no result depends on their order.
+ * @throws Error when a worker dies
  */
 export function runJobs(jobs: readonly Job[], options: PoolOptions): Promise<Outcomes> {
   const longestFirst = jobs
@@ -50,7 +51,7 @@ export function runJobs(jobs: readonly Job[], options: PoolOptions): Promise<Out
   });
 }
 
-/** Runs jobs of any kind, in their order. @throws Error when a worker dies */
+/** Runs jobs of any kind, in the given order. @throws Error when a worker dies */
 export async function runPool<S, R, J extends { readonly key: string; readonly spec: S }>(
   jobs: readonly J[],
   { threads, cache, onDone }: PoolOptions<R>,

@@ -94,7 +94,7 @@ const MAX_TIMELINE_POINTS = 10_000;
 /** Highest service level. */
 const LAST_CLASS = 7;
 
-/** Messages in flight on a queue pair, and their bytes. */
+/** Defaults of applications by kind: messages in flight on a queue pair, messages per post, and bytes per message. */
 export const DEPTHS: Readonly<Record<Kind, number>> = { B: 4, M: 128, D: 1 };
 const BATCHES: Readonly<Record<Kind, number>> = { B: 1, M: 32, D: 1 };
 export const SIZES: Readonly<Record<Kind, number>> = { B: 1 << 20, M: 16, D: 16 };

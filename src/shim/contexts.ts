@@ -74,7 +74,7 @@ export class Contexts {
       });
   }
 
-  /** The latencies of the sampled requests of all contexts, those that were closed included. Samples the next ones. */
+  /** The latencies of all requests sampled so far, those of closed contexts included. Then each context samples another one. */
   sampleLatency(): SampledLatency {
     const total = { sumNs: this.closedLatency.sumNs, buckets: [...this.closedLatency.buckets] };
     for (const { latencyProbe, isInner } of this.byHandle.values()) {

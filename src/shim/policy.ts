@@ -135,7 +135,7 @@ export const NO_TOKEN = -1;
 export interface Actions {
   /** How the layers below this shim support WAIT and ENABLE. */
   readonly wait: WaitSupport;
-  /** Slots that can be issued now, at least 0. At the limits of a device never more than 1, which a policy must handle. */
+  /** Slots that can be issued now, at least 0. At the limits of a device, this is at most 1, which a policy must handle. */
   room(qp: QpView): number;
   /** Slots that were issued and are not known to be complete. */
   inflight(qp: QpView): number;

@@ -91,11 +91,11 @@ export interface ShimCounters {
   limited: number;
 }
 
-/** The latencies of the requests that were sampled so far: one of each context for each call of `sampleLatency`. */
+/** The latencies of all requests sampled so far: one of each context for each call of `sampleLatency`. */
 export interface SampledLatency {
   /** Their sum in nanoseconds. */
   sumNs: number;
-  /** Their numbers by bucket: those up to each of LATENCY_BOUNDS_NS (src/shim/counters.ts), and those above. */
+  /** Their numbers by bucket: up to each of LATENCY_BOUNDS_NS (src/shim/counters.ts), and above the last. */
   buckets: number[];
 }
 
@@ -218,7 +218,7 @@ export interface Provider extends Verbs, PeerVerbs {
   random?(below: number): number;
   /** The counts of the shims around the provider, the outermost first. */
   counters?(): readonly LayerCounters[];
-  /** What the outermost shim has sampled so far; it samples the next signaled request of each context. */
+  /** What the outermost shim has sampled so far. Each context then samples its next signaled request. */
   sampleLatency?(): SampledLatency;
   /** How the policies around the provider classify and treat each open context. */
   policyStates?(): readonly PolicyState[];

@@ -4,7 +4,7 @@ import { type Evasion, type Evasions, LIMITS } from '../../compare/evade.ts';
 import { outWidth, widestLine, withFittingPolicies, wrapped } from './table.ts';
 
 const NOTHING = '-';
-/** Characters of a line of a trick's name at least. */
+/** The least width of the names of tricks, in characters. */
 const LEAST_TRICK_WIDTH = 16;
 
 /** Percent as a whole number; what starves has no limit. */

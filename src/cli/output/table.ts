@@ -118,8 +118,9 @@ export function outWidth(): number {
 }
 
 /**
- * A table whose policies are in several lines, at first of one option each, if it is wider than the terminal otherwise.
- * @param draw draws the table with the texts of the policies, by policy
+ * A table that fits the terminal if possible: policies are broken into one line for each option, and if that does not
+ * suffice, before each value, too.
+ * @param draw draws the table; it gets the function that returns the text of a policy
  */
 export function withFittingPolicies(draw: (textOf: (policy: string) => string) => string): string {
   const width = outWidth();

@@ -18,7 +18,7 @@ interface Receiver {
   readonly budget: CompletionBudget;
   /** One of its contexts. */
   context: ContextView;
-  /** Completions per second that the host's agent gives it; 0: its share of those of the process. */
+  /** Completions per second that the host's agent gives it; 0: none, so that it gets its share of the process's limit. */
   givenPerS: number;
 }
 
@@ -43,7 +43,7 @@ export class CompletionRates {
     out.limitCompletions(context, receiver.budget);
   }
 
-  /** The host's agent has solved for the application's rate. */
+  /** Sets the rate that the host's agent has computed for an application. */
   give(app: number, perS: number): void {
     const receiver = this.receivers[app];
     if (receiver !== undefined) receiver.givenPerS = perS;

@@ -422,7 +422,7 @@ export class DrumAgent implements Agent {
       const completions = solver.completionsOf(key);
       if (completions === undefined) continue;
       const requestsPerS = (MILLION * (solver.rateOf(key) ?? 0)) / Math.max(1, sending.size);
-      // What the host could poll in addition, it may poll of any application.
+      // If the host can poll more completions, all applications get more in proportion.
       const completionsPerS = (MILLION * completions * spare) / all.length;
       for (const member of all) {
         const part = sending.has(member) ? requestsPerS : 0;

@@ -170,7 +170,7 @@ export class HostSolver {
     return r === undefined ? undefined : this.rows.z[r];
   }
 
-  /** How many times the completions of all applications here the host could poll; at least 1. */
+  /** The completions that the host can poll, divided by those of all applications here; at least 1. */
   get spareCompletions(): number {
     const { rows, rowKeys, terms } = this;
     let sum = 0;
