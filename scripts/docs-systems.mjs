@@ -1,7 +1,7 @@
 /**
  * Writes the tables of docs/systems.md and draws docs/systems.svg: what applications keep under every policy and every
- * scheduler of the NIC, in many mixtures, on all profiles. Keeps the results of runs in out/systems, so that an
- * interrupted call goes on. Requires a build.
+ * scheduler of the NIC, in many mixtures, on all profiles. Keeps the results of runs in out/systems, so that the next
+ * call continues after an interruption. Requires a build.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -38,7 +38,8 @@ function isoverbs(...words) {
  */
 
 /**
- * What a kind of application keeps in a row of `isoverbs compare --json`: of its rate alone, or its latency as a multiple.
+ * What each application keeps in a row of `isoverbs compare --json`: the part of its rate alone, or for D, its latency as
+ * a multiple of its latency alone.
  * @param {Row} row
  * @param {{ kind: Kind }[]} of
  */
@@ -54,7 +55,7 @@ function kept({ apps }, of) {
 }
 
 /**
- * The part that the application which suffers most keeps.
+ * The part that the application that suffers most keeps.
  * @param {Cells} cells
  */
 function leastKept(cells) {
@@ -69,7 +70,7 @@ function leastKept(cells) {
 function shown({ B, M, D }) {
   const percent = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
   const times = (/** @type {number} */ value) =>
-    value > 0 ? `${value.toPrecision(value < 10 ? 2 : 3)}x` : '-';
+    value > 0 ? `${value < 10 ? value.toPrecision(2) : Number(value.toPrecision(3))}x` : '-';
   return [...B.map(percent), ...M.map(percent), ...D.map(times)].join(' · ');
 }
 
@@ -152,7 +153,7 @@ async function draw() {
     background: 'white',
     title: {
       text: 'What the application that suffers most keeps',
-      subtitle: 'B and M: of their rate alone; D: its latency alone, of its latency. 1.0 is best.',
+      subtitle: 'B and M: rate divided by rate alone; D: latency alone divided by latency. 1.0 is best.',
       anchor: 'start',
     },
     data: { values },
@@ -197,8 +198,8 @@ const lines = [
   ...groups.flatMap(tableOf),
   '### Random mixtures',
   '',
-  `${MIXTURES} random mixtures ([compare](compare.md#random-mixtures)), seed 1, relative to the same mixture bare: how many`,
-  'applications or links are worse by more than 10 %, the median, and the worst.',
+  `${MIXTURES} random mixtures ([compare](compare.md#random-mixtures)) with seed 1, relative to the same mixture on the bare`,
+  'device: how many applications or links are worse by more than 10 %, the median ratio, and the worst ratio.',
   '',
   '| | D: latency | median | worst | M: rate | median | worst | busiest link | median | worst |',
   '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
@@ -209,8 +210,8 @@ const lines = [
   '',
   '### Own figures',
   '',
-  'The figure for which each system was built, under the system and under `fair`, with their defaults. *Holds*: `fair` is',
-  'at least as good within 2 %.',
+  'The figures for which each system was built, under that system and under `fair`, with default options unless the table',
+  'names some. *Holds*: the figure under `fair` is at least as good, within 2 %.',
   '',
   '| system | figure | system | fair | holds |',
   '| --- | --- | ---: | ---: | --- |',

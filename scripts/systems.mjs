@@ -1,4 +1,4 @@
-/** The mixtures of docs/systems.md, as options of `isoverbs compare`, and the figure for which each system was built. */
+/** The mixtures of docs/systems.md, as options of `isoverbs compare`, and the figures for which each system was built. */
 const D = 'D:size=16,think=1us';
 const THREE = ['B:size=1MiB', 'M:size=16', D];
 const LONG = ['--duration', '10ms', '--warmup', '2ms'];
@@ -22,7 +22,8 @@ export const COLUMNS = [
   {
     title: 'Mixtures',
     explains:
-      'One tenant of each kind on cx6-100g: B sends 1 MiB, M 16 bytes, D 16 bytes, one at a time. WRITEs, SENDs or READs.',
+      'One tenant of each kind on cx6-100g. B sends messages of 1 MiB, M of 16 bytes, and D of 16 bytes, one at a time. The\n' +
+      'last two mixtures use SENDs and READs, the others WRITEs.',
     columns: [
       column('B + D', [THREE[0], D]),
       column('B + M', THREE.slice(0, 2)),
@@ -39,7 +40,7 @@ export const COLUMNS = [
   },
   {
     title: 'Tenants',
-    explains: 'One M and one D next to several tenants B, whose rates are summed up.',
+    explains: 'One M and one D next to several tenants B, whose rates are added up.',
     columns: [2, 4, 16, 1000].map((count) =>
       column(
         `${count} B + M + D`,
@@ -51,8 +52,8 @@ export const COLUMNS = [
   {
     title: 'Networks',
     explains:
-      'With DCQCN. Incast: 32 hosts with B, and one with D, send to one host at 10 Gbit/s. Two racks: two hosts with B\n' +
-      'share the trunk of a dumbbell, and D runs on one of them. Alone, DCQCN leaves much of the trunk idle.',
+      'With DCQCN. Incast: 32 hosts with B and one with D send to one host over links of 10 Gbit/s. Two racks: two hosts with\n' +
+      'B share the trunk of a dumbbell, and D runs on one of them. DCQCN alone leaves much of the trunk idle.',
     columns: [
       column(
         'incast',
@@ -104,7 +105,7 @@ const WIRE = (4096 + 98) / 4096;
  */
 
 /**
- * `read`: the figure in the row of a policy. `options` follow the name of the system, and `fairOptions` that of fair.
+ * `read` returns the figure from the row of a policy. `options` follow the name of the system, `fairOptions` that of fair.
  * @type {OwnFigure[]}
  */
 export const OWN_FIGURES = [
@@ -129,14 +130,15 @@ export const OWN_FIGURES = [
   },
   {
     system: 'palos',
-    figure: 'two tenants with weights 1 and 2, 4 and 16 queue pairs: ratio of their rates, of 2',
+    figure:
+      'two tenants with weights 1 and 2, and 4 and 16 queue pairs: 1 minus the relative error of the ratio of their rates',
     words: column('', ['B:size=1MiB,name=a,qps=4,weight=1', 'B:size=1MiB,name=b,qps=16,weight=2']).words,
     read: ({ apps: [a, b] }) => 1 - Math.abs(b.throughputGbps / a.throughputGbps / 2 - 1),
     isHigherBetter: true,
   },
   {
     system: 'palos',
-    figure: 'D next to them: average latency, us',
+    figure: 'D next to these two tenants: average latency, us',
     words: column('', ['B:size=1MiB,name=a,qps=4,weight=1', 'B:size=1MiB,name=b,qps=16,weight=2', D]).words,
     read: of(2, 'avgUs'),
   },
@@ -145,7 +147,7 @@ export const OWN_FIGURES = [
     options: ':ratesGbps=a:10/b:30',
     fairOptions: ':ratesGbps=a:10/b:30',
     figure:
-      'tenants with rates of 10 and 30 Gbit/s next to a third: worst ratio of rate and limit, at most 1',
+      'tenants with rates of 10 and 30 Gbit/s next to a third: 1 minus the larger relative error of their rates',
     words: column('', ['B:size=1MiB,name=a', 'B:size=1MiB,name=b,qps=4', 'B:size=1MiB,name=c']).words,
     read: ({ apps: [a, b] }) =>
       Math.min(
@@ -158,7 +160,7 @@ export const OWN_FIGURES = [
   {
     system: 'drum',
     options: ':topK=20,epochUs=100',
-    figure: '64 tenants where the cache has room for 20 contexts: messages of all, M/s',
+    figure: '64 tenants while the cache has room for 20 contexts: messages of all tenants, M/s',
     words: column('', ['M:size=16,count=64'], LONG, ['--profile', 'cx5-100g', '--set', 'qpcEntries=20'])
       .words,
     read: of(0, 'messageRateMmps'),
@@ -167,7 +169,7 @@ export const OWN_FIGURES = [
   {
     system: 'drum',
     figure:
-      'three tenants with weights 1, 2 and 4, 64 queue pairs each: messages of the second and third, of those due',
+      'three tenants with weights 1, 2 and 4, and 64 queue pairs each: smallest part of their share that the last two get',
     words: column(
       '',
       [1, 2, 4].map((weight) => `M:size=16,name=w${weight},qps=64,weight=${weight}`),
