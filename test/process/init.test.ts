@@ -1,6 +1,7 @@
 // The projects that `isoverbs init` writes, with this package in their node_modules. Needs a build.
 import { spawnSync } from 'node:child_process';
 import {
+  cpSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -59,6 +60,29 @@ test.each([
   const tested = node(['--test', tests], project);
   expect(tested.code).toBe(0);
   expect(tested.out).toMatch(/pass 4\b/);
+});
+
+test.each([
+  ['a tarball', 'file:../packs/isoverbs-0.1.0.tgz', `file:${join(folder, 'packs/isoverbs-0.1.0.tgz')}`],
+  ['git', 'git+ssh://git@example.org/isoverbs.git#1234567', 'git+ssh://git@example.org/isoverbs.git#1234567'],
+  ['a registry', 'https://registry.example/isoverbs/-/isoverbs-0.1.0.tgz', '^0.1.0'],
+  ['an unknown source', undefined, '^0.1.0'],
+])('a project takes isoverbs from where it was installed: %s', TIMEOUT, (_source, resolved, written) => {
+  const modules = join(folder, 'app/node_modules');
+  const copy = join(modules, 'isoverbs');
+  mkdirSync(copy, { recursive: true });
+  for (const part of ['dist', 'templates', 'package.json']) {
+    cpSync(join(ROOT, part), join(copy, part), { recursive: true });
+  }
+  symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
+  if (resolved !== undefined) {
+    const packages = { 'node_modules/isoverbs': { version: '0.1.0', resolved } };
+    writeFileSync(join(modules, '.package-lock.json'), JSON.stringify({ packages }));
+  }
+  const { code, err } = node([join(copy, 'dist/cli/main.js'), 'init', 'store'], folder);
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  const { dependencies } = JSON.parse(readFileSync(join(folder, 'store/package.json'), 'utf8'));
+  expect(dependencies.isoverbs).toBe(written);
 });
 
 test('init changes no file that exists', TIMEOUT, () => {

@@ -1,6 +1,6 @@
 /** `isoverbs init`: writes a small project that runs at once. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { ConfigError } from '../../verbs/errors.ts';
@@ -64,10 +64,7 @@ function init(dir: string, typescript: boolean): void {
 }
 
 function manifest(dir: string, typescript: boolean): object {
-  const { version, dependencies, devDependencies } = OWN;
-  // A clone is no version of the registry.
-  const isInstalled = ROOT.split(/[\\/]/).includes('node_modules');
-  const isoverbs = isInstalled ? `^${version}` : `file:${ROOT.replace(/[\\/]$/, '')}`;
+  const { dependencies, devDependencies } = OWN;
   const compile = typescript ? 'tsc && ' : '';
   const at = typescript ? 'dist/' : '';
   const types = ['typescript', '@types/node'];
@@ -80,9 +77,27 @@ function manifest(dir: string, typescript: boolean): object {
     private: true,
     type: 'module',
     scripts: { start: `${compile}node ${at}main.js`, test: `${compile}node --test ${at}store.test.js` },
-    dependencies: { isoverbs, zod: dependencies.zod },
+    dependencies: { isoverbs: ownSource(), zod: dependencies.zod },
     ...(typescript && {
       devDependencies: Object.fromEntries(types.map((name) => [name, devDependencies[name]])),
     }),
   };
+}
+
+/** What a package.json names to get this package from where it came from: a clone, a tarball, git, or the registry. */
+function ownSource(): string {
+  const root = ROOT.replace(/[\\/]$/, '');
+  const modules = dirname(root);
+  if (!root.split(/[\\/]/).includes('node_modules')) return `file:${root}`;
+  const resolved = resolvedIn(modules);
+  if (resolved?.startsWith('file:')) return `file:${resolve(modules, '..', resolved.slice('file:'.length))}`;
+  // Registries have their tarballs under `/-/`.
+  return resolved === undefined || resolved.includes('/-/') ? `^${OWN.version}` : resolved;
+}
+
+/** The source that npm noted for this package in a node_modules folder; undefined without a note. */
+function resolvedIn(modules: string): string | undefined {
+  const lock = join(modules, '.package-lock.json');
+  if (!existsSync(lock)) return undefined;
+  return JSON.parse(readFileSync(lock, 'utf8')).packages?.['node_modules/isoverbs']?.resolved;
 }
