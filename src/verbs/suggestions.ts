@@ -1,4 +1,4 @@
-/** What was probably meant by a name that does not exist. */
+/** Parts of error messages: what was probably meant by a name that does not exist, and what to do instead. */
 
 /** The most typing errors in a name: of a short one, and of a longer one. */
 const SHORT_NAME = 4;
@@ -54,3 +54,7 @@ function typosBetween(one: string, other: string): number {
   }
   return rows[one.length][other.length];
 }
+
+/** What to do if an end of a simulated connection is in another process. */
+export const OTHER_PROCESS =
+  "simulated devices connect within one process only: for several, set ISOVERBS_PROVIDER=soft (UDP sockets, docs/soft.md), run them under 'isoverbs rxe -- COMMAND' (a virtual machine with soft-RoCE), or put both ends into one process";

@@ -52,10 +52,12 @@ test('a process that can get no more events ends, even with open objects', () =>
 test('a call without a provider uses the devices of the process', () => {
   const code = `
     import { connect } from 'isoverbs/rdma-cm';
-    await connect({ host: 'sim0', port: 9 }).catch(({ code, reason }) => console.log(code, reason));`;
+    await connect({ host: 'sim0', port: 9 }).catch(({ code, reason, message }) => {
+      console.log(code, reason, /; simulated devices .*ISOVERBS_PROVIDER=soft/.test(message));
+    });`;
   expect(program(code)).toEqual({
     code: 0,
-    out: 'ISO_ERR_CONNECTION no server listens on that port\n',
+    out: 'ISO_ERR_CONNECTION no server listens on that port true\n',
     err: '',
   });
 });

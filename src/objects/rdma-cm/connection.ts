@@ -6,7 +6,7 @@ import type { CompletionQueue } from '../completion-queue.ts';
 import type { Context } from '../context.ts';
 import type { ProtectionDomain } from '../protection-domain.ts';
 import type { QueuePair } from '../queue-pair.ts';
-import { CmError, textOf } from './errors.ts';
+import { textOf } from './errors.ts';
 import type { Identifier } from './identifier.ts';
 import { REPLY_BYTES, REQUEST_BYTES, splitPrivateData, withDescription } from './private-data.ts';
 import type { QpResources } from './qp-resources.ts';
@@ -220,7 +220,7 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
       event.event === C.RDMA_CM_EVENT_DEVICE_REMOVAL
     ) {
       const what = `the connection with ${this.remoteAddress}:${this.remotePort} was lost`;
-      this.markDisconnected(new CmError(what, event, this.id.portSpace));
+      this.markDisconnected(this.id.failed(what, event));
     }
   }
 

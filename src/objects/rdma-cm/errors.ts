@@ -7,6 +7,9 @@ import {
   RDMA_CM_EVENT_REJECTED,
   RDMA_PS_UDP,
 } from '../../verbs/index.ts';
+import { OTHER_PROCESS } from '../../verbs/suggestions.ts';
+
+const NO_SERVER = 'no server listens on that port';
 
 /** Reasons of a rejection (ib_cm_rej_reason). */
 const REJECTIONS: Record<number, string> = {
@@ -15,7 +18,7 @@ const REJECTIONS: Record<number, string> = {
   3: 'no resources',
   4: 'the client timed out',
   6: 'invalid communication identifier',
-  8: 'no server listens on that port',
+  8: NO_SERVER,
   9: 'invalid service type',
   10: 'stale connection',
   11: 'no such route',
@@ -27,7 +30,7 @@ const REJECTIONS: Record<number, string> = {
 
 /** Outcomes of a datagram service lookup (ib_cm_sidr_status). */
 const LOOKUPS: Record<number, string> = {
-  1: 'no server listens on that port',
+  1: NO_SERVER,
   2: 'the server rejected the request',
   3: 'no queue pair',
   4: 'the port was redirected',
@@ -44,10 +47,11 @@ export class CmError extends ConnectionError {
   /** Private data of a rejection, padded with zeros. */
   readonly privateData: Uint8Array;
 
-  constructor(what: string, event: CmEvent, portSpace: number) {
+  constructor(what: string, event: CmEvent, portSpace: number, isSimulated: boolean) {
     const name = cmEventName(event.event);
     const reason = reasonOf(event, portSpace);
-    super(`${what}: ${name}: ${reason} (status ${event.status})`, { status: event.status });
+    const advice = isSimulated && reason === NO_SERVER ? `; ${OTHER_PROCESS}` : '';
+    super(`${what}: ${name}: ${reason} (status ${event.status})${advice}`, { status: event.status });
     this.event = name;
     this.reason = reason;
     this.privateData = event.privateData;

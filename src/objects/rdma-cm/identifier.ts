@@ -71,6 +71,8 @@ export class Identifier {
   readonly cm: ConnectionManager;
   readonly handle: number;
   readonly portSpace: number;
+  /** Whether the other end can only be in this process. */
+  private readonly isSimulated: boolean;
   private readonly channel: EventChannel;
   private readonly early: CmEvent[] = [];
   private listener: ((event: CmEvent) => void) | null = null;
@@ -79,23 +81,25 @@ export class Identifier {
   private keptAlive = false;
   private open = true;
 
-  private constructor(channel: EventChannel, handle: number, portSpace: number) {
+  private constructor(channel: EventChannel, handle: number, portSpace: number, isSimulated: boolean) {
     this.cm = channel.cm;
     this.channel = channel;
     this.handle = handle;
     this.portSpace = portSpace;
+    this.isSimulated = isSimulated;
     channel.add(this);
   }
 
   /** Creates an identifier. @throws UnsupportedError when the provider has no rdma_cm */
   static create(provider: Provider, portSpace: number): Identifier {
     const channel = channelOf(provider);
-    return new Identifier(channel, channel.cm.createId(channel.handle, portSpace), portSpace);
+    const handle = channel.cm.createId(channel.handle, portSpace);
+    return new Identifier(channel, handle, portSpace, provider.name === 'sim');
   }
 
   /** The new identifier of a CONNECT_REQUEST. */
   incoming(event: CmEvent): Identifier {
-    return new Identifier(this.channel, event.id, this.portSpace);
+    return new Identifier(this.channel, event.id, this.portSpace, this.isSimulated);
   }
 
   get closed(): boolean {
@@ -109,8 +113,13 @@ export class Identifier {
   /** Waits for the event `wanted`. @throws CmError for any other event, or the error given to fail() */
   async expect(what: string, wanted: number): Promise<CmEvent> {
     const event = await this.next();
-    if (event.event !== wanted) throw new CmError(what, event, this.portSpace);
+    if (event.event !== wanted) throw this.failed(what, event);
     return event;
+  }
+
+  /** The error for an event that ends an attempt or a connection. */
+  failed(what: string, event: CmEvent): CmError {
+    return new CmError(what, event, this.portSpace, this.isSimulated);
   }
 
   /** Passes queued and future events to this listener. */
@@ -131,7 +140,7 @@ export class Identifier {
   check(what: string): void {
     if (this.failure !== null) throw this.failure.error;
     const early = this.early.shift();
-    if (early !== undefined) throw new CmError(what, early, this.portSpace);
+    if (early !== undefined) throw this.failed(what, early);
   }
 
   /** Whether waiting for its events keeps the process alive. */

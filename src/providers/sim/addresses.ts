@@ -3,6 +3,7 @@
 import type { CmAddress } from '../../verbs/connection-manager.ts';
 import { ConnectionError, InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString, requireGid } from '../../verbs/gid.ts';
+import { OTHER_PROCESS } from '../../verbs/suggestions.ts';
 import type { AhAttr, GidEntry } from '../../verbs/types.ts';
 import { requireInteger, requireObject } from './arguments.ts';
 
@@ -93,10 +94,6 @@ function bytesOf(address: unknown): Uint8Array | null {
 export const ANY_HOST = -1;
 
 const ANY_NAMES = new Set(['localhost', '127.0.0.1', '::1', '0.0.0.0', '::']);
-
-/** What to do if the other end is in another process. */
-export const OTHER_PROCESS =
-  "simulated devices connect within one process only: for several, set ISOVERBS_PROVIDER=soft (UDP sockets, docs/soft.md), run them under 'isoverbs rxe -- COMMAND' (a virtual machine with soft-RoCE), or put both ends into one process";
 
 /**
  * Index of a host by name ('sim0'), address or GID; ANY_HOST for 'localhost' and its synonyms. @throws

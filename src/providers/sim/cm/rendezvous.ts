@@ -2,7 +2,8 @@
 
 import { ConnectionError } from '../../../verbs/errors.ts';
 import type { Wire, WireServer } from '../../../verbs/provider.ts';
-import { addressOf, hostNamed, OTHER_PROCESS } from '../addresses.ts';
+import { OTHER_PROCESS } from '../../../verbs/suggestions.ts';
+import { addressOf, hostNamed } from '../addresses.ts';
 import { requireInteger } from '../arguments.ts';
 import type { TimePump } from '../time-pump.ts';
 
