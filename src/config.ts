@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { firstLine, issueText } from './daemon/config-issue.ts';
 import { type Driver, driverOf } from './drivers/index.ts';
 import { type LabelRule, labelRulesSchema } from './label-rules.ts';
+import { scalarOf } from './policies/policy-text.ts';
 import { parseYaml } from './providers/yaml.ts';
 import { ConfigError, shown } from './verbs/errors.ts';
 import { TRAFFIC_NAMES, type TrafficName } from './verbs/labels.ts';
@@ -218,15 +219,10 @@ function parseLine(text: string, source: string, kind: Kind): PolicyConfig[] {
         continue;
       }
       if (at < 1) throw new ConfigError(`${source}: ${name}: '${pair.trim()}' should be KEY=VALUE`);
-      options[pair.slice(0, at).trim()] = scalar(pair.slice(at + 1).trim());
+      options[pair.slice(0, at).trim()] = scalarOf(pair.slice(at + 1).trim());
     }
     return { name, options };
   });
-}
-
-function scalar(text: string): unknown {
-  if (text === 'true' || text === 'false') return text === 'true';
-  return text !== '' && Number.isFinite(Number(text)) ? Number(text) : text;
 }
 
 function logLevel(text: string): LogLevel {

@@ -1,10 +1,10 @@
 /** The policies of each host, and the provider that an application uses there. */
 import { z } from 'zod';
 import { withCoordinators } from '../coordinator/registry.ts';
-import { policyInterceptors } from '../drivers/index.ts';
+import { isModuleName, policyInterceptors } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
 import { convertQuantities } from '../policies/parse-options.ts';
-import { policiesText } from '../policies/policy-text.ts';
+import { policiesText, scalarOf } from '../policies/policy-text.ts';
 import { compose, type Interceptor } from '../shim/compose.ts';
 import { sumCounters } from '../shim/counters.ts';
 import type { LayerCounters, PolicyGauge, PolicyState, Provider } from '../verbs/provider.ts';
@@ -58,13 +58,18 @@ function tenantsOfChangingWeight(
 
 /**
  * The options of a policy. One with `weights` gets those of the applications' tenants by default, except for tenants
- * whose weight changes during the run: theirs is the label.
+ * whose weight changes during the run: theirs is the label. Policies of modules, whose schemas need not convert text, get
+ * the values that ISOVERBS_POLICY would give them.
  */
 export function policyOptionsOf(
   { policy, policyOptions = {} }: Pick<MixSpec, 'policy' | 'policyOptions'>,
   apps: readonly App[],
   changing: ReadonlySet<string> = new Set(),
 ): Record<string, unknown> {
+  if (isModuleName(policy)) {
+    const valueIn = (value: unknown) => (typeof value === 'string' ? scalarOf(value) : value);
+    return Object.fromEntries(Object.entries(policyOptions).map(([key, value]) => [key, valueIn(value)]));
+  }
   const schema = policies[policy]?.options;
   const knows = schema instanceof z.ZodObject && 'weights' in schema.shape;
   const isWeighted = changing.size > 0 || apps.some(({ weight }) => weight !== 1);

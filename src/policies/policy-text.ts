@@ -18,6 +18,12 @@ export function policiesText(
   return policies.map(({ name, options }) => policyText(name, options)).join(';') || 'none';
 }
 
+/** The value of an option that was given as text: a number, true or false if the text is one, otherwise the text. */
+export function scalarOf(text: string): unknown {
+  if (text === 'true' || text === 'false') return text === 'true';
+  return text !== '' && Number.isFinite(Number(text)) ? Number(text) : text;
+}
+
 function valueText(value: unknown): string {
   if (typeof value !== 'object' || value === null) return String(value);
   if (Array.isArray(value)) return value.map(valueText).join('/');

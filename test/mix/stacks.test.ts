@@ -1,11 +1,13 @@
 // Policies of single hosts, nested policies, and the figures of each queue pair.
 import { expect, test } from 'vitest';
+import { parsePolicies } from '../../src/config.ts';
 import { jobOf } from '../../src/mix/jobs.ts';
 import { mixApp } from '../../src/mix/mixture.ts';
 import { parseHostPolicies, parsePolicy } from '../../src/mix/parse.ts';
 import type { MixResult } from '../../src/mix/result.ts';
 import { runMix } from '../../src/mix/run.ts';
 import type { MixSpec } from '../../src/mix/spec.ts';
+import { policyOptionsOf } from '../../src/mix/stacks.ts';
 import { command } from './command.ts';
 
 /** Two pairs of hosts on one switch, so that neither shares a link with the other. */
@@ -66,6 +68,13 @@ test('commands quote stacks and repeat the policies of hosts', () => {
   const mix = { profile: 'cx6-100g', duration: '2ms', warmup: '500us', apps: [mixApp('B')] };
   const { command: line } = jobOf({ ...mix, policy: 'token-bucket;perf', onHosts: ['@1=none'] }, 1);
   expect(line).toContain(" --policy 'token-bucket;perf' --policy @1=none --duration");
+});
+
+test("policyOptionsOf() gives a module's policy the values that ISOVERBS_POLICY gives it", () => {
+  const words = './credit.mjs:maxMessages=2,eager,late=false,pieceBytes=8KiB,share=0.5,name=';
+  const [{ options }] = parsePolicies(words, 'ISOVERBS_POLICY');
+  expect(options).toMatchObject({ maxMessages: 2, eager: true, late: false, pieceBytes: '8KiB' });
+  expect(policyOptionsOf(parsePolicy(words), [])).toEqual(options);
 });
 
 test('parsePolicy() and parseHostPolicies() read stacks and ranges of hosts', () => {
