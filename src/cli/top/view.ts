@@ -2,6 +2,7 @@
 import type { DeviceRow } from '../../daemon/protocol.ts';
 import type { Line, Span } from '../output/screen.ts';
 import type { Style } from '../output/style.ts';
+import { wrapped } from '../output/table.ts';
 import { type Entry, entriesOf, HISTORY_NS, type Moment, selectedOf, type TopState } from './model.ts';
 import { classOf, limitsOf, type ProgramRate, short, type TopRow } from './table.ts';
 import { dominantOf, type ResourceUse, sumOf } from './uses.ts';
@@ -302,8 +303,14 @@ const HELP: readonly (readonly [keys: string, what: string])[] = [
   ['virtual time', 'the device is simulated, and its use of the link has no meaning here'],
 ];
 
-function helpLines({ rows }: Size): Line[] {
-  const lines = HELP.map(([keys, what]): Line => [span(keys.padEnd(14), 'bar'), span(what)]);
+const HELP_INDENT = 14;
+
+function helpLines({ columns, rows }: Size): Line[] {
+  const lines = HELP.flatMap(([keys, what]): Line[] =>
+    wrapped(what, columns - HELP_INDENT)
+      .split('\n')
+      .map((text, i) => [span((i === 0 ? keys : '').padEnd(HELP_INDENT), 'bar'), span(text)]),
+  );
   return [
     [span('isoverbs top: keys and columns', 'head')],
     EMPTY_LINE,

@@ -122,6 +122,13 @@ test('keys sort, fold, filter, select and ask for help', () => {
   expect(session.press('q').effects).toEqual([{ type: 'quit' }]);
 });
 
+test('the help is wrapped to the width of the terminal', () => {
+  const lines = new Session().press('?').lines(80, 24);
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+  expect(lines.join(' ').replace(/ +/g, ' ')).toContain('on all devices, until the daemon ends');
+  expect(lines.at(-1)).toBe('any key returns');
+});
+
 test('weights are changed in place', () => {
   const session = new Session().press('down', '+', '-', 'w', 'backspace', '0', '.', '5', 'return');
   const of = { type: 'set weight', tenant: 'kv-store' };
