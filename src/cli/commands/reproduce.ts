@@ -198,10 +198,11 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Omit<Rep
 /** @throws ConfigError for bad options; Error when a line does not hold */
 export async function reproduce(options: ReproduceOptions): Promise<void> {
   const plan = planOf(options);
+  // First, because requireFolder creates folders and an empty report.json.
+  const old = options.against === undefined ? undefined : readReport(options.against);
   if (options.out !== undefined) requireFolder(options.out);
   if (options.out !== undefined && plan.figures.length > 0 && !(await canDraw()))
     process.stderr.write(`isoverbs: the report will have tables, but no pictures: ${INSTALL_VEGA}\n`);
-  const old = options.against === undefined ? undefined : readReport(options.against);
   const found = await reportOf(plan, options);
   const against = old === undefined ? undefined : compared(found, old, options.against ?? '');
   const report: Report = { ...found, against };

@@ -45,15 +45,32 @@ export type OldReport = z.infer<typeof OLD>;
 
 /** Reads report.json of an earlier run. @throws ConfigError if the file cannot be read or is no report */
 export function readReport(file: string): OldReport {
+  const hint = "name the report.json that 'isoverbs reproduce --out FOLDER' writes";
+  let text: string;
   try {
-    return OLD.parse(JSON.parse(readFileSync(file, 'utf8')));
-  } catch (error) {
-    const why = error instanceof z.ZodError ? z.prettifyError(error).replaceAll('\n', ' ') : String(error);
-    throw new ConfigError(
-      `against: ${file} is no report.json of 'isoverbs reproduce --out' or --json: ${why.slice(0, 300)}`,
-    );
+    text = readFileSync(file, 'utf8');
+  } catch (cause) {
+    const { code = '' } = cause as NodeJS.ErrnoException;
+    throw new ConfigError(`against: ${file} ${UNREADABLE[code] ?? `cannot be read (${code})`}; ${hint}`, {
+      cause,
+    });
+  }
+  try {
+    return OLD.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new ConfigError(`against: ${file} is no report.json of this version of isoverbs; ${hint}`, {
+      cause,
+    });
   }
 }
+
+/** By the code of the error. */
+const UNREADABLE: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist',
+  ENOTDIR: 'does not exist',
+  EISDIR: 'is a folder',
+  EACCES: 'may not be read by this user',
+};
 
 const isSame = (was: number | null, is: number | null) =>
   was === is || (was !== null && is !== null && Math.abs(is - was) <= SAME * Math.abs(was));
