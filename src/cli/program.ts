@@ -196,7 +196,10 @@ function addReproduce(command: Command): void {
       '--paper <paper...>',
       'only claims and figures of these papers: perf, justitia, palos, drum, tassel',
     )
-    .option('--id <claim...>', 'check only these claims')
+    .option(
+      '--id <claim...>',
+      'check only these claims: ids of papers, such as perf-2.3.1-fig2a, or names of checks, such as six-apps',
+    )
     .option('--seeds <list>', 'seeds: 1-5, 7 or 1,3', '1-5')
     .addOption(WORKERS[0])
     .addOption(WORKERS[1])

@@ -42,6 +42,7 @@ import { driftOf } from '../../src/papers/engine/frozen.ts';
 import { mix } from '../../src/papers/engine/mix.ts';
 import { countsFor } from '../../src/papers/engine/paper.ts';
 import {
+  ALL_CLAIMS,
   claimsAbout,
   notShownOf,
   OWN_SYSTEMS,
@@ -456,4 +457,20 @@ test('the tables of papers end with a summary for each paper and for all', () =>
     '0 of 1 claims of Palos hold; 0 reported; 0 waiting; 0 cannot be shown. 1 missing: palos-II.B-model.',
     paperSentence('all papers', few),
   ]);
+});
+
+test('selectClaims() takes the ids of papers, and lists each name once', () => {
+  const idsOf = (...ids: string[]) => selectClaims(ALL_CLAIMS, ids).map(({ id }) => id);
+  expect(idsOf('perf-2.3.1-fig2a')).toEqual(['cx6-b-beside-m']);
+  expect(idsOf('perf-2.2-fig1b-above-mtu')).toEqual(['background-size', 'background-size-by-mtu']);
+  expect(() => idsOf('perf-2.3.1-fig2aa')).toThrow("did you mean 'perf-2.3.1-fig2a'?");
+  const [notShown] = PAPERS.flatMap((paper) => paper.notShown);
+  expect(() => idsOf(notShown.ids[0])).toThrow(`claim '${notShown.ids[0]}' cannot be checked: `);
+  try {
+    idsOf('nothing');
+  } catch (error) {
+    const names = (error as Error).message.split('choose from: ')[1].split(', ');
+    expect(new Set(names).size).toBe(names.length);
+  }
+  expect.assertions(5);
 });

@@ -37,7 +37,16 @@ test('invalid calls print one sentence and exit with 2', async () => {
     [['--paper', 'palo'], "unknown paper 'palo'; did you mean 'palos'? choose from: perf, justitia, palos"],
     [['--paper', 'palos', '--figure', 'perf-2b'], "unknown figure 'perf-2b'"],
     [['--paper', 'palos', '--system', 'bare', '--freeze'], 'leave out --paper'],
-    [['--system', 'bare', '--against', 'package.json'], 'against: package.json is no report.json'],
+    [
+      ['--system', 'bare', '--against', 'package.json'],
+      'against: package.json is no report.json of this version',
+    ],
+    [['--against', 'nothing.json'], 'against: nothing.json does not exist; name the report.json that'],
+    [['--against', 'package.json/x'], 'against: package.json/x does not exist; name the report.json that'],
+    [['--against', 'docs'], 'against: docs is a folder; name the report.json that'],
+    [['--id', 'perf-2.3.1-fig2aa'], "did you mean 'perf-2.3.1-fig2a'? choose from"],
+    [['--system', 'tassel', '--id', 'perf-2.3.1-fig2a'], 'use --system bare'],
+    [['--id', 'tassel-nothing'], "unknown claim 'tassel-nothing'; choose from"],
   ];
   for (const [args, sentence] of calls) {
     // In this process, because most of the time of a call is spent on loading the command.

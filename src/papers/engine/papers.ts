@@ -116,14 +116,35 @@ function bareClaimsFor(system: string): Claim[] {
   ).map((claim) => ({ ...claim, system, part: BARE_PART, id: `${BARE}/${claim.id}`, smoke: false }));
 }
 
-/** Claims with these ids, or all claims if there are no ids. @throws ConfigError for an unknown id */
+/**
+ * Claims with these ids, and those that show a paper's claim with one of these ids; all claims if there are no ids.
+ * @throws ConfigError for an unknown id, and for a paper's claim that none of these claims shows
+ */
 export function selectClaims(claims: readonly Claim[], ids: readonly string[]): Claim[] {
-  const known = claims.map((claim) => claim.id);
+  const own = [...new Set(claims.map(({ id }) => id))];
+  const known = new Set([...own, ...claims.flatMap(({ shows }) => shows)]);
   for (const id of ids) {
-    if (claims.some((claim) => claim.id === id)) continue;
+    if (known.has(id)) continue;
+    requireShown(id);
+    const question = didYouMeanNearest(id, [...known]);
     throw new ConfigError(
-      `unknown claim '${id}'; ${didYouMeanNearest(id, known)}choose from: ${known.join(', ')}`,
+      `unknown claim '${id}'; ${question}choose from: ${own.join(', ')}, or the id of a paper's claim, such as perf-2.3.1-fig2a`,
     );
   }
-  return claims.filter((claim) => ids.length === 0 || ids.includes(claim.id));
+  return claims.filter(
+    ({ id, shows }) => ids.length === 0 || ids.includes(id) || shows.some((one) => ids.includes(one)),
+  );
+}
+
+/** @throws ConfigError for the id of a paper's claim that nothing shows, or only claims about another system */
+function requireShown(id: string): void {
+  const { reason } = PAPERS.flatMap(({ notShown }) => notShown).find(({ ids }) => ids.includes(id)) ?? {};
+  if (reason !== undefined) throw new ConfigError(`claim '${id}' cannot be checked: ${reason}`);
+  const systems = new Set(
+    ALL_CLAIMS.flatMap(({ id: own, system, shows }) => (own === id || shows.includes(id) ? [system] : [])),
+  );
+  if (systems.size === 0) return;
+  throw new ConfigError(
+    `claim '${id}' is not about the systems or papers that were named; use --system ${[...systems].join(' or --system ')}`,
+  );
 }
