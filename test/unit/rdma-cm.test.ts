@@ -13,7 +13,14 @@ import {
   joinMulticast,
   resolveDatagram,
 } from '../../src/rdma-cm.ts';
-import { ETIMEDOUT, type Provider } from '../../src/verbs/index.ts';
+import {
+  type CmEvent,
+  EADDRINUSE,
+  ETIMEDOUT,
+  type Provider,
+  RDMA_CM_EVENT_ADDR_ERROR,
+  RDMA_PS_UDP,
+} from '../../src/verbs/index.ts';
 
 async function listening(fabric: Fabric, options: CmAcceptOptions = {}) {
   const { provider } = fabric;
@@ -300,4 +307,10 @@ test("an error thrown by a datagram server's request listener is uncaught, as fr
   for (const listener of uncaught) process.on('uncaughtException', listener);
   peer.close();
   await server[Symbol.asyncDispose]();
+});
+
+test('an address that another process uses is an error that names the way out', () => {
+  const event = { event: RDMA_CM_EVENT_ADDR_ERROR, status: -EADDRINUSE } as CmEvent;
+  const { message } = new CmError('cannot reach 239.1.2.3:0', event, RDMA_PS_UDP, 'soft');
+  expect(message).toMatch(/another process uses the address.*`localAddress: 'localhost'`/);
 });

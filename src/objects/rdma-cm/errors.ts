@@ -4,6 +4,8 @@ import {
   type CmEvent,
   ConnectionError,
   cmEventName,
+  EADDRINUSE,
+  RDMA_CM_EVENT_ADDR_ERROR,
   RDMA_CM_EVENT_REJECTED,
   RDMA_PS_UDP,
 } from '../../verbs/index.ts';
@@ -47,11 +49,11 @@ export class CmError extends ConnectionError {
   /** Private data of a rejection, padded with zeros. */
   readonly privateData: Uint8Array;
 
-  constructor(what: string, event: CmEvent, portSpace: number, isSimulated: boolean) {
+  constructor(what: string, event: CmEvent, portSpace: number, provider: string) {
     const name = cmEventName(event.event);
     const reason = reasonOf(event, portSpace);
-    const advice = isSimulated && reason === NO_SERVER ? `; ${OTHER_PROCESS}` : '';
-    super(`${what}: ${name}: ${reason} (status ${event.status})${advice}`, { status: event.status });
+    const text = `${what}: ${name}: ${reason} (status ${event.status})`;
+    super(text + adviceOn(event, reason, provider), { status: event.status });
     this.event = name;
     this.reason = reason;
     this.privateData = event.privateData;
@@ -61,6 +63,15 @@ export class CmError extends ConnectionError {
   get privateText(): string {
     return textOf(this.privateData);
   }
+}
+
+/** The way out, where the provider knows one. */
+function adviceOn({ event, status }: CmEvent, reason: string, provider: string): string {
+  if (provider === 'sim' && reason === NO_SERVER) return `; ${OTHER_PROCESS}`;
+  if (provider === 'soft' && event === RDMA_CM_EVENT_ADDR_ERROR && status === -EADDRINUSE) {
+    return "; another process uses the address that the kernel's routes choose; within this host, `localAddress: 'localhost'` takes a free IPv4 loopback address";
+  }
+  return '';
 }
 
 /** Private data as text, without the zeros that pad it to the size of its message. */

@@ -71,8 +71,8 @@ export class Identifier {
   readonly cm: ConnectionManager;
   readonly handle: number;
   readonly portSpace: number;
-  /** Whether the other end can only be in this process. */
-  private readonly isSimulated: boolean;
+  /** The name of the provider. */
+  private readonly provider: string;
   private readonly channel: EventChannel;
   private readonly early: CmEvent[] = [];
   private listener: ((event: CmEvent) => void) | null = null;
@@ -81,12 +81,12 @@ export class Identifier {
   private keptAlive = false;
   private open = true;
 
-  private constructor(channel: EventChannel, handle: number, portSpace: number, isSimulated: boolean) {
+  private constructor(channel: EventChannel, handle: number, portSpace: number, provider: string) {
     this.cm = channel.cm;
     this.channel = channel;
     this.handle = handle;
     this.portSpace = portSpace;
-    this.isSimulated = isSimulated;
+    this.provider = provider;
     channel.add(this);
   }
 
@@ -94,12 +94,12 @@ export class Identifier {
   static create(provider: Provider, portSpace: number): Identifier {
     const channel = channelOf(provider);
     const handle = channel.cm.createId(channel.handle, portSpace);
-    return new Identifier(channel, handle, portSpace, provider.name === 'sim');
+    return new Identifier(channel, handle, portSpace, provider.name);
   }
 
   /** The new identifier of a CONNECT_REQUEST. */
   incoming(event: CmEvent): Identifier {
-    return new Identifier(this.channel, event.id, this.portSpace, this.isSimulated);
+    return new Identifier(this.channel, event.id, this.portSpace, this.provider);
   }
 
   get closed(): boolean {
@@ -119,7 +119,7 @@ export class Identifier {
 
   /** The error for an event that ends an attempt or a connection. */
   failed(what: string, event: CmEvent): CmError {
-    return new CmError(what, event, this.portSpace, this.isSimulated);
+    return new CmError(what, event, this.portSpace, this.provider);
   }
 
   /** Passes queued and future events to this listener. */
