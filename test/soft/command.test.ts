@@ -61,7 +61,10 @@ describe.skipIf(absent !== null)('the command on user-space RoCE', () => {
       '50',
       '--json',
     ];
-    const server = spawn(process.execPath, [MAIN, ...words], { stdio: 'ignore' });
+    // The server is told by the environment.
+    const env = { ...process.env, ISOVERBS_PROVIDER: 'soft' };
+    const serverWords = words.filter((word) => !['--provider', 'soft'].includes(word));
+    const server = spawn(process.execPath, [MAIN, ...serverWords], { stdio: 'ignore', env });
     const ended = new Promise((done) => server.on('close', done));
     let text = '';
     // The server may not listen yet.

@@ -149,6 +149,7 @@ export function addBench(command: Command): void {
       'ISOVERBS_POLICY',
       'ISOVERBS_DRIVER',
       'ISOVERBS_DEVICE',
+      'ISOVERBS_PROVIDER',
       'ISOVERBS_FACTS',
       'ISOVERBS_NO_ADDON',
     ],
@@ -166,7 +167,7 @@ async function run(name: string, server: string | undefined, words: Record<strin
   if (kind === undefined) {
     throw new ConfigError(`unknown test '${name}'; use one of ${TESTS.map((test) => test.name).join(', ')}`);
   }
-  const settings = withPolicy(settingsOf(kind, server ?? null, words));
+  const settings = withProvider(withPolicy(settingsOf(kind, server ?? null, words)));
   if (settings.cpu !== undefined) pin(cpusOf(settings.cpu, settings));
   if (settings.out_json) requireWritable(settings.out_json_file);
   const output = terminal();
@@ -263,6 +264,13 @@ function withPolicy(settings: Settings): Settings {
   const [policy, from] =
     settings.policy === undefined ? [inherited, 'ISOVERBS_POLICY'] : [settings.policy, '--policy'];
   return policy ? { ...settings, policy: policiesText(parsePolicies(policy, from)) } : settings;
+}
+
+/** The settings with user-space RoCE if ISOVERBS_PROVIDER names it, and no option says otherwise. */
+function withProvider(settings: Settings): Settings {
+  const { provider, ibDev, profile } = settings;
+  const isOpen = provider === undefined && ibDev === undefined && profile === undefined;
+  return isOpen && process.env.ISOVERBS_PROVIDER === 'soft' ? { ...settings, provider: 'soft' } : settings;
 }
 
 /** The named policies, and tassel for --rate_limit. */
