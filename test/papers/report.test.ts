@@ -378,7 +378,9 @@ test('a comparison names verdicts and measurements that changed, and lines that 
   expect(htmlOf({ ...REPORT, against: found }, null)).toContain('Compared with an older report');
   expect(markdownOf({ ...REPORT, against: found }, [])).toContain('2 verdicts differ');
   writeFileSync(file, '{"rows": 1}');
-  expect(() => readReport(file)).toThrow(/^against: .*old\.json is no report\.json of this version of isoverbs/);
+  expect(() => readReport(file)).toThrow(
+    /^against: .*old\.json is no report\.json of this version of isoverbs/,
+  );
 });
 
 const DOCS = resolve(import.meta.dirname, '../../docs');
