@@ -28,7 +28,7 @@ function run(...args: string[]) {
 const PASSED = { status: 0, signal: null, stdout: 'pass\n', stderr: '' };
 
 describe.skipIf(reason !== '')('the process survives its workers', () => {
-  test('one ends at each step of loading an addon', { timeout: TIME_MS }, () => {
+  test('one ends at each step of loading an addon', { tags: ['long'], timeout: TIME_MS }, () => {
     expect(run('steps')).toEqual(PASSED);
   });
 

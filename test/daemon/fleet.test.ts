@@ -112,7 +112,7 @@ describe.skipIf(natsReason !== '')('a fleet', () => {
     await until(() => expect(next.agent.messages).toEqual([[1]]));
   });
 
-  test('a daemon that is killed is gone within 2.25 s', async () => {
+  test('a daemon that is killed is gone within 2.25 s', { tags: ['long'] }, async () => {
     const { url } = await started();
     const a = daemon(url, 0, undefined, readAgents.name);
     const other = isoverbs([
@@ -268,7 +268,9 @@ describe.skipIf(natsReason !== '')('a fleet with an intruder', () => {
     expect([a.agent.messages, a.agent.peers]).toEqual([[], ['0 up']]);
   });
 
-  test('daemons that are made up neither replace others nor exceed the limits', async () => {
+  test('daemons that are made up neither replace others nor exceed the limits', {
+    tags: ['long'],
+  }, async () => {
     const { a, b, intruder } = await withIntruder();
     const device = { name: 'x', qpNum: 1, agents: ['noting'] };
     for (let i = 0; i < 1000; i++) {

@@ -306,7 +306,9 @@ describe.skipIf(!hasPython)(`processes${hasPython ? '' : ` (skipped: ${reason})`
     },
   );
 
-  test('when the daemon is killed, the last weights stay, and the next daemon learns what programs have set', async () => {
+  test('when the daemon is killed, the last weights stay, and the next daemon learns what programs have set', {
+    tags: ['long'],
+  }, async () => {
     const socket = join(folder(), 's');
     const rules = 'rules: [{ match: { declared: shop }, tenant: shop, groups: { kv: 2 } }]';
     const args = ['--config', written('daemon.yaml', rules), '--policy', POLICY];

@@ -49,7 +49,7 @@ test('a policy spec may have the former name', { tags: ['long'] }, () => {
   expectOneWarning();
 });
 
-test('a configuration file may have the former name', () => {
+test('a configuration file may have the former name', { tags: ['long'] }, () => {
   const [{ createPolicy }, , , { loadConfig }] = modules;
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-renamed-'));
   try {
