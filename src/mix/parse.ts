@@ -1,5 +1,4 @@
 /** Parses the command-line forms of a mix: `B:size=1MiB,qps=2`, `linkGbps=40`, `perf:subMsgSizeBytes=8192`. */
-
 import { ConfigError } from '../verbs/errors.ts';
 import { type Labels, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { didYouMean, meantBy } from '../verbs/suggestions.ts';

@@ -1,5 +1,4 @@
 /** Lists and selects figures. */
-
 import { ConfigError } from '../../verbs/errors.ts';
 import { didYouMeanNearest } from '../../verbs/suggestions.ts';
 import type { NamedFigure } from './figure.ts';

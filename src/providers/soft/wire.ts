@@ -1,5 +1,4 @@
 /** Between the packets of the transport (src/sim/kernel/packets.ts) and those of RoCEv2 (src/roce). */
-
 import { GSI_QKEY, GSI_QPN, MAD_BYTES } from '../../roce/cm-messages.ts';
 import { DECODED, decodePacket, encodePacket, RocePacket } from '../../roce/codec.ts';
 import * as O from '../../roce/opcodes.ts';

@@ -1,5 +1,4 @@
 /** Validates changes to a profile as written by people. */
-
 import { ConfigError, shown } from '../../verbs/errors.ts';
 import { didYouMean } from '../../verbs/suggestions.ts';
 import { COORDINATOR_COSTS, type CoordinatorCosts, type NicParams, WORDS } from './params.ts';

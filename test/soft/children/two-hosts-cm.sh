@@ -1,18 +1,7 @@
 #!/bin/bash
-# rdma_cm and multicast between two network namespaces with a cable between them, over IPv4 and IPv6.
+# rdma_cm and multicast between two hosts, over IPv4 and IPv6.
 #   unshare -rnm test/soft/children/two-hosts-cm.sh
-set -e
-mount -t tmpfs none /run
-ip link set lo up
-ip netns add other
-ip link add va type veth peer name vb netns other
-ip addr add 10.8.0.1/24 dev va
-ip addr add fd08::1/64 dev va nodad
-ip link set va up
-ip -n other addr add 10.8.0.2/24 dev vb
-ip -n other addr add fd08::2/64 dev vb nodad
-ip -n other link set vb up
-export ISOVERBS_PROVIDER=soft
+. "$(dirname "$0")/cable.sh"
 export ISOVERBS_SOFT_ADDRESSES=10.8.0.1,fd08::1
 there() { ISOVERBS_SOFT_ADDRESSES=10.8.0.2,fd08::2 ip netns exec other node "$@"; }
 node examples/rdma-cm-echo.mjs --listen 7471 &

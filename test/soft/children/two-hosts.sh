@@ -1,19 +1,7 @@
 #!/bin/bash
-# Two network namespaces with a cable between them: a file goes from one to the other over IPv4 and IPv6. The kernel divides
-# datagrams with several packets before they reach the cable. With a file name, dumpcap captures the cable.
+# A file goes from one host to another over IPv4 and IPv6. With a file name, dumpcap captures the cable between them.
 #   unshare -rnm test/soft/children/two-hosts.sh [FILE]
-set -e
-mount -t tmpfs none /run
-ip link set lo up
-ip netns add other
-ip link add va type veth peer name vb netns other
-ip addr add 10.8.0.1/24 dev va
-ip addr add fd08::1/64 dev va nodad
-ip link set va up gso_max_segs 1
-ip -n other addr add 10.8.0.2/24 dev vb
-ip -n other addr add fd08::2/64 dev vb nodad
-ip -n other link set vb up gso_max_segs 1
-export ISOVERBS_PROVIDER=soft
+. "$(dirname "$0")/cable.sh"
 if [ -n "$1" ]; then
   dumpcap -q -i va -w "$1" 2>/dev/null &
   capture=$!
