@@ -4,6 +4,9 @@ import { EventLoopAlarm } from '../rdma-core/alarm.ts';
 import { TimePump } from '../sim/time-pump.ts';
 import type { SoftPort } from './port.ts';
 
+/** How long packets may wait in the sockets while the program calls: a fraction of the timeouts that connections use. */
+const MAX_UNREAD_NS = 20_000;
+
 export class RealTimePump extends TimePump {
   /** The ports of open devices, by host. */
   readonly open: Map<number, SoftPort>;
@@ -13,6 +16,8 @@ export class RealTimePump extends TimePump {
   private readonly alarm: EventLoopAlarm;
   /** When the alarm rings. */
   private alarmNs = Number.POSITIVE_INFINITY;
+  /** When sockets were read last. */
+  private turnNs = 0;
   private immediate: NodeJS.Immediate | null = null;
 
   constructor(sim: Simulation, clockNs: () => number, open: Map<number, SoftPort>) {
@@ -41,8 +46,15 @@ export class RealTimePump extends TimePump {
     if (nowNs > clock[0]) clock[0] = nowNs;
   }
 
-  /** Runs what is due after a call of the program, and sends what results. */
+  /**
+   * Runs what is due after a call of the program, and sends what results. A program that calls for a while and does not
+   * poll has packets read as well, because they may stop the timers that are due.
+   */
   override start(): void {
+    if (this.clockNs() - this.turnNs > MAX_UNREAD_NS) {
+      this.turn();
+      return;
+    }
     this.tick();
     this.sim.runUntil(this.sim.world.clock[0]);
     for (let i = 0; i < this.ports.length; i++) this.ports[i].flush();
@@ -56,6 +68,7 @@ export class RealTimePump extends TimePump {
   /** Receives, runs what is due, and sends. Packets come first, because they may stop the timers that are due. */
   turn(): void {
     this.tick();
+    this.turnNs = this.sim.world.clock[0];
     const { ports } = this;
     for (let i = 0; i < ports.length; i++) ports[i].receive();
     this.sim.runUntil(this.sim.world.clock[0]);

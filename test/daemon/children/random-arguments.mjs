@@ -1,5 +1,6 @@
 // @ts-nocheck
 // Every function of the addon with arguments of every type: only typed errors may result.
+import { dirname } from 'node:path';
 import { requireIpc } from '../../../dist/daemon/ipc/native.js';
 import { makeError } from '../../../dist/verbs/errors.js';
 import { junk, Random } from '../../fuzz/random.mjs';
@@ -8,6 +9,8 @@ const SEED = Number(process.env.SEED ?? 1);
 const native = requireIpc();
 const random = new Random(SEED);
 const path = process.argv[2];
+// Sockets with random names are left there.
+process.chdir(dirname(path));
 const listening = native.listenUnix(path, 0o600, 4096, true);
 const near = native.connectUnix(path);
 const far = native.acceptUnix(listening);
