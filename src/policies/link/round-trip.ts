@@ -6,7 +6,8 @@
  * path to a near peer does not fill the path to a far one.
  *
  * A short message may travel inside its request, which is faster. Its time is therefore a lower bound: of its peer's round
- * trip, and, while no peer has been measured, of that of the device.
+ * trip, and, while no peer has been measured, of that of the device. Next to many short messages, few samples are of long
+ * ones, and all of these may have been polled late, as after a long post. What short messages show then limits them.
  *
  * Queue pairs with rates must not wait for each other. While their peer is unknown, some of their requests are timed next
  * to others in flight, behind which they may have waited: that time is at least the round trip.
@@ -18,6 +19,11 @@ import { NONE, RunQueue } from '../kit/run-queue.ts';
 const SAMPLES = 4;
 /** The most requests that go one at a time for the sake of a peer whose requests are rare or short. */
 const MAX_WAITS = 64;
+/**
+ * A long message takes at most this many times as long as a short one and its own bytes on the link: the device fetches it,
+ * and switches forward it once they have received it.
+ */
+const MOST_TIMES = 2;
 /** Peers that are kept although no queue pair is connected with them, if there are no more in all. */
 const MAX_KEPT = 1024;
 
@@ -48,6 +54,8 @@ export class RoundTrip {
   private peer = NONE;
   private sinceNs = 0;
   private isShort = false;
+  /** The time that the bytes of the last sample of a long message took on the link. */
+  private bytesNs = 0;
   /** Whether the samples that count have changed since `ns` was computed. */
   private isStale = false;
 
@@ -125,7 +133,9 @@ export class RoundTrip {
     if (isFirst) {
       this.peer = peer;
       this.isShort = isShort;
-      this.sinceNs = nowNs + wireBytes * this.nsPerByte;
+      const bytesNs = wireBytes * this.nsPerByte;
+      if (!isShort) this.bytesNs = bytesNs;
+      this.sinceNs = nowNs + bytesNs;
     }
     if (this.unknown === NONE && peer !== NONE && this.samples[peer] < SAMPLES) {
       this.unknown = peer;
@@ -141,7 +151,7 @@ export class RoundTrip {
   /** The last request in flight has completed. Returns whether the round trip has changed. */
   drained(nowNs: number): boolean {
     const { peer, isShort, samples } = this;
-    if (this.unknown !== NONE && ++this.waits === MAX_WAITS) samples[this.unknown] = SAMPLES;
+    const isOver = this.unknown !== NONE && ++this.waits === MAX_WAITS;
     if (peer !== NONE) {
       const takenNs = Math.max(1, nowNs - this.sinceNs);
       const shortest = isShort ? this.shortNs : this.shortestNs;
@@ -152,8 +162,18 @@ export class RoundTrip {
       if (!isShort && samples[peer] < SAMPLES) samples[peer]++;
       this.peer = NONE;
     }
+    if (isOver && samples[this.unknown] < SAMPLES) this.settleFor(this.unknown);
     if (this.unknown !== NONE && samples[this.unknown] >= SAMPLES) this.unknown = NONE;
     return this.isStale && this.findLongest();
+  }
+
+  /** Few samples of long messages must do. */
+  private settleFor(peer: number): void {
+    const { samples, shortestNs, shortNs, bytesNs } = this;
+    samples[peer] = SAMPLES;
+    if (shortNs[peer] === 0) return;
+    shortestNs[peer] = Math.min(shortestNs[peer], MOST_TIMES * (shortNs[peer] + bytesNs));
+    this.isStale = true;
   }
 
   /** Whether the peer of a queue pair has not been measured. */

@@ -59,6 +59,23 @@ test('a few requests go one at a time, and the shortest sample of a peer counts'
   expect(rig.roundTrip.ns).toBeCloseTo(2000, 6);
 });
 
+test('samples that were polled late do not count next to many short messages', () => {
+  const { roundTrip, ...rig } = new Rig();
+  let nowNs = rig.nowNs;
+  const once = (isShort: boolean, roundTripNs: number) => {
+    roundTrip.issued(0, isShort ? 0 : BYTES, true, isShort, nowNs);
+    nowNs += roundTripNs + (isShort ? 0 : BYTES / PER_NS);
+    roundTrip.drained(nowNs);
+  };
+  roundTrip.connect(0, 'peer');
+  once(false, 63_000);
+  let count = 1;
+  for (; roundTrip.isMeasuring && count < MANY; count++) once(true, 1400);
+  expect(count).toBeLessThan(MANY);
+  expect(roundTrip.ns).toBeGreaterThanOrEqual(1400);
+  expect(roundTrip.ns).toBeLessThanOrEqual(2 * (1400 + BYTES / PER_NS));
+});
+
 test('the longest of the peers counts', () => {
   const rig = new Rig();
   const { roundTrip } = rig;
