@@ -9,7 +9,7 @@ import type { EventClock } from '../kit/event-clock.ts';
 import { Puller, STALL_NS } from '../kit/puller.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
-import { LatePolls } from './late-polls.ts';
+import { Lateness } from './lateness.ts';
 import { mostDelayNs, type Opposite, waitingBytes } from './opposite.ts';
 import { Pace, SLOW_PIECE_BYTES } from './pace.ts';
 import { Paths } from './paths.ts';
@@ -48,13 +48,13 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   private readonly clock: EventClock;
   readonly pace: Pace;
   private readonly pieceLength = new PieceLength();
-  private readonly latePolls = new LatePolls();
   private readonly spacing = new Spacing();
   /** By queue pair: 1 if one of its requests has belonged here. Completions of other queue pairs are ignored. */
   private isUsed: Uint8Array = new Uint8Array(64);
   private readonly roundTrip: RoundTrip;
   window: WindowOptions;
   private readonly sizes = new WindowSizes();
+  private readonly lateness = new Lateness(this.sizes);
   /** The last round with a message shorter than a piece. */
   private shortRound = Number.NEGATIVE_INFINITY;
   roundTripNs = 0;
@@ -108,15 +108,15 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
 
   /** Fits the window to the round trip and the length of pieces. */
   private fit(): void {
-    const { puller, sizes, window } = this;
+    const { puller, sizes, window, lateness } = this;
     this.roundTripNs = this.roundTrip.ns || Math.max(window.roundTripNs, this.roundTrip.leastNs);
-    const coveredNs = this.roundTripNs + this.latePolls.coveredNs;
-    sizes.fit(window, this.wire, coveredNs, window.lengthensPieces && this.latePolls.ns > 0);
+    sizes.fit(window, this.wire, this.roundTripNs);
+    lateness.fit(window);
     puller.pieceBytes = sizes.longestBytes;
     puller.windowBytes = sizes.windowBytes;
     this.pace.expectedNs = this.roundTripNs + sizes.windowBytes / window.linkPerNs;
-    puller.stallNs = Math.max(STALL_NS, STALL_WINDOWS * this.pace.expectedNs);
-    this.rows.fit(window, coveredNs, sizes.spareBytes);
+    puller.stallNs = Math.max(STALL_NS, STALL_WINDOWS * (this.pace.expectedNs + lateness.coveredNs));
+    this.rows.fit(window, this.roundTripNs + lateness.coveredNs, sizes.spareBytes);
   }
 
   /** A piece on the wire, as a part of the window. */
@@ -133,8 +133,9 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     this.order.reset(qp.index);
     this.isUsed = fitColumn(this.isUsed, qp.index);
     this.isUsed[qp.index] = 0;
-    const { pace, latePolls, spacing, pieceLength, whole, reports, paths } = this;
-    for (const part of [pace, latePolls, spacing, pieceLength, whole, reports]) part.reset(qp.index);
+    const { pace, lateness, spacing, pieceLength, whole, reports, paths } = this;
+    for (const part of [pace, spacing, pieceLength, whole, reports]) part.reset(qp.index);
+    lateness.add(qp);
     paths.land(qp.index);
     // All peers of datagrams count as one.
     if (qp.type === IBV_QPT_UD) this.roundTrip.connect(qp.index, '');
@@ -144,9 +145,10 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   /** A queue pair was modified, or destroyed. */
   changed(qp: QpView, change: QpChange, out: Actions): void {
     this.roundTrip.cancel();
-    this.latePolls.reset(qp.index);
+    this.lateness.of(qp.index).reset(qp.index);
     this.paths.land(qp.index);
     if (change === 'state') this.pace.reset(qp.index);
+    if (change === 'destroyed') this.lateness.remove(qp);
     if (change === 'destroyed') this.roundTrip.disconnect(qp.index);
     else if (change === 'state' && qp.dgid !== '') this.roundTrip.connect(qp.index, qp.dgid);
     this.puller.onQp(qp, change, out);
@@ -181,10 +183,10 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
 
   onCompleted(qp: QpView, out: Actions): void {
     if (this.isUsed[qp.index] === 0) return;
-    const { pace, order, latePolls } = this;
+    const { pace, order } = this;
     const { index } = qp;
     const inflight = out.inflight(qp);
-    if (latePolls.awaits(index)) this.followed(qp, out);
+    if (this.lateness.of(index).awaits(index)) this.followed(qp, out);
     else if (pace.isDone(index, inflight)) this.timed(qp, inflight, out);
     this.puller.onCompleted(qp, out);
     if (inflight === 0) this.paths.land(index);
@@ -195,9 +197,10 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
 
   /** A request that was timed has completed. If it did so late, the next completion shows why. */
   private timed(qp: QpView, inflight: number, out: Actions): void {
-    const { pace, latePolls } = this;
-    const { expectedNs } = pace;
+    const { pace } = this;
     const { index } = qp;
+    const polls = this.lateness.of(index);
+    const expectedNs = pace.expectedNs + polls.coveredNs;
     const nowNs = this.clock.nowNs(qp.context, out);
     if (this.roundTrip.isSampling(index)) {
       pace.completed(index, nowNs, this.sentBytes, true);
@@ -207,23 +210,24 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     // Short messages also complete at once one after another if their peer had no receives. A 0_WAIT is in flight, too.
     const isBulk = inflight > 0 && 4 * out.inflightBytes(qp) > inflight * this.puller.pieceBytes;
     const lateNs = isBulk ? pace.lateNs(index, nowNs) : 0;
-    const isLate = latePolls.isLate(lateNs, expectedNs);
-    if (isLate && !latePolls.isAwaiting) {
+    const isLate = polls.isLate(lateNs, expectedNs);
+    if (isLate && !polls.isAwaiting) {
       const eachNs = pace.takenNs(index, nowNs) / inflight;
       const usedPart = pace.usedPart(index, nowNs, this.sentBytes);
-      const pieceNs =
-        (this.isSlow(index) ? SLOW_PIECE_BYTES : this.puller.pieceBytes) / this.window.linkPerNs;
-      latePolls.suspect(index, { lateNs, usedPart, eachNs, pieceNs }, nowNs);
-    } else this.paceEnded(index, nowNs, isLate && latePolls.ns > 0, isBulk);
-    if (latePolls.expire(lateNs, expectedNs, nowNs)) this.fit();
+      const longestBytes = this.lateness.pieceBytesOf(index, this.puller.pieceBytes);
+      const pieceNs = (this.isSlow(index) ? SLOW_PIECE_BYTES : longestBytes) / this.window.linkPerNs;
+      polls.suspect(index, { lateNs, usedPart, eachNs, pieceNs }, nowNs);
+    } else this.paceEnded(index, nowNs, isLate && polls.ns > 0, isBulk);
+    if (polls.expire(lateNs, expectedNs, nowNs)) this.fit();
   }
 
   /** The first completion after one that may have been polled late. */
   private followed(qp: QpView, out: Actions): void {
-    const before = this.latePolls.ns;
+    const polls = this.lateness.of(qp.index);
+    const before = polls.ns;
     const nowNs = this.clock.nowNs(qp.context, out);
-    this.paceEnded(qp.index, nowNs, this.latePolls.next(nowNs), true);
-    if (this.latePolls.ns !== before) this.fit();
+    this.paceEnded(qp.index, nowNs, polls.next(nowNs), true);
+    if (polls.ns !== before) this.fit();
   }
 
   /** The request of a queue pair that was being timed has completed. @param isLate whether it may have been polled late */
@@ -231,7 +235,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const { pace, paths, roundTripNs, sentBytes } = this;
     if (isBulk && !isLate && this.followsPath(index))
       paths.timed(index, pace, nowNs, sentBytes, roundTripNs + mostDelayNs(this.other), 1 / this.leastPart);
-    pace.completed(index, nowNs, sentBytes, isLate);
+    pace.completed(index, nowNs, sentBytes, isLate, this.lateness.of(index).coveredNs);
   }
 
   /** Whether what a queue pair has in flight follows what its path carries. */
@@ -260,7 +264,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const lateBytes = this.order.lateBytes?.(qp) ?? 0;
     if (lateBytes > 0) return Math.max(bytes - lateBytes, Math.min(bytes, longestWireBytes)) / bytes;
     if (whole.has(qp)) return whole.countedPart(bytes, windowBytes * part, pieceLength.isQuiet);
-    const rowPart = this.rows.countedPart(inflight, bytes, roundTripNs);
+    const rowPart = this.rows.countedPart(inflight, bytes, roundTripNs) * this.lateness.partOf(qp);
     if (!this.followsPath(qp)) return rowPart;
     this.paths.fly(qp, this.roundTrip.of(qp));
     return rowPart * this.paths.partOf(qp);
@@ -291,14 +295,15 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
    * queue, so that they cost the application's core nothing more.
    */
   private isFullNow(qp: QpView, out: Actions): boolean {
-    const mostBytes = this.paths.mostBytes(qp.index, this.sizes.windowBytes * this.part);
-    if (this.puller.flyingBytes(qp.index) >= mostBytes) return true;
-    if (this.isSoleNow || !this.isFull(qp, out) || this.order.lateBytes?.(qp.index)) return false;
+    const { index } = qp;
+    const windowBytes = (this.sizes.windowBytes * this.part) / this.lateness.partOf(index);
+    if (this.puller.flyingBytes(index) >= this.paths.mostBytes(index, windowBytes)) return true;
+    if (this.isSoleNow || !this.isFull(qp, out) || this.order.lateBytes?.(index)) return false;
     return this.window.queuedMessages === 0 || this.order.isShared || !this.isShort(out.nextBytes(qp));
   }
 
   /** Issues a request, or pieces of one (PullerOptions.issue). */
-  private readonly issue = (qp: QpView, out: Actions, pieceBytes: number): number => {
+  private readonly issue = (qp: QpView, out: Actions, usualBytes: number): number => {
     const { order, pace, puller, whole, window } = this;
     const { index } = qp;
     if (!this.takes(qp, out)) return BLOCKED;
@@ -307,13 +312,16 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     this.isSoleNow = !isPaced && this.isSole(qp, out.nextBytes(qp), out);
     if (isSlow ? out.inflightBytes(qp) >= pace.flightBytes(index) : this.isFullNow(qp, out))
       return held(order, index);
-    const isLate = this.latePolls.ns > 0;
+    const isLate = this.lateness.of(index).ns > 0;
+    const pieceBytes = isLate ? this.lateness.pieceBytesOf(index, usualBytes) : usualBytes;
     if (isLate && !isSlow && !isPaced) this.space(qp, out);
     const opcode = out.nextOpcode(qp);
-    const several =
+    const isLong =
       !isSlow && !isLate && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
-    const pieces = several ? this.piecesOf(qp, out, pieceBytes) : 1;
     const leftBytes = out.nextBytes(qp);
+    // But for the last one, which may be shorter.
+    const mostPieces = Math.min(puller.mostPieces, Math.ceil(leftBytes / pieceBytes) - 1);
+    const pieces = isLong && !this.roundTrip.isMeasuring ? mostPieces : 1;
     const isWhole = leftBytes > pieceBytes && !isLate && this.goesWhole(qp, leftBytes, out);
     const mostBytes = isWhole ? leftBytes : this.fitPiece(index, pieceBytes, leftBytes);
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : mostBytes);
@@ -356,11 +364,11 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   private space(qp: QpView, out: Actions): void {
     if (this.window.waitStepNs === 0 || qp.type === IBV_QPT_UD || out.room(qp) < 4) return;
     const nowNs = this.clock.nowNs(qp.context, out);
-    const waits = this.spacing.waits(qp.index, nowNs, this.sentBytes, this.puller.pieceBytes, this.window);
-    if (waits > 0) {
-      out.zeroWaits(qp, waits);
-      this.count(qp.index);
-    }
+    const pieceBytes = this.lateness.pieceBytesOf(qp.index, this.puller.pieceBytes);
+    const waits = this.spacing.waits(qp.index, nowNs, this.sentBytes, pieceBytes, this.window);
+    if (waits === 0) return;
+    out.zeroWaits(qp, waits);
+    this.count(qp.index);
   }
 
   /** Times the request that was issued last. */
@@ -384,12 +392,6 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     pace.time(qp.index, nowNs, nowNs + this.loadOf(wire, opcode, bytes) / window.linkPerNs, this.sentBytes);
   }
 
-  /** The pieces of the oldest held message that the window has room for, but for its last one, which may be shorter. */
-  private piecesOf(qp: QpView, out: Actions, pieceBytes: number): number {
-    if (this.roundTrip.isMeasuring) return 1;
-    return Math.min(this.puller.mostPieces, Math.ceil(out.nextBytes(qp) / pieceBytes) - 1);
-  }
-
   /** Issues more pieces of a message, one of which was issued, as far as its chunk goes. Returns their bytes. */
   private issueMore(qp: QpView, out: Actions, most: number): number {
     const { order } = this;
@@ -407,9 +409,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   }
 
   private issued(qp: QpView, bytes: number, out: Actions): void {
-    const { order, window } = this;
     this.count(qp.index);
-    order.spend(qp.index, Math.max(bytes, window.minChargeBytes));
+    this.order.spend(qp.index, Math.max(bytes, this.window.minChargeBytes));
     this.report(qp, bytes, out);
   }
 
@@ -475,7 +476,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   private fitPiece(index: number, pieceBytes: number, leftBytes: number): number {
     const dueBytes = this.order.dueBytes?.(index) ?? 0;
     if (dueBytes > pieceBytes) return Math.min(dueBytes - (dueBytes % pieceBytes), SLOW_PIECE_BYTES);
-    if (this.window.lengthensPieces && this.latePolls.ns > 0) return pieceBytes;
+    if (this.window.lengthensPieces && this.lateness.of(index).ns > 0) return pieceBytes;
     const packets = Math.ceil(this.order.creditOf(index) / this.wire.mtuBytes);
     const mostBytes = Math.min(pieceBytes, packets * this.wire.mtuBytes);
     return this.cutsEvenly ? evenBytes(leftBytes, mostBytes) : mostBytes;
@@ -488,13 +489,12 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   /** Requests completions often enough, and ends the turn of a queue pair with many short messages. */
   private report(qp: QpView, bytes: number, out: Actions): void {
     const { order, puller, reports } = this;
-    const { index } = qp;
-    reports.issued(index, bytes);
+    reports.issued(qp.index, bytes);
     const isEndOfRow = !this.isSoleNow && this.isShort(bytes) && reports.inRow >= this.rows.rowMessages;
-    const isLast = order.creditOf(index) <= 0 || isEndOfRow;
+    const isLast = order.creditOf(qp.index) <= 0 || isEndOfRow;
     const leastBytes = this.cutsEvenly ? puller.pieceBytes / 2 : puller.pieceBytes;
-    if (!reports.isDue(index, leastBytes, isLast)) return;
+    if (!reports.isDue(qp.index, leastBytes, isLast)) return;
     out.signalNow(qp);
-    if (isLast && order.creditOf(index) > 0) order.yield(index);
+    if (isLast && order.creditOf(qp.index) > 0) order.yield(qp.index);
   }
 }

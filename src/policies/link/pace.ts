@@ -136,15 +136,20 @@ export class Pace {
     return this.usedPart(qp, nowNs, sentBytes) > BUSY;
   }
 
-  /** The request that was being timed has completed. @param isLate whether it may have been polled late */
-  completed(qp: number, nowNs: number, sentBytes: number, isLate: boolean): void {
+  /**
+   * The request that was being timed has completed.
+   * @param isLate whether it may have been polled late
+   * @param coveredNs how long completions of the queue pair wait for polls
+   */
+  completed(qp: number, nowNs: number, sentBytes: number, isLate: boolean, coveredNs = 0): void {
     const at = qp << BITS;
     this.states[at + TIMED] = -(this.states[at + ISSUED] + TIMED_EACH);
     if (isLate) return;
     const takenNs = this.takenNs(qp, nowNs);
     if (this.slow[qp] === 1) this.fitFlight(at, takenNs);
-    if (this.wasBusy(qp, nowNs, sentBytes) || takenNs < FAST * this.expectedNs) this.slow[qp] = 0;
-    else if (takenNs > SLOW * this.expectedNs) this.slow[qp] = 1;
+    const expectedNs = this.expectedNs + coveredNs;
+    if (this.wasBusy(qp, nowNs, sentBytes) || takenNs < FAST * expectedNs) this.slow[qp] = 0;
+    else if (takenNs > SLOW * expectedNs) this.slow[qp] = 1;
   }
 
   /** Fits what a slow queue pair has in flight to its rate: what was in flight took this long. */

@@ -28,18 +28,20 @@ export class WindowSizes {
   /** A piece on the wire, as a part of the window. */
   leastPart = 0;
 
-  /**
-   * @param coveredNs the time that what is in flight must cover
-   * @param isLengthened whether pieces are longer because polls are late
-   */
-  fit(window: WindowOptions, wire: WireFacts, coveredNs: number, isLengthened: boolean): void {
+  mtuBytes = 1;
+
+  fit(window: WindowOptions, wire: WireFacts, roundTripNs: number): void {
     const piece = egressBytes(wire, IBV_WR_RDMA_WRITE, window.pieceBytes);
     this.spareBytes = window.sparePieces * piece;
-    this.windowBytes = window.windowBytes ?? coveredNs * window.linkPerNs + this.spareBytes;
+    this.windowBytes = window.windowBytes ?? roundTripNs * window.linkPerNs + this.spareBytes;
     this.fetchedBytes = window.windowBytes ?? this.windowBytes + window.fetchedPieces * piece;
     this.leastPart = Math.min(1, piece / this.windowBytes);
-    const lateBytes = LatePolls.pieceBytes(this.windowBytes, wire);
-    this.longestBytes = isLengthened ? Math.max(window.pieceBytes, lateBytes) : window.pieceBytes;
+    this.longestBytes = window.pieceBytes;
+    this.mtuBytes = wire.mtuBytes;
     this.longestWireBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
+  }
+  /** The length of pieces of a queue pair that is polled late, so that so many bytes must be in flight besides a window. */
+  latePieceBytes(coveredBytes: number): number {
+    return LatePolls.pieceBytes(this.windowBytes + coveredBytes, this);
   }
 }

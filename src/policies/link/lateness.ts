@@ -1,0 +1,78 @@
+/**
+ * How late the completions of queue pairs are polled, in one direction of a device: by context, because the queue pairs of
+ * a context are polled by the same thread as a rule. What a thread that polls late has in flight must cover that time. What
+ * others have in flight must not, because it would only queue at the device.
+ */
+import type { ContextView, QpView } from '../../shim/policy.ts';
+import { LatePolls } from './late-polls.ts';
+import type { WindowOptions } from './window-options.ts';
+import type { WindowSizes } from './window-sizes.ts';
+
+interface Entry {
+  readonly polls: LatePolls;
+  /** Its queue pairs. */
+  qps: number;
+}
+
+/** Of queue pairs that are not there. */
+const PROMPT = new LatePolls();
+
+/** The late polls of the contexts of one direction. */
+export class Lateness {
+  private readonly contexts = new Map<ContextView, Entry>();
+  /** By queue pair. */
+  private readonly polls: (LatePolls | undefined)[] = [];
+  private readonly sizes: WindowSizes;
+  private linkPerNs = 1;
+  private lengthensPieces = false;
+  /** The longest of the times that contexts must cover besides a round trip. */
+  coveredNs = 0;
+
+  constructor(sizes: WindowSizes) {
+    this.sizes = sizes;
+  }
+
+  /** A queue pair was created. */
+  add({ index, context }: QpView): void {
+    const entry = this.contexts.get(context) ?? { polls: new LatePolls(), qps: 0 };
+    this.contexts.set(context, entry);
+    entry.qps++;
+    this.polls[index] = entry.polls;
+    entry.polls.reset(index);
+  }
+
+  /** A queue pair was destroyed. */
+  remove({ index, context }: QpView): void {
+    const entry = this.contexts.get(context);
+    if (entry === undefined || this.polls[index] === undefined) return;
+    this.polls[index] = undefined;
+    if (--entry.qps === 0) this.contexts.delete(context);
+  }
+
+  /** The polls of a queue pair. */
+  of(qp: number): LatePolls {
+    return this.polls[qp] ?? PROMPT;
+  }
+
+  /** The polls of a context, or the window, have changed. */
+  fit({ linkPerNs, lengthensPieces }: WindowOptions): void {
+    this.linkPerNs = linkPerNs;
+    this.lengthensPieces = lengthensPieces;
+    this.coveredNs = 0;
+    for (const { polls } of this.contexts.values())
+      this.coveredNs = Math.max(this.coveredNs, polls.coveredNs);
+  }
+
+  /** The part of what a queue pair has in flight that has not completed already, and waits for a late poll. */
+  partOf(qp: number): number {
+    const { windowBytes } = this.sizes;
+    return windowBytes / (windowBytes + this.of(qp).coveredNs * this.linkPerNs);
+  }
+
+  /** The length of pieces of a queue pair: longer while its polls are late, because few of them must fill the link. */
+  pieceBytesOf(qp: number, usualBytes: number): number {
+    const { coveredNs } = this.of(qp);
+    if (coveredNs === 0 || !this.lengthensPieces) return usualBytes;
+    return Math.max(usualBytes, this.sizes.latePieceBytes(coveredNs * this.linkPerNs));
+  }
+}
