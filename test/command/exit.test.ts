@@ -63,7 +63,7 @@ test('without a command, isoverbs prints its help on stderr and exits with 2', (
   expect(err).toMatch(/^NAME\n {2}isoverbs - /);
 });
 
-test('a misspelt name gets a suggestion and a pointer to the help', () => {
+test('a misspelt name gets a suggestion and a pointer to the help', async () => {
   expect(isoverbs('benhc').err).toBe(
     "isoverbs: unknown command 'benhc'\n(Did you mean bench?)\nSee: isoverbs --help\n",
   );
@@ -79,9 +79,11 @@ test('a misspelt name gets a suggestion and a pointer to the help', () => {
       "isoverbs: unknown command 'slove'\n(Did you mean solve?)\nSee: isoverbs drum --help\n",
     ],
   ])
-    expect(isoverbs(words)).toEqual({ code: 2, out: '', err });
-  expect(isoverbs('help drum solve').out).toMatch(/^NAME\n {2}isoverbs drum solve - /);
-  expect(isoverbs('mix --polcy perf').err).toContain('(Did you mean --policy?)\nSee: isoverbs mix --help\n');
+    expect(await command(...words.split(' '))).toEqual({ code: 2, out: '', err });
+  expect((await command('help', 'drum', 'solve')).out).toMatch(/^NAME\n {2}isoverbs drum solve - /);
+  expect((await command('mix', '--polcy', 'perf')).err).toContain(
+    '(Did you mean --policy?)\nSee: isoverbs mix --help\n',
+  );
 });
 
 test('environment variables are applied, and invalid ones are named', () => {

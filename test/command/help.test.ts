@@ -8,6 +8,7 @@ import { afterAll, expect, test } from 'vitest';
 import { pageOf, pathOf } from '../../src/cli/manual.ts';
 import { program } from '../../src/cli/program.ts';
 import { command as isoverbs } from '../mix/command.ts';
+import { tagsIf } from '../support/variants.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'dist/cli/main.js');
@@ -68,9 +69,11 @@ const examples = commands.flatMap((command) => pageOf(command)?.examples.map(([l
 const toRun = examples.filter((line) => !NOT_RUN.test(line));
 /** One in this many is not tagged `long`, because each starts a process. */
 const SAMPLE = 8;
+/** Other tests run a demo. */
+const isShort = (line: string, i: number) => i % SAMPLE === 0 && line !== 'isoverbs demo';
 
 for (const [i, line] of toRun.entries()) {
-  test(`the example ${line} succeeds`, { tags: i % SAMPLE === 0 ? [] : ['long'] }, () => succeeds(line));
+  test(`the example ${line} succeeds`, { tags: tagsIf(isShort(line, i)) }, () => succeeds(line));
 }
 
 function succeeds(line: string): void {

@@ -29,7 +29,7 @@ function isoverbs(line: string) {
   return { code: status, out: stdout, err: stderr };
 }
 
-eachShort(2, [
+eachShort(1, [
   ['mix --app D --plot', 'plot'],
   ['compare --svg', 'svg'],
   ['compare --random 2 --svg', 'svg'],

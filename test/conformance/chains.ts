@@ -314,8 +314,9 @@ export const tagsOf = (name: string) => tagsIf(KINDS.includes(name));
 /** One chain for each way to treat requests: in pieces, by turns, windows, and on shared queue pairs. */
 const WAYS = ['bare', 'arbitrary', 'perf, in turns', 'fair', 'drum, shared queue pairs'];
 
-/** The tags of such a test whose programs resemble those of a test of all kinds. */
-export const tagsOfWay = (name: string) => tagsIf(WAYS.includes(name));
+/** The tags of such a test whose programs resemble those of a test of all kinds. Another test runs `elsewhere`. */
+export const tagsOfWay = (name: string, elsewhere?: string) =>
+  tagsIf(WAYS.includes(name) && name !== elsewhere);
 
 /** The chains of the whole conformance suite, in the application's thread. */
 export const suiteChains: Record<string, () => Interceptor[]> = {

@@ -8,9 +8,9 @@ import { simGround } from './sim-ground.ts';
 const { runs, seed } = plan('reliable');
 
 for (const name of chainNames) {
-  test(`a program sees no difference: ${name}`, { tags: tagsOfWay(name), timeout: 600_000 }, () =>
-    check('reliable', name, runs, seed),
-  );
+  // mixed.test.ts runs perf.
+  const options = { tags: tagsOfWay(name, 'perf, in turns'), timeout: 600_000 };
+  test(`a program sees no difference: ${name}`, options, () => check('reliable', name, runs, seed));
 }
 
 const request = (kind: Op['kind'], sges: number[] = [], flags = IBV_SEND_SIGNALED): Op => ({

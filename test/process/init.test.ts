@@ -30,10 +30,15 @@ function run(command: string, args: readonly string[], cwd: string) {
 }
 const node = (args: readonly string[], cwd: string) => run(process.execPath, args, cwd);
 
-test.each([
-  ['JavaScript', []],
-  ['TypeScript', ['--typescript']],
-])('a project in %s runs, and its tests pass', TIMEOUT, (_language, words) => {
+const LANGUAGES: [string, string[], string[]][] = [
+  ['JavaScript', [], []],
+  ['TypeScript', ['--typescript'], ['long']],
+];
+for (const [language, words, tags] of LANGUAGES) {
+  test(`a project in ${language} runs, and its tests pass`, { ...TIMEOUT, tags }, () => runs(words));
+}
+
+function runs(words: readonly string[]): void {
   const project = join(folder, 'My_Store');
   mkdirSync(folder, { recursive: true });
   const written = node([MAIN, 'init', 'My_Store', ...words], folder);
@@ -65,7 +70,7 @@ test.each([
   const tested = node(['--test', tests], project);
   expect(tested.code).toBe(0);
   expect(tested.out).toMatch(/pass 4\b/);
-});
+}
 
 test('a project takes isoverbs from where it was installed', TIMEOUT, () => {
   const modules = join(folder, 'app/node_modules');

@@ -21,6 +21,8 @@ const WIRE_BYTES = BYTES + 98;
 const DEPTH = 64;
 const STEP_NS = 10_000;
 const CHANGES = 100_000;
+/** In npm test. */
+const SOME_CHANGES = 10_000;
 
 setFlagsFromString('--expose_gc');
 const collect: () => void = runInNewContext('gc');
@@ -122,25 +124,31 @@ describe.each([
   ['a program', byProgram],
   ['an agent', byAgent],
 ])('%s sets a rate', (_, make) => {
-  const tags = tagsIf(make === byProgram);
-  test(`${CHANGES} times in one second`, { tags, timeout: 120_000 }, async () => {
+  const manyTimes = async (changes: number) => {
     const { world, set } = make();
     let [before, most, bits, messages] = [0, 0, 0, 0];
-    for (let i = 0; i < CHANGES; i++) {
+    for (let i = 0; i < changes; i++) {
       const gbps = 0.1 + ((i * 7919) % 1000) / 1000;
       set(gbps);
       bits += gbps * STEP_NS;
       messages += await world.run(STEP_NS, STEP_NS / 4);
       most = Math.max(most, gaugeOf(world, 'timeline'));
-      if (i === CHANGES / 10) before = heapBytes();
+      if (i === changes / 10) before = heapBytes();
     }
-    // A word for each change would take more.
-    expect(heapBytes() - before).toBeLessThan(500_000);
+    // A word for each change would take more. In a shorter run, compiled code takes as much.
+    if (changes === CHANGES) expect(heapBytes() - before).toBeLessThan(500_000);
     // What is not used after it was measured would not be measured.
     expect(gaugeOf(world, 'timeline')).toBeLessThanOrEqual(most);
     expect(most).toBe(1);
     expect(Math.abs((messages * WIRE_BYTES * 8) / bits - 1)).toBeLessThan(0.02);
-  });
+  };
+  for (const [changes, isShort] of [
+    [SOME_CHANGES, make === byProgram],
+    [CHANGES, false],
+  ] as const)
+    test(`${changes} times, 10 us apart`, { tags: tagsIf(isShort), timeout: 120_000 }, () =>
+      manyTimes(changes),
+    );
 
   test('the last one holds within 10 us, up and down', async () => {
     const { world, set } = make();

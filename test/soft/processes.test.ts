@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
+import { eachShort } from '../support/variants.ts';
 import { absent } from './rig.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -69,11 +70,11 @@ async function portOf(server: Running): Promise<string> {
 const REGISTER = ['--import', 'isoverbs/register'];
 
 describe.skipIf(absent !== null)('programs in two processes', () => {
-  test.each([
+  eachShort(2, [
     ['file-transfer', ['--size', '4M'], 'sha256 ok', {}],
+    ['kv-store', ['--count', '200'], '200 GETs', { ISOVERBS_POLICY: 'perf' }],
     ['file-transfer', ['--size', '4M'], 'sha256 ok', { ISOVERBS_POLICY: 'perf' }],
     ['kv-store', ['--count', '200'], '200 GETs', {}],
-    ['kv-store', ['--count', '200'], '200 GETs', { ISOVERBS_POLICY: 'perf' }],
   ])('%s %j prints "%s" with %j', async (name, more, says, env) => {
     const program = [...REGISTER, `examples/${name}.mjs`];
     const server = start([...program, '--listen', '0'], env);
@@ -84,7 +85,7 @@ describe.skipIf(absent !== null)('programs in two processes', () => {
   });
 
   // Each process has an address of its own, and all contexts of soft0 are seats of one device of the daemon.
-  test.each([[[]], [['--policy', 'perf']]])('under a daemon, started with %j', async (policy) => {
+  eachShort(1, [[['--policy', 'perf']], [[]]])('under a daemon, started with %j', async (policy) => {
     const folder = mkdtempSync(join(tmpdir(), 'isoverbs-soft-'));
     const socket = ['--socket', join(folder, 'socket')];
     const daemon = start([MAIN, 'daemon', ...socket, ...policy], {});

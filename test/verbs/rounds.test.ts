@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { tagsIf } from '../support/variants.ts';
 import { realDevices, realOnly } from './ground.ts';
 
 const CHILD = resolve(import.meta.dirname, 'children/rounds.mjs');
@@ -26,9 +27,13 @@ const PASS = { out: 'pass\n', err: '' };
 
 describe.each(['main thread', 'worker'])('in the %s', (where) => {
   // The worker does the same as the main thread, and then ends.
-  const tags = where === 'worker' ? [] : ['long'];
-  test.skipIf(realOnly)('1000 rounds on a simulated device', { tags, timeout: PATIENCE_MS }, () =>
-    expect(rounds('sim0', 1000, where === 'worker' ? 100 : 3000, where)).toEqual(PASS),
+  const isShort = where === 'worker';
+  const tags = tagsIf(isShort);
+  test.skipIf(realOnly || !isShort)('200 rounds on a simulated device', { timeout: PATIENCE_MS }, () =>
+    expect(rounds('sim0', 200, 50, where)).toEqual(PASS),
+  );
+  test.skipIf(realOnly)('1000 rounds on a simulated device', { tags: ['long'], timeout: PATIENCE_MS }, () =>
+    expect(rounds('sim0', 1000, isShort ? 100 : 3000, where)).toEqual(PASS),
   );
   test.skipIf(rxe === undefined)(
     `${REAL_ROUNDS} rounds on a real device`,
