@@ -21,6 +21,14 @@ function isoverbs(...args: string[]) {
   return { code: child.status, out: child.stdout, err: child.stderr };
 }
 
+test('no line of the result is wider than the terminal', async () => {
+  const policy = 'justitia:chunkBytes=8KiB;perf:isolation=always,subMsgSizeBytes=8KiB';
+  const words = ['--app', 'B:size=1MiB', '--app', 'D:count=3,name=interactive', '--policy', policy];
+  const { out } = await mix(...words, '--details', '--gauges', '--duration', '300us', '--warmup', '100us');
+  expect(out).toMatch(/^justitia: \w+ of /m);
+  expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80);
+});
+
 const PACER = './examples/policies/token-pacer.mjs';
 const SHORT = ['--duration', '300us', '--warmup', '100us'];
 const app = (text: string) => ['--app', text];
@@ -185,7 +193,10 @@ test.each([
   const onHost = '@1=chunk:chunkBytes=64KiB';
   const args = [...SHORT, ...app('B'), ...app('D'), '--policy', policy, '--policy', onHost];
   const words = `${policy} ${onHost}`;
-  expect((await mix(...args)).out).toContain(`cx6-100g, policy ${words}, seed 1: `);
+  // Lines end where the terminal does.
+  const unfolded = (text: string) => text.replace(/\s+/g, '');
+  const { out } = await mix(...args);
+  expect(unfolded(out)).toContain(unfolded(`cx6-100g, policy ${words}, seed 1: `));
   expect(JSON.parse((await mix(...args, '--json')).out).policy).toBe(words);
 });
 

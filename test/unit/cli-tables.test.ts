@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { evadeText } from '../../src/cli/output/evade-table.ts';
 import { mixTable, policyStateLines } from '../../src/cli/output/mix-table.ts';
 import { hasColours } from '../../src/cli/output/style.ts';
-import { foldedTable, wrapped } from '../../src/cli/output/table.ts';
+import { foldedCommand, foldedTable, wrapped } from '../../src/cli/output/table.ts';
 import { worseOffText } from '../../src/cli/output/worse-off-table.ts';
 import type { Evasions } from '../../src/compare/evade.ts';
 import type { WorseOff } from '../../src/compare/worse-off.ts';
@@ -95,6 +95,37 @@ test('wrapped text keeps words whole', () => {
   expect(wrapped('one two three', 8)).toBe('one two\nthree');
 });
 
+test('wrapped text breaks words that are longer than a line after commas, colons and semicolons', () => {
+  expect(wrapped('policy perf:paper,waits=no;fair here', 12)).toBe(
+    'policy perf:\npaper,\nwaits=no;\nfair here',
+  );
+  expect(wrapped('unbreakable a', 8)).toBe('unbreakable\na');
+});
+
+describe('a folded command', () => {
+  const COMMAND =
+    "isoverbs mix --profile cx4-40g --policy 'perf:a;fair --not an option' --at '10ms:kill late' --gauges " +
+    '--app B:op=write,size=512KiB,qps=4,depth=4,transport=uc,host=0,to=1,kind=bandwidth --app D';
+
+  test.each([40, 60, 80, 400])('is the same for a shell, in %i columns', (width) => {
+    const folded = foldedCommand(COMMAND, '  ', width);
+    expect(folded.replaceAll('\\\n', '').trim().replace(/ +/g, ' ')).toBe(COMMAND);
+    for (const line of folded.split('\n'))
+      if (!line.includes("'")) expect(line.length, line).toBeLessThanOrEqual(width);
+  });
+
+  test('breaks at options, and only longer options after a comma', () => {
+    expect(foldedCommand(COMMAND, '  ', 60).split('\n')).toEqual([
+      '  isoverbs mix --profile cx4-40g \\',
+      "    --policy 'perf:a;fair --not an option' \\",
+      "    --at '10ms:kill late' --gauges \\",
+      '    --app B:op=write,size=512KiB,qps=4,depth=4,\\',
+      'transport=uc,host=0,to=1,kind=bandwidth --app D',
+    ]);
+    expect(foldedCommand('isoverbs mix --app D', '', 20)).toBe('isoverbs mix --app D');
+  });
+});
+
 describe('the tables of compare fit 80 columns', () => {
   const LONG = 'perf:isolation=always,subMsgSizeBytes=8KiB,waitUnitBytes=2KiB;justitia:chunkBytes=8KiB';
   const widest = (text: string) =>
@@ -116,13 +147,18 @@ describe('the tables of compare fit 80 columns', () => {
   test.each(['fair', LONG])('--random, with the policy %s', (policy) => {
     const summary = { of: 92, worse: 44, belowShare: 36, median: 0.57, worst: 0.02 };
     const measures = ['latency', 'messageRate', 'bandwidth', 'payload', 'busiestLink'];
+    const app = 'B:op=write,size=512KiB,qps=4,depth=4,transport=uc,host=0,to=1,kind=bandwidth';
+    const harmed = {
+      ...{ mixture: 1, app: 'B', measure: 'bandwidth', bare: 31.25, under: 3.125, ratio: 0.1 },
+      command: `isoverbs mix --profile cx4-40g --policy none --duration 6ms --app ${app} --app D`,
+    };
     const result = {
       ...{ seed: 1, runs: 9, broken: [], mixtures: [{ duration: '6ms', warmup: '1ms' }] },
       policies: [
         {
           ...{ policy, says: '' },
           summary: Object.fromEntries(measures.map((name) => [name, summary])),
-          cases: Object.fromEntries(measures.map((name) => [name, []])),
+          cases: Object.fromEntries(measures.map((name) => [name, [harmed]])),
         },
       ],
     } as unknown as WorseOff;

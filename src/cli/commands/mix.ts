@@ -317,7 +317,7 @@ function json(result: MixResult | LiveResult, wallMs: number): string {
 }
 
 function text(result: MixResult, wallMs: number): string {
-  const lines = [mixTable(result.apps), ''];
+  const lines: string[] = [];
   for (const { from, to, bytes, utilisation, ...counts } of result.links) {
     const some = Object.entries(counts).filter(([, value]) => value > 0);
     const more = some.map(([name, value]) => `, ${value} ${name}`).join('');
@@ -327,7 +327,7 @@ function text(result: MixResult, wallMs: number): string {
   }
   lines.push(
     ...dominantLines(result),
-    ...policyStateLines(result).map((line) => wrapped(line, outWidth())),
+    ...policyStateLines(result),
     ...counted(result),
     ...coordinated(result),
     ...gaugeLines(result),
@@ -337,19 +337,22 @@ function text(result: MixResult, wallMs: number): string {
     `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e6} ms after ${warmupNs / 1e6} ms of warm-up`,
     `${events} events, ${packets} packets in ${wallMs} ms; trace ${traceHash}`,
   );
-  return `${lines.join('\n')}\n`;
+  return withTable(result, lines);
+}
+
+/** The table, and lines below it that fit the terminal. */
+function withTable({ apps }: MixResult | LiveResult, lines: readonly string[]): string {
+  const fitting = lines.map((line) => wrapped(line, outWidth()));
+  return `${[mixTable(apps), '', ...fitting].join('\n')}\n`;
 }
 
 function liveText(result: LiveResult): string {
   const { profile, policy, seed, durationNs, warmupNs, verified } = result;
-  const lines = [
-    mixTable(result.apps),
-    '',
-    ...policyStateLines(result).map((line) => wrapped(line, outWidth())),
+  return withTable(result, [
+    ...policyStateLines(result),
     `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e9} s after ${warmupNs / 1e9} s of warm-up`,
     `${verified} messages were verified at their destination`,
-  ];
-  return `${lines.join('\n')}\n`;
+  ]);
 }
 
 /** The resource of which each application took the largest part, with details. */

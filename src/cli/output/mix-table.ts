@@ -1,6 +1,6 @@
 /** The table of `isoverbs mix`, and the states of its policies. */
 import type { AppResult, LatencyUs, MixResult, QueuePairResult } from '../../mix/result.ts';
-import { type Cell, type FoldingColumn, foldedTable, wrapped } from './table.ts';
+import { type Cell, type FoldingColumn, foldedTable, outWidth, wrapped } from './table.ts';
 
 /** More applications of one `count` than this become one row, unless there are details. */
 const MOST_LISTED = 8;
@@ -20,7 +20,7 @@ export function mixTable(apps: readonly AppResult[], width?: number): string {
   const note =
     'A row of several applications has the sums of their rates and counts, the mean of their average latencies, ' +
     'and the highest of each percentile. --details lists each of them.';
-  return `${table}\n\n${wrapped(note, 80)}`;
+  return `${table}\n\n${wrapped(note, width ?? outWidth())}`;
 }
 
 /** How the policy classifies each context, and why; tenants with the same state share a line. */

@@ -132,14 +132,60 @@ export function withFittingPolicies(draw: (textOf: (policy: string) => string) =
   return table;
 }
 
-/** The text in lines of at most `width` characters. */
+/** The text in lines of at most `width` characters. A longer word is broken after its commas, colons and semicolons. */
 export function wrapped(text: string, width: number): string {
   const lines = [''];
-  for (const word of text.split(' ')) {
+  const add = (word: string, gap: string) => {
     const last = lines[lines.length - 1];
     if (last === '') lines[lines.length - 1] = word;
-    else if (last.length + 1 + word.length <= width) lines[lines.length - 1] = `${last} ${word}`;
+    else if (last.length + gap.length + word.length <= width)
+      lines[lines.length - 1] = `${last}${gap}${word}`;
     else lines.push(word);
+  };
+  for (const word of text.split(' ')) {
+    if (word.length <= width) add(word, ' ');
+    else for (const [i, part] of partsOf(word).entries()) add(part, i === 0 ? ' ' : '');
   }
   return lines.join('\n');
+}
+
+const partsOf = (word: string) => word.split(/(?<=[,:;])/);
+
+/** The words of a command line for a POSIX shell, still quoted: the command, then each option with its values. */
+function optionsOf(command: string): string[] {
+  const options: string[] = [];
+  for (const [word] of command.matchAll(/(?:'[^']*'|\\.|[^\s'\\])+/g)) {
+    if (options.length === 0 || word.startsWith('--')) options.push(word);
+    else options[options.length - 1] += ` ${word}`;
+  }
+  return options;
+}
+
+const NEXT_LINE = ' \\';
+
+/**
+ * A command line in lines of at most `width` characters, which a shell reads as the same command. It is broken at its
+ * options, and an option that is longer than a line after its commas, with its rest at the start of the next line.
+ * Quoted words stay whole.
+ */
+export function foldedCommand(command: string, indent: string, width = outWidth()): string {
+  const lines: string[] = [];
+  let line = '';
+  const options = optionsOf(command);
+  for (const [i, option] of options.entries()) {
+    const room = i === options.length - 1 ? width : width - NEXT_LINE.length;
+    if (line === '') line = `${indent}${option}`;
+    else if (line.length + 1 + option.length <= room) line += ` ${option}`;
+    else {
+      lines.push(`${line}${NEXT_LINE}`);
+      line = `${indent}  ${option}`;
+    }
+    while (line.length > room && !option.includes("'")) {
+      const at = line.lastIndexOf(',', width - 2) + 1;
+      if (at === 0) break;
+      lines.push(`${line.slice(0, at)}\\`);
+      line = line.slice(at);
+    }
+  }
+  return [...lines, line].join('\n');
 }

@@ -10,7 +10,7 @@ import {
   type WorseOff,
 } from '../../compare/worse-off.ts';
 import { brief } from './compare-table.ts';
-import { outWidth, withFittingPolicies, wrapped } from './table.ts';
+import { foldedCommand, outWidth, withFittingPolicies, wrapped } from './table.ts';
 
 export const MEASURE_NAMES = Object.keys(MEASURES) as Measure[];
 
@@ -41,6 +41,8 @@ function table({ policies }: WorseOff, policyOf: (policy: string) => string): st
   return out.toString();
 }
 
+const fitting = (line: string) => wrapped(line, outWidth());
+
 function amount(value: number, measure: Measure): string {
   return Number.isFinite(value) ? `${brief(value)} ${MEASURES[measure].unit}` : 'no completion';
 }
@@ -48,13 +50,14 @@ function amount(value: number, measure: Measure): string {
 function caseText({ mixture, app, measure, bare, under, ratio, command }: Case): string {
   const what = app === undefined ? MEASURES[measure].title : `${app}, ${MEASURES[measure].title.slice(3)}`;
   const change = `${amount(under, measure)} instead of ${amount(bare, measure)} (${ratioText(ratio)})`;
-  return `mixture ${mixture}, ${what}: ${change}\n  ${command}`;
+  return `${fitting(`mixture ${mixture}, ${what}: ${change}`)}\n${foldedCommand(command, '  ')}`;
 }
 
 function rateText({ mixture, app, gbps, rateGbps, dueGbps, command }: RateCase): string {
   const rate = Number.isFinite(rateGbps) ? `rate ${brief(rateGbps)}` : 'no rate';
   const due = Number.isNaN(dueGbps) ? '' : `, due ${brief(dueGbps)}`;
-  return `mixture ${mixture}, ${app}: ${brief(gbps)} Gbit/s on the wire (${rate}${due})\n  ${command}`;
+  const line = fitting(`mixture ${mixture}, ${app}: ${brief(gbps)} Gbit/s on the wire (${rate}${due})`);
+  return `${line}\n${foldedCommand(command, '  ')}`;
 }
 
 /** How a policy keeps random rates, and every exception. */
@@ -63,10 +66,10 @@ function rateLines({ policy, rates }: PolicyHarm): string[] {
   const { rated, due, above, below } = rates;
   return [
     '',
-    `The same mixtures with random rates under ${policy}:`,
-    `above their rates by more than 1 %: ${above.length} of ${rated} applications`,
+    fitting(`The same mixtures with random rates under ${policy}:`),
+    fitting(`above their rates by more than 1 %: ${above.length} of ${rated} applications`),
     ...above.map(rateText),
-    `below their shares by more than 3 %: ${below.length} of ${due} applications that ask for more`,
+    fitting(`below their shares by more than 3 %: ${below.length} of ${due} applications that ask for more`),
     ...below.map(rateText),
   ];
 }
@@ -79,22 +82,20 @@ const NOTES = [
 /** The table for a terminal. */
 export function worseOffText(result: WorseOff): string {
   const { seed, mixtures, policies, runs } = result;
-  const lines = [
-    withFittingPolicies((policyOf) => table(result, policyOf)),
-    ...NOTES.map((note) => wrapped(note, outWidth())),
-  ];
+  const lines = [withFittingPolicies((policyOf) => table(result, policyOf)), ...NOTES.map(fitting)];
   for (const { policy, cases } of policies) {
     const worst = MEASURE_NAMES.flatMap((measure) => cases[measure].filter(isWorse).slice(0, LISTED));
     if (worst.length === 0) continue;
     lines.push(
       '',
-      `The worst cases under ${policy} (for the bare run, use --policy none):`,
+      fitting(`The worst cases under ${policy} (for the bare run, use --policy none):`),
       ...worst.map(caseText),
     );
   }
   lines.push(...policies.flatMap(rateLines));
   const { duration, warmup } = mixtures[0];
   const many = mixtures.length === 1 ? '1 random mixture' : `${mixtures.length} random mixtures`;
-  lines.push('', `${many} of seed ${seed}, ${runs} runs of ${duration}, including ${warmup} of warm-up`);
+  const ran = `${many} of seed ${seed}, ${runs} runs of ${duration}, including ${warmup} of warm-up`;
+  lines.push('', fitting(ran));
   return `${lines.join('\n')}\n`;
 }
