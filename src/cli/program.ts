@@ -187,7 +187,10 @@ function addReproduce(command: Command): void {
       '--figure <figure...>',
       'draw these figures, such as perf-2b, or all; without --system, check no claims',
     )
-    .option('--policy <policy...>', 'draw the figures under these policies, written as for mix --policy')
+    .option(
+      '--policy <policy...>',
+      'draw the figures under these policies or paths of modules, written as for mix --policy',
+    )
     .option(
       '--out <folder>',
       'write report.json, report.md and report.html to this folder, and keep results of runs',
@@ -216,7 +219,8 @@ function addReproduce(command: Command): void {
     about:
       'Checks on simulated devices what papers report about bare NICs and policies, and our own goals for the policy ' +
       'fair, and reports which lines hold. Each line shows the worst seed. --figure draws the figures. A full run ' +
-      'takes tens of minutes. With --keep or --out, runs whose results were kept are not repeated.',
+      'takes tens of minutes. With --keep or --out, runs whose results were kept are not repeated, except those under ' +
+      'a policy of a module, which may have changed.',
     examples: [
       ['isoverbs reproduce --system bare --smoke --seeds 1', 'the short set, on one seed'],
       ['isoverbs reproduce --figure all --policy perf none --out out/report', 'the figures, as a page'],

@@ -1,4 +1,5 @@
 /** Runs of mixtures, identified by their content. */
+import { isModuleName } from '../drivers/index.ts';
 import { NANOSECONDS, parseQuantity } from '../verbs/units.ts';
 import { commandOf, type Mix } from './mixture.ts';
 import { parseHostPolicies, parsePolicy, parseSet } from './parse.ts';
@@ -62,6 +63,12 @@ export function specOf(mix: Mix, seed: number): MixSpec {
     ...(details && { details }),
     apps: apps.map(({ spec }) => spec),
   };
+}
+
+/** Whether the code of a module, and so more than its path, decides the result. */
+export function usesModule({ policy, inner = [], onHosts = [] }: MixSpec): boolean {
+  const others = [...inner, ...onHosts.flatMap(({ stack }) => stack)];
+  return [policy, ...others.map((use) => use.policy)].some(isModuleName);
 }
 
 /** JSON whose keys are in alphabetical order. JSON has no infinity: it becomes a string. */

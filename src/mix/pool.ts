@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { ConfigError } from '../verbs/errors.ts';
-import { expectedPackets, type Job } from './jobs.ts';
+import { expectedPackets, type Job, usesModule } from './jobs.ts';
 import { type Outcome, Outcomes } from './outcomes.ts';
 import type { MixResult } from './result.ts';
 import { runMix } from './run.ts';
@@ -34,6 +34,8 @@ export interface Work<S, R> {
   run(spec: S): Promise<Outcome<R>>;
   /** The compiled file of a worker, which answers each spec with an outcome: workers do not run TypeScript. */
   readonly worker: URL;
+  /** Whether the cache may keep the result. Default: of every job. */
+  isKept?(spec: S): boolean;
 }
 
 /**
@@ -48,6 +50,8 @@ export function runJobs(jobs: readonly Job[], options: PoolOptions): Promise<Out
   return runPool(longestFirst, options, {
     run: runSpec,
     worker: new URL('./pool-worker.js', import.meta.url),
+    // A module may have changed since the run.
+    isKept: (spec) => !usesModule(spec),
   });
 }
 
@@ -58,8 +62,9 @@ export async function runPool<S, R, J extends { readonly key: string; readonly s
   work: Work<S, R>,
 ): Promise<Outcomes<J, R>> {
   const outcomes = new Outcomes<J, R>();
+  const cacheOf = ({ spec }: J) => (work.isKept?.(spec) === false ? undefined : cache);
   for (const job of jobs) {
-    const result = cache?.get(job);
+    const result = cacheOf(job)?.get(job);
     if (result !== undefined) outcomes.set(job, { result });
   }
   const open = jobs.filter((job) => outcomes.get(job) === undefined);
@@ -69,7 +74,7 @@ export async function runPool<S, R, J extends { readonly key: string; readonly s
       const job = open[next++];
       const outcome = await run(job.spec);
       outcomes.set(job, outcome);
-      if ('result' in outcome) cache?.put(job, outcome.result);
+      if ('result' in outcome) cacheOf(job)?.put(job, outcome.result);
       onDone?.(outcomes.size, jobs.length);
     }
   };

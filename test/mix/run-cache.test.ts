@@ -35,11 +35,28 @@ test('a cached run is not repeated until the build changes; a failed run is repe
   expect(readdirSync(folder)).toHaveLength(4);
 });
 
+test('a run under the policy of a module, which may change, is repeated', async () => {
+  const pacer = './examples/policies/token-pacer.mjs:rateBytesPerS=1e9';
+  for (const policy of [pacer, `perf;${pacer}`]) {
+    const kept = mkdtempSync(join(folder, 'module-'));
+    for (const _ of ['first', 'again']) {
+      let count = 0;
+      const options = { threads: 1, cache: new RunCache(kept, 'a'), onDone: () => count++ };
+      const jobs = jobsOf({ ...GOOD, policy }, [1]);
+      const outcomes = await runJobs(jobs, options);
+      expect(outcomes.get(jobs[0])).toHaveProperty('result');
+      expect(count).toBe(1);
+    }
+    expect(readdirSync(kept)).toEqual([]);
+  }
+});
+
 test('a partially written file is not a result', () => {
   const cache = new RunCache(folder, 'c');
   const [job] = jobsOf(GOOD, [1]);
   expect(cache.get(job)).toBeUndefined();
-  for (const file of readdirSync(folder)) writeFileSync(join(folder, `${file}.1`), '{"profile":');
+  for (const file of readdirSync(folder).filter((name) => name.endsWith('.json')))
+    writeFileSync(join(folder, `${file}.1`), '{"profile":');
   expect(cache.get(job)).toBeUndefined();
 });
 

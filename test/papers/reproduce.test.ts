@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { command } from '../mix/command.ts';
 
+const PACER = './examples/policies/token-pacer.mjs';
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 
 function reproduce(...args: string[]) {
@@ -26,6 +27,8 @@ test('invalid calls print one sentence and exit with 2', async () => {
     [['--system', 'bare', '--freeze', '--smoke'], '--freeze runs everything'],
     [['--figure', 'x'], "unknown figure 'x'; choose from: all, "],
     [['--figure', 'all', '--policy', 'x'], "unknown policy 'x'; available: "],
+    [['--figure', 'all', '--policy', './x.mjs'], "policy './x.mjs': "],
+    [['--figure', 'all', '--policy', PACER], 'token-pacer: rateBytesPerS must be above 0'],
     [['--figure', 'all', '--id', 'x'], 'name a --system'],
     [['--system', 'bare', '--policy', 'perf'], '--policy is for figures'],
     [['--system', 'perv'], "unknown system 'perv'; did you mean 'perf'? choose from: bare, perf"],
@@ -55,6 +58,18 @@ test('invalid calls print one sentence and exit with 2', async () => {
     expect(err).toContain(sentence);
     expect(err.trim().split('\n')).toHaveLength(1);
   }
+});
+
+test('--figure draws a figure under the policy of a module', { timeout: 60_000, tags: ['long'] }, () => {
+  const policy = `${PACER}:rateBytesPerS=1e9`;
+  const { code, out } = reproduce('--figure', 'perf-2b', '--seeds', '1', '--policy', policy, '--json');
+  expect(code).toBe(0);
+  const panel = JSON.parse(out).figures[0].panels.find(({ title }: { title: string }) =>
+    title.startsWith('Bandwidth'),
+  );
+  const { points } = panel.series.find(({ name }: { name: string }) => name === policy);
+  // 1e9 bytes a second, with a burst before the measurement.
+  expect(points[0].value).toBeCloseTo(8, 0);
 });
 
 test('--paper limits the claims to those of a paper', { timeout: 60_000, tags: ['long'] }, () => {

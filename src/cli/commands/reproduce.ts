@@ -1,5 +1,6 @@
 /** `isoverbs reproduce`: runs what papers claim, reports which claims hold, and draws the papers' figures. */
 import { existsSync } from 'node:fs';
+import { policyInterceptors } from '../../drivers/index.ts';
 import { distinct } from '../../mix/jobs.ts';
 import { quoted } from '../../mix/mixture.ts';
 import { brokenRuns } from '../../mix/outcomes.ts';
@@ -25,7 +26,6 @@ import {
   selectPapers,
 } from '../../papers/engine/papers.ts';
 import { paperClaims } from '../../papers/engine/report.ts';
-import { createPolicy } from '../../policies/index.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { version } from '../../version.ts';
 import { jsonText } from '../output/json.ts';
@@ -128,12 +128,14 @@ function claimsOf(systems: readonly string[]): Claim[] {
   return systems.flatMap(claimsAbout).filter(({ id }) => !(bare && id.startsWith(`${BARE}/`)));
 }
 
-/** @throws ConfigError for an unknown policy or option */
+/** @throws ConfigError for an unknown policy or option, or a module that makes no policy */
 function requirePolicy(word: string): void {
   const { inner = [], ...outermost } = parsePolicy(word);
-  for (const { policy, policyOptions } of [outermost, ...inner]) {
-    if (policy !== 'none') createPolicy(policy, { ...policyOptions });
-  }
+  const used = [outermost, ...inner].filter(({ policy }) => policy !== 'none');
+  policyInterceptors(
+    'inline',
+    used.map(({ policy, policyOptions }) => ({ name: policy, options: { ...policyOptions } })),
+  );
 }
 
 // The package has no tsconfig.json. This path is the same from src and from dist.
