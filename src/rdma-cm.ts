@@ -106,7 +106,8 @@ export async function resolveDatagram(options: CmResolveOptions & CmDeviceOption
 
 /**
  * Joins a multicast group ('239.1.2.3'; rdma_join_multicast(3)) with a queue pair that receives its datagrams.
- * @throws CmError, ConnectionError, UnsupportedError, as connect()
+ * @throws InvalidArgumentError for an address that is not one of a multicast group; CmError, ConnectionError,
+ * UnsupportedError, as connect()
  */
 export async function joinMulticast(
   group: string,

@@ -15,6 +15,7 @@ import {
   type CmMulticastOptions,
   type CmResolveOptions,
   requireCall,
+  requireGroup,
 } from './options.ts';
 import { QpResources } from './qp-resources.ts';
 import { attempt, resolve } from './resolve.ts';
@@ -160,6 +161,7 @@ export function joinMulticast(
   options: CmMulticastOptions = {},
 ): Promise<MulticastMember> {
   requireCall('joinMulticast', options);
+  requireGroup('joinMulticast', group);
   const what = `cannot join ${group}`;
   return attempt(what, env.provider, RDMA_PS_UDP, options, async (id) => {
     await resolve(id, env.provider, { ...options, host: group, port: 0 }, false);

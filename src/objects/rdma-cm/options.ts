@@ -1,5 +1,6 @@
+import { isIP } from 'node:net';
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
-import type { CmConnParam } from '../../verbs/index.ts';
+import { type CmConnParam, gidToBytes, gidToString, isMulticastGid } from '../../verbs/index.ts';
 import type { Access } from '../access.ts';
 import type { QueuePair } from '../queue-pair.ts';
 import type { CmConnection } from './connection.ts';
@@ -94,6 +95,17 @@ export interface CmMulticastOptions
 export function requireOptions<T extends object>(verb: string, options: T): T {
   if (typeof options === 'object' && options !== null) return options;
   throw new InvalidArgumentError(`${verb}: options must be an object, got ${shown(options)}`);
+}
+
+/** Checks the address of a multicast group, which may end with a zone. @throws InvalidArgumentError */
+export function requireGroup(verb: string, group: unknown): void {
+  const version = typeof group === 'string' ? isIP(group) : 0;
+  const [address] = String(group).split('%', 1);
+  const gid = version === 4 ? `::ffff:${address}` : address;
+  if (version !== 0 && isMulticastGid(gidToString(gidToBytes(gid)))) return;
+  throw new InvalidArgumentError(
+    `${verb}: the group must be a multicast address (224.0.0.0/4 or ff00::/8), such as '239.1.2.3', got ${shown(group)}`,
+  );
 }
 
 /** Checks options that no layer below checks. @throws InvalidArgumentError */

@@ -73,8 +73,7 @@ export function groupGid(verb: string, group: CmAddress): string {
   requireObject(verb, 'group', group);
   const { address } = group;
   const bytes = bytesOf(address);
-  const v4 = /^[\d.]+$/.test(String(address));
-  if (bytes !== null && (v4 ? bytes[12] >> 4 === 0xe : bytes[0] === 0xff)) return gidToString(bytes);
+  if (bytes !== null && isGroup(bytes)) return gidToString(bytes);
   throw new InvalidArgumentError(
     `${verb}: group must be a multicast address (224.0.0.0/4 or ff00::/8), got ${shown(address)}`,
     { verb },
@@ -84,7 +83,7 @@ export function groupGid(verb: string, group: CmAddress): string {
 function bytesOf(address: unknown): Uint8Array | null {
   if (typeof address !== 'string') return null;
   try {
-    return gidToBytes(address.includes(':') ? address : `::ffff:${address}`);
+    return gidToBytes(address.includes(':') ? address.split('%', 1)[0] : `::ffff:${address}`);
   } catch {
     return null;
   }
