@@ -55,9 +55,7 @@ const retryOf = (name: GroundName, one: Case) =>
 /** An error at the peer that is lost is not repeated, so that the request ends with RETRY_EXC_ERR. */
 const mayLoseItsError = (one: Case) => softLoses && /REM_\w+_ERR/.test(JSON.stringify(one.expect));
 
-/** User-space devices have no rdma_cm. */
-const hasNeeds = (one: Case, name: GroundName) =>
-  name !== 'soft' || !(one.name.startsWith('rdma_cm:') || mayLoseItsError(one));
+const isKept = (one: Case, name: GroundName) => name !== 'soft' || !mayLoseItsError(one);
 
 function suiteOn(name: GroundName): void {
   const bare = new Map<Case, Promise<Outcome>>();
@@ -69,7 +67,7 @@ function suiteOn(name: GroundName): void {
     if (!isAsExpected(outcome.trace, one, name)) bare.delete(one);
     return outcome;
   };
-  const here = cases.filter((one) => expectedOn(one, name) !== undefined && hasNeeds(one, name));
+  const here = cases.filter((one) => expectedOn(one, name) !== undefined && isKept(one, name));
   describe('no shim', () => {
     for (const [i, one] of here.entries()) {
       test(one.name, { ...tagsOf(name, i), ...retryOf(name, one) }, async () => {

@@ -6,6 +6,7 @@ import { closeEnd, createQp, type End, openEnd } from './rig.ts';
 
 export const NO_DATA = new Uint8Array(0);
 const TIMEOUT_MS = 2000;
+const INITIATOR_DEPTH = 3;
 
 /** One event channel and its events. close() destroys everything created here. */
 export interface Ears {
@@ -70,14 +71,26 @@ export async function routed(at: Ears, port: number, portSpace = V.RDMA_PS_TCP):
 
 /** The usual parameters, with a queue pair's number. */
 export function param(qpNum: number, privateData: Uint8Array = NO_DATA): V.CmConnParam {
-  return { qpNum, privateData, responderResources: 4, initiatorDepth: 3, retryCount: 7, rnrRetryCount: 7 };
+  return {
+    qpNum,
+    privateData,
+    responderResources: 4,
+    initiatorDepth: INITIATOR_DEPTH,
+    retryCount: 7,
+    rnrRetryCount: 7,
+  };
 }
 
-/** Moves a queue pair with the attributes of rdma_init_qp_attr. */
+/**
+ * Moves a queue pair with the attributes of rdma_init_qp_attr. A server that is not accepted yet keeps to its own depth, too,
+ * as rdma_accept(3) does.
+ */
 export function move(end: End, cm: V.ConnectionManager, id: number, qp: number, states: number[]): void {
   for (const state of states) {
     const { attr, mask } = cm.initQpAttr(id, state);
-    end.p.modifyQp(qp, attr, mask);
+    const { maxRdAtomic } = attr;
+    const own = maxRdAtomic !== undefined && { maxRdAtomic: Math.min(maxRdAtomic, INITIATOR_DEPTH) };
+    end.p.modifyQp(qp, { ...attr, ...own }, mask);
   }
 }
 

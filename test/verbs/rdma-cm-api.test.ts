@@ -79,6 +79,15 @@ async function pairIn(town: Town, options: CmConnectionOptions = {}, serverOptio
   return { server, port, client, peer };
 }
 
+/** Posts more READs at once than either end may have in flight, and awaits them. */
+async function readMany(from: CmConnection, of: CmConnection): Promise<void> {
+  const source = of.pd.allocate(64, { access: { remoteRead: true } });
+  const mr = from.pd.allocate(64);
+  const remote = { addr: source.addr, rkey: source.rkey };
+  for (let i = 0; i < 8; i++) from.qp.post({ opcode: 'RDMA_READ', sgList: [{ mr }], remote });
+  for (let i = 0; i < 8; i++) expectSuccess(await from.cq.next());
+}
+
 async function closed(server: Server, ...connections: CmConnection[]): Promise<void> {
   const done = once(server, 'close');
   server.close();
@@ -197,6 +206,22 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     second.close();
     expect(first.pd.closed).toBe(false);
     await closed(server, first, peer, other);
+  });
+
+  it('each end keeps to the number of READs in flight that either end allows', async (ground) => {
+    const options = { initiatorDepth: 2, responderResources: 3 };
+    for (const [ofClient, ofServer] of [
+      [{}, options],
+      [options, {}],
+    ]) {
+      const { server, client, peer } = await pairIn(townOf(ground), ofClient, ofServer);
+      const [limited, other] = ofClient === options ? [client, peer] : [peer, client];
+      expect(limited.qp.query().attr).toMatchObject({ maxRdAtomic: 2, maxDestRdAtomic: 3 });
+      expect(other.qp.query().attr.maxRdAtomic).toBe(3);
+      await readMany(client, peer);
+      await readMany(peer, client);
+      await closed(server, client, peer);
+    }
   });
 
   it('a server is an async iterable of its connections', async (ground) => {

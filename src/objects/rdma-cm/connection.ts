@@ -1,6 +1,13 @@
 import { EventEmitter } from 'node:events';
 import * as C from '../../verbs/constants.ts';
-import { type CmConnParam, type CmEvent, ConnectionError, IBV_QPS_ERR, maskOf } from '../../verbs/index.ts';
+import {
+  type CmConnParam,
+  type CmEvent,
+  ConnectionError,
+  IBV_QPS_ERR,
+  maskOf,
+  type QpAttr,
+} from '../../verbs/index.ts';
 import { type Access, accessBits } from '../access.ts';
 import type { CompletionQueue } from '../completion-queue.ts';
 import type { Context } from '../context.ts';
@@ -27,6 +34,13 @@ export interface CmConnectionEvents {
 interface PrepareOptions {
   access?: Access;
   prepare?: (connection: CmConnection) => void | Promise<void>;
+}
+
+/** The part of CmConnectionOptions that toRts() uses. */
+interface PathOptions {
+  minRnrTimer?: number;
+  responderResources?: number;
+  initiatorDepth?: number;
 }
 
 /** An rdma_cm connection and its queue pair. Created by connect() or a server. */
@@ -152,7 +166,8 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
   async prepare(options: PrepareOptions): Promise<void> {
     const what = `the connection with ${this.remoteAddress}:${this.remotePort} was not established`;
     this.id.check(what);
-    this.move(C.IBV_QPS_INIT, { qpAccessFlags: accessBits(options.access ?? ALL_REMOTE) });
+    const qpAccessFlags = accessBits(options.access ?? ALL_REMOTE);
+    this.modify({ ...this.attrOf(C.IBV_QPS_INIT), qpAccessFlags });
     // This precedes the posting of receives, because the shims negotiate the receives that follow.
     this.described = this.qp.provider.describePeer?.(this.qp.handle) ?? null;
     await options.prepare?.(this);
@@ -161,12 +176,16 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
   }
 
   /** @internal INIT -> RTS, once the peer is known. */
-  toRts({ minRnrTimer = 12 }: { minRnrTimer?: number }): void {
+  toRts({ minRnrTimer = 12, responderResources, initiatorDepth }: PathOptions): void {
     const { provider, handle } = this.qp;
     provider.namePeer?.(handle, { address: this.remoteAddress, ports: [this.localPort, this.remotePort] });
     provider.setPeer?.(handle, this.peerDescribed);
-    this.move(C.IBV_QPS_RTR, { minRnrTimer });
-    this.move(C.IBV_QPS_RTS, {});
+    // A server is in RTS before the connection manager learns these two from accept().
+    const rtr = this.attrOf(C.IBV_QPS_RTR);
+    const maxDestRdAtomic = atMost(rtr.maxDestRdAtomic, responderResources);
+    this.modify({ ...rtr, minRnrTimer, maxDestRdAtomic });
+    const rts = this.attrOf(C.IBV_QPS_RTS);
+    this.modify({ ...rts, maxRdAtomic: atMost(rts.maxRdAtomic, initiatorDepth) });
   }
 
   /** @internal Takes the peer's parameters and private data from its message. */
@@ -203,8 +222,11 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     this.id.listen((event) => this.onEvent(event));
   }
 
-  private move(qpState: number, changes: object): void {
-    const attr = { ...this.id.cm.initQpAttr(this.id.handle, qpState).attr, ...changes };
+  private attrOf(qpState: number): QpAttr {
+    return this.id.cm.initQpAttr(this.id.handle, qpState).attr;
+  }
+
+  private modify(attr: QpAttr): void {
     this.qp.provider.modifyQp(this.qp.handle, attr, maskOf(attr));
   }
 
@@ -245,4 +267,9 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
       process.nextTick(() => this.emit('error', failure as Error));
     }
   }
+}
+
+/** The number that the connection manager reports, or the program's if that is lower. */
+function atMost(reported = 0, own = reported): number {
+  return Math.min(reported, own);
 }
