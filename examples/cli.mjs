@@ -3,6 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { openDevice } from 'isoverbs';
+import { deviceNames } from './ends.mjs';
 
 /** Whether `url` (import.meta.url) is the main program. */
 export function isProgram(url) {
@@ -10,7 +11,7 @@ export function isProgram(url) {
 }
 
 /**
- * Runs the program. By default both ends run in this process, on sim0 and sim1 or on --device. --listen PORT runs only
+ * Runs the program. By default both ends run in this process, on the devices of deviceNames(). --listen PORT runs only
  * the server, --connect HOST:PORT only the client. `options` are the program's own options for parseArgs.
  */
 export async function run({ options = {}, server, client }) {
@@ -18,12 +19,13 @@ export async function run({ options = {}, server, client }) {
   const all = { listen: text, connect: text, device: text, ...options };
   const { values } = parseArgs({ options: all });
   const both = values.listen === undefined && values.connect === undefined;
+  const [ofServer, ofClient] = both ? deviceNames(values.device) : [values.device, values.device];
   const target = /^(.*):(\d+)$/.exec(values.connect ?? ':0');
   if (target === null) throw new Error('--connect takes HOST:PORT');
   let [host, port] = [target[1] || undefined, Number(target[2])];
   let serving;
   if (values.connect === undefined) {
-    serving = openDevice(values.device ?? (both ? 'sim0' : undefined));
+    serving = openDevice(ofServer);
     if (!both && serving.provider.name === 'sim') {
       throw new Error(
         'simulated devices connect within one process only: leave out --listen, name a real --device or soft0 (RoCE over UDP), or run under `isoverbs rxe -- COMMAND`',
@@ -36,7 +38,7 @@ export async function run({ options = {}, server, client }) {
     }
     host = serving.provider.name === 'sim' ? serving.name : '127.0.0.1';
   }
-  const context = openDevice(values.device ?? (both ? 'sim1' : undefined));
+  const context = openDevice(ofClient);
   await client(context, { host, port }, values);
   context.close();
   serving?.close();

@@ -1,10 +1,19 @@
 // @ts-nocheck
-// Shared by the short examples: two ends in one process. By default they use the simulated devices sim0 and sim1.
-// --device NAME selects a real device for both, --device NAME,NAME one for each.
+// Shared by the short examples: two ends in one process. By default they use the simulated devices sim0 and sim1, or the
+// device that ISOVERBS_DEVICE or ISOVERBS_PROVIDER selects. --device NAME selects a device for both, --device NAME,NAME
+// one for each.
 import { parseArgs } from 'node:util';
-import { openDevice } from 'isoverbs';
+import { getDeviceList, openDevice } from 'isoverbs';
 
 const ALL = { remoteRead: true, remoteWrite: true, remoteAtomic: true, mwBind: true };
+
+/** Names of the devices of both ends. `device` is the value of --device, if it was given. */
+export function deviceNames(device) {
+  const { ISOVERBS_DEVICE, ISOVERBS_PROVIDER = 'sim' } = process.env;
+  const other = ISOVERBS_PROVIDER === 'sim' ? 'sim0,sim1' : getDeviceList()[0]?.name;
+  const [first, second = first] = (device ?? (ISOVERBS_DEVICE || other))?.split(',') ?? [];
+  return [first, second];
+}
 
 /** Opens one end: a device with a protection domain, a completion queue and a page of memory. */
 function openEnd(device) {
@@ -15,9 +24,8 @@ function openEnd(device) {
 
 /** Opens both ends. */
 export function openEnds() {
-  const { device } = parseArgs({ options: { device: { type: 'string', default: 'sim0,sim1' } } }).values;
-  const [first, second = first] = device.split(',');
-  return [openEnd(first), openEnd(second)];
+  const { device } = parseArgs({ options: { device: { type: 'string' } } }).values;
+  return deviceNames(device).map(openEnd);
 }
 
 /** Opens two ends with a reliable connection; read-write.mjs shows how to create one. */

@@ -1,7 +1,7 @@
 // @ts-nocheck
 // An echo server and its client over rdma_cm.
 //
-//   node examples/rdma-cm-echo.mjs                       both ends in this process, on simulated devices
+//   node examples/rdma-cm-echo.mjs                       both ends in this process, on ISOVERBS_PROVIDER or sim0
 //   node examples/rdma-cm-echo.mjs --listen 7471         the server, on every RDMA device
 //   node examples/rdma-cm-echo.mjs --connect HOST:7471   the client; HOST is an address of an RDMA device
 import { once } from 'node:events';
@@ -34,23 +34,23 @@ async function send(connection, text) {
   const outbox = pd.allocate(SIZE);
   const { written } = new TextEncoder().encodeInto(text, outbox.bytes);
   qp.post({ opcode: 'SEND', sgList: [{ mr: outbox, length: written }] });
-  const done = (await cq.drain(2)).map(expectSuccess);
-  const { byteLen } = done.find(({ isRecv }) => isRecv);
+  const { byteLen } = (await cq.drain(2)).map(expectSuccess).find(({ isRecv }) => isRecv);
   return Buffer.from(inbox.bytes.subarray(0, byteLen)).toString();
 }
 
-const text = { type: 'string' };
-const { values } = parseArgs({ options: { listen: text, connect: text } });
+const { values } = parseArgs({ options: { listen: { type: 'string' }, connect: { type: 'string' } } });
 const both = values.listen === undefined && values.connect === undefined;
-const provider = both ? 'sim' : undefined;
+const provider = both ? process.env.ISOVERBS_PROVIDER || 'sim' : undefined;
 const server = createServer({ provider, prepare, privateData: 'echo' }, echo);
 if (values.connect === undefined) {
-  server.listen({ port: Number(values.listen ?? 0) });
+  server.listen({ host: both ? 'localhost' : undefined, port: Number(values.listen ?? 0) });
   await once(server, 'listening');
-  console.log(`listening on port ${server.address().port}`);
+  const { address, port } = server.address();
+  console.log(`listening on port ${port}`);
+  values.connect = `${address}:${port}`;
 }
 if (values.listen === undefined) {
-  const { hostname, port } = new URL(`rdma://${values.connect ?? `sim0:${server.address().port}`}`);
+  const { hostname, port } = new URL(`rdma://${values.connect}`);
   const connection = await connect({ provider, host: hostname, port: Number(port), prepare });
   console.log(`${connection.privateText}: ${await send(connection, 'hello, world')}`);
   connection.close();

@@ -84,6 +84,15 @@ describe.skipIf(absent !== null)('programs in two processes', () => {
     expect(client.out()).toContain(says);
   });
 
+  test.each([
+    ['kv-store', ['--count', '20'], '20 GETs'],
+    ['rdma-cm-echo', [], 'echo: hello, world'],
+  ])('%s runs both ends in one process, on the first device', async (name, more, says) => {
+    const program = start([`examples/${name}.mjs`, ...more], {});
+    expect(await program.ended, program.out()).toBe(0);
+    expect(program.out()).toContain(says);
+  });
+
   // Each process has an address of its own, and all contexts of soft0 are seats of one device of the daemon.
   eachShort(1, [[['--policy', 'perf']], [[]]])('under a daemon, started with %j', async (policy) => {
     const folder = mkdtempSync(join(tmpdir(), 'isoverbs-soft-'));

@@ -1,9 +1,9 @@
-// The short examples as processes, on simulated devices and, if there is one, on a real device.
+// The short examples as processes, on simulated devices, on user-space devices and, if there is one, on a real device.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { realDevices, realOnly } from './ground.ts';
+import { noSoft, realDevices, realOnly } from './ground.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const rxe = typeof realDevices === 'string' ? undefined : realDevices.join(',');
@@ -11,10 +11,10 @@ const rxe = typeof realDevices === 'string' ? undefined : realDevices.join(',');
 /** Time limit: a process in a virtual machine on a busy host is slow. */
 const PATIENCE_MS = 120_000;
 
-function example(name: string, device: string | undefined) {
+function example(name: string, device: string | undefined, own: Record<string, string> = {}) {
   const args = [`examples/${name}.mjs`, ...(device === undefined ? [] : ['--device', device])];
   const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_'));
-  const env = { ...Object.fromEntries(inherited), NODE_OPTIONS: '' };
+  const env = { ...Object.fromEntries(inherited), NODE_OPTIONS: '', ...own };
   const options = { cwd: ROOT, env, encoding: 'utf8', timeout: PATIENCE_MS } as const;
   const { status, stdout, stderr } = spawnSync(process.execPath, args, options);
   return { code: status, out: stdout, err: stderr };
@@ -22,6 +22,8 @@ function example(name: string, device: string | undefined) {
 
 interface Expected {
   out: string;
+  /** Output on user-space devices, if different. */
+  soft?: RegExp;
   /** Output on soft-RoCE, if different; null if the example must fail there. */
   rxe?: string | null;
 }
@@ -45,6 +47,7 @@ write 1: 334 ns after the one before
 write 2: 334 ns after the one before
 write 3: 334 ns after the one before
 `,
+    soft: /^(write \d: \d+ ns after the one before\n){4}$/,
     rxe: 'this device does not stamp completions\n',
   },
   inline: { out: 'up to 64 bytes\nmessage 0: one\nmessage 1: two\nmessage 2: three\n' },
@@ -81,6 +84,9 @@ client 3 says hello
   xrc: { out: 'for worker 0\nfor worker 1\n', rxe: null },
 };
 
+/** All of them open their devices in the same way, and the rest of this suite tests the features. */
+const SOME_SOFT = ['read-write', 'ud-hello'];
+
 describe.skipIf(realOnly)('on simulated devices', () => {
   test.each(Object.entries(EXAMPLES))(
     '%s',
@@ -89,6 +95,17 @@ describe.skipIf(realOnly)('on simulated devices', () => {
     },
     PATIENCE_MS,
   );
+});
+
+describe.skipIf(realOnly || noSoft !== null)('on the devices of ISOVERBS_PROVIDER=soft', () => {
+  for (const [name, { out, soft = out }] of Object.entries(EXAMPLES)) {
+    const options = { tags: SOME_SOFT.includes(name) ? [] : ['long'], timeout: PATIENCE_MS };
+    test(name, options, () => {
+      const result = example(name, undefined, { ISOVERBS_PROVIDER: 'soft' });
+      const wanted = typeof soft === 'string' ? soft : expect.stringMatching(soft);
+      expect(result).toEqual({ code: 0, out: wanted, err: '' });
+    });
+  }
 });
 
 /** The rest of this suite tests the features themselves; these tests cover starting the examples as processes. */
