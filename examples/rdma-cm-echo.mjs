@@ -40,7 +40,7 @@ async function send(connection, text) {
 
 const { values } = parseArgs({ options: { listen: { type: 'string' }, connect: { type: 'string' } } });
 const both = values.listen === undefined && values.connect === undefined;
-const provider = both ? process.env.ISOVERBS_PROVIDER || 'sim' : undefined;
+const provider = both && !process.env.ISOVERBS_PROVIDER ? 'sim' : undefined;
 const server = createServer({ provider, prepare, privateData: 'echo' }, echo);
 if (values.connect === undefined) {
   server.listen({ host: both ? 'localhost' : undefined, port: Number(values.listen ?? 0) });

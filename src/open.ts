@@ -74,6 +74,12 @@ interface Choice {
 
 const choiceOf = (provider: Provider): Choice => ({ provider, devices: provider.getDeviceList() });
 
+/** The providers that ISOVERBS_PROVIDER names, the preferred one first; [] if the variable is not set. */
+export function namedProviders(): ProviderName[] {
+  const names = (process.env.ISOVERBS_PROVIDER ?? '').split(',').map((name) => name.trim());
+  return names.filter((name) => name !== '') as ProviderName[];
+}
+
 /**
  * The providers of this process, real devices first. Under replay, only the recording. User-space RoCE devices count if they
  * are named.
@@ -81,8 +87,8 @@ const choiceOf = (provider: Provider): Choice => ({ provider, devices: provider.
 function choices(name?: string): Choice[] {
   const { replay } = processInterceptors();
   if (replay !== undefined) return [replay];
-  const wanted = process.env.ISOVERBS_PROVIDER;
-  if (wanted) return [choiceOf(namedProvider(wanted as ProviderName, 'ISOVERBS_PROVIDER'))];
+  const wanted = namedProviders();
+  if (wanted.length > 0) return wanted.map((one) => choiceOf(namedProvider(one, 'ISOVERBS_PROVIDER')));
   if (name !== undefined && /^soft\d+$/.test(name)) return [choiceOf(defaultSoftProvider())];
   const real = rdmaCore();
   const simulated = choiceOf(defaultSimProvider());

@@ -13,6 +13,9 @@ export type Path = 'files' | 'folders';
 
 type Source = (typed: string) => Promise<readonly Candidate[] | Path>;
 
+/** Values of --provider: the built-in providers. */
+export const PROVIDERS = ['rdma-core', 'sim', 'soft'] as const;
+
 /** Sources of values, by the word between the brackets. */
 export const SOURCES: Readonly<Record<string, Source>> = {
   file: async () => 'files',
@@ -33,7 +36,7 @@ export const SOURCES: Readonly<Record<string, Source>> = {
   figure: figures,
   test: async () => plain((await import('../perftest/settings.ts')).TESTS.map(({ name }) => name)),
   driver: async () => plain((await import('../drivers/index.ts')).DRIVERS),
-  provider: async () => plain(['rdma-core', 'sim', 'soft']),
+  provider: async () => plain(PROVIDERS),
   device: devices,
   app: application,
 };

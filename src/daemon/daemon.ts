@@ -31,6 +31,8 @@ export interface DaemonOptions {
   /** The agents of these policies. */
   readonly agents?: readonly AgentKind[];
   readonly log: Logger;
+  /** The provider whose devices programs should prefer. Default: none. */
+  readonly provider?: string;
   /** The devices that agents may open. */
   readonly devices?: readonly string[];
   /** @throws IsoverbsError if there is no such device */
@@ -150,6 +152,7 @@ export class Daemon {
       host,
       agents: this.agents,
       policy: config.policy,
+      provider: options.provider,
       isBusy: config.busy !== undefined,
       log,
       ownerOf: (uid) => this.owners.of(uid),

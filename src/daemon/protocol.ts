@@ -236,6 +236,8 @@ export const toClient = z.discriminatedUnion('type', [
       .readonly(),
     /** The daemon's default policy, in the form of ISOVERBS_POLICY; '' if there is none. */
     policy: z.string(),
+    /** The provider whose devices programs should prefer; '' if the daemon prefers none. */
+    provider: z.string().default(''),
     /** The tenant that the daemon assigned to the client. */
     tenant: z.string(),
     /** The agents that run in the daemon. */

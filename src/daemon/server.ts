@@ -36,6 +36,8 @@ export interface ServerOptions {
   readonly host: Host;
   /** The policy for clients that name none, in the form of ISOVERBS_POLICY; '' for no policy. */
   readonly policy: string;
+  /** The provider whose devices programs should prefer. Default '': none. */
+  readonly provider?: string;
   readonly log: Logger;
   /** Whether passes follow each other at once, and rulers of busy mode decide. Default false. */
   readonly isBusy?: boolean;
@@ -159,7 +161,7 @@ export class Server {
 
   /** @throws HandshakeError */
   private welcome(raw: UnixSocket, peer: Peer): void {
-    const { policy, identify } = this.options;
+    const { policy, provider = '', identify } = this.options;
     const hello = peer.frames.next();
     if (hello.type !== 'hello') throw new HandshakeError(`'${hello.type}' before hello`);
     if (hello.version !== VERSION) {
@@ -178,6 +180,7 @@ export class Server {
       slots: isShim ? SEATS_PER_CLIENT : 0,
       layout: isShim ? layout : [],
       policy,
+      provider,
       tenant: identity?.tenant ?? '',
       agents: isShim ? (this.options.agents?.names ?? []) : [],
     });

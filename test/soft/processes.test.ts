@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { eachShort } from '../support/variants.ts';
+import { realDevices } from '../verbs/ground.ts';
 import { absent } from './rig.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -33,7 +34,7 @@ interface Running {
   ended: Promise<number | null>;
 }
 
-function start(args: string[], env: Record<string, string>): Running {
+function start(args: string[], env: Record<string, string | undefined>): Running {
   const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_'));
   const child = spawn(process.execPath, args, {
     cwd: ROOT,
@@ -120,6 +121,52 @@ describe.skipIf(absent !== null)('programs in two processes', () => {
     const { tenants } = JSON.parse(rows.out());
     const seats = tenants.map(({ device, tenant }: Record<string, string>) => `${device} ${tenant}`);
     expect(seats.toSorted()).toEqual(['soft0 bulk', 'soft0 store']);
+    rmSync(folder, { recursive: true });
+  });
+
+  // On a machine with an RDMA device, the daemon prefers that.
+  test.skipIf(typeof realDevices !== 'string')(
+    'a daemon without an RDMA device lets programs open soft0 by default, and others by name',
+    async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'isoverbs-soft-'));
+      const socket = ['--socket', join(folder, 'socket')];
+      const open = { ISOVERBS_PROVIDER: undefined };
+      const code = `
+        import { openDevice } from 'isoverbs';
+        const names = [[], ['sim0'], [undefined, { provider: 'sim' }]].map((args) => openDevice(...args).name);
+        console.log('opened', names.join());
+        process.exit();`;
+      const run = async (words: string[], env: Record<string, string | undefined> = open) => {
+        const program = [process.execPath, '--input-type=module', '-e', code];
+        const running = start([MAIN, 'run', ...socket, ...words, '--', ...program], env);
+        await running.ended;
+        return running.out();
+      };
+      const isSaid = 'opens soft0 (user-space RoCE) by default; --provider sim selects simulated devices\n';
+      const daemon = start([MAIN, 'daemon', ...socket], open);
+      await daemon.printed('listening');
+      expect(daemon.out()).toContain('programs that `isoverbs run` starts open soft0');
+      for (const words of [[], ['--policy', 'perf']]) {
+        const out = await run(words);
+        expect(out).toContain('opened soft0,sim0,sim0\n');
+        expect(out).toContain(isSaid);
+      }
+      expect(await run(['--provider', 'sim'])).toBe('opened sim0,sim0,sim0\n');
+      expect(await run([], { ...open, ISOVERBS_DEVICE: 'sim1' })).toBe('opened sim1,sim0,sim1\n');
+      rmSync(folder, { recursive: true });
+    },
+  );
+
+  test('a daemon with --provider sim leaves the choice to the programs', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'isoverbs-soft-'));
+    const socket = ['--socket', join(folder, 'socket')];
+    const open = { ISOVERBS_PROVIDER: undefined };
+    const daemon = start([MAIN, 'daemon', ...socket, '--provider', 'sim'], open);
+    await daemon.printed('listening');
+    const program = [process.execPath, '-p', 'process.env.ISOVERBS_PROVIDER'];
+    const running = start([MAIN, 'run', ...socket, '--', ...program], open);
+    expect(await running.ended).toBe(0);
+    expect(running.out()).toBe('undefined\n');
     rmSync(folder, { recursive: true });
   });
 

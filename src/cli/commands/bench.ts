@@ -6,6 +6,7 @@ import { parsePolicies } from '../../config.ts';
 import { DRIVERS } from '../../drivers/index.ts';
 import {
   getDeviceList,
+  namedProviders,
   type OpenDeviceOptions,
   openDevice,
   type PolicyChoice,
@@ -266,11 +267,11 @@ function withPolicy(settings: Settings): Settings {
   return policy ? { ...settings, policy: policiesText(parsePolicies(policy, from)) } : settings;
 }
 
-/** The settings with user-space RoCE if ISOVERBS_PROVIDER names it, and no option says otherwise. */
+/** The settings with user-space RoCE if ISOVERBS_PROVIDER names it first, and no option says otherwise. */
 function withProvider(settings: Settings): Settings {
   const { provider, ibDev, profile } = settings;
   const isOpen = provider === undefined && ibDev === undefined && profile === undefined;
-  return isOpen && process.env.ISOVERBS_PROVIDER === 'soft' ? { ...settings, provider: 'soft' } : settings;
+  return isOpen && namedProviders()[0] === 'soft' ? { ...settings, provider: 'soft' } : settings;
 }
 
 /** The named policies, and tassel for --rate_limit. */

@@ -1,7 +1,7 @@
 /** `isoverbs daemon`: coordinates the processes of this host. */
 import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import pino, { type Logger } from 'pino';
 import { busyCpuOf } from '../../daemon/busy-cpu.ts';
 import { defaultSocket } from '../../daemon/client/tool-request.ts';
@@ -16,7 +16,7 @@ import { metricsAddress } from '../../daemon/metrics/address.ts';
 import { Metrics } from '../../daemon/metrics/metrics.ts';
 import { MetricsServer } from '../../daemon/metrics/metrics-server.ts';
 import { notifySystemd, reloading, type States, watchdogMs } from '../../daemon/systemd.ts';
-import { getDeviceList, openDevice } from '../../open.ts';
+import { getDeviceList, openDevice, type ProviderName, providerFor } from '../../open.ts';
 import type { AgentKind } from '../../policies/index.ts';
 import { defaultSoftProvider, isSoftAvailable } from '../../providers/soft/index.ts';
 import { ConfigError } from '../../verbs/errors.ts';
@@ -26,10 +26,12 @@ import { version } from '../../version.ts';
 import { escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { agentsOf, rulingsOf, withAbsolutePaths } from '../rulings.ts';
+import { PROVIDERS } from '../values.ts';
 
 interface DaemonFlags {
   config?: string;
   device?: string[];
+  provider?: ProviderName;
   policy?: string;
   socket?: string;
   metrics?: string[];
@@ -44,14 +46,16 @@ interface KnownDevice {
   readonly provider: Provider;
 }
 
-/** Present devices, by name. @throws NoDeviceError for a named device that is missing */
+/** Present devices, by name. @throws NoDeviceError for a named device, or a provider, that is missing */
 function knownDevices(
-  names: readonly string[] | undefined,
+  { device: names, provider: wanted }: DaemonFlags,
   unknown: (device: string) => void,
 ): Map<string, KnownDevice> {
   const known = new Map<string, KnownDevice>();
-  for (const name of names ?? getDeviceList().map((device) => device.name)) {
-    const context = openDevice(name, { policy: null });
+  if (wanted === 'soft' && names === undefined) return withSoft(known);
+  const present = wanted === undefined ? getDeviceList() : providerFor(wanted).getDeviceList();
+  for (const name of names ?? present.map((device) => device.name)) {
+    const context = openDevice(name, { policy: null, provider: wanted });
     const { provider, handle } = context;
     // With the facts of ISOVERBS_FACTS.
     const nic = provider.describeNic?.(handle) ?? null;
@@ -59,19 +63,29 @@ function knownDevices(
     known.set(name, { nic, provider });
     context.close();
   }
-  return names === undefined ? withSoft(known) : known;
+  const isLimited = names !== undefined || wanted !== undefined || process.env.ISOVERBS_PROVIDER;
+  return isLimited || !isSoftAvailable() ? known : withSoft(known);
 }
 
 /**
- * Adds the devices of user-space RoCE, which are not opened: their sockets belong to the programs. A daemon of
- * ISOVERBS_PROVIDER knows those of one provider.
+ * Adds the devices of user-space RoCE, which are not opened: their sockets belong to the programs. @throws UnsupportedError
+ * without the addon
  */
 function withSoft(known: Map<string, KnownDevice>): Map<string, KnownDevice> {
-  if (process.env.ISOVERBS_PROVIDER || !isSoftAvailable()) return known;
   const provider = defaultSoftProvider();
   for (const { name } of provider.getDeviceList()) known.set(name, { nic: null, provider });
   return known;
 }
+
+/** The provider that programs should prefer: without a real device, only user-space RoCE connects processes. */
+function preferredProvider(known: ReadonlyMap<string, KnownDevice>): string {
+  const names = new Set([...known.values()].map(({ provider }) => provider.name));
+  return names.has('soft') && !names.has('rdma-core') ? 'soft' : '';
+}
+
+const PREFERS_SOFT =
+  'there is no RDMA device: programs that `isoverbs run` starts open soft0 (user-space RoCE) by default; ' +
+  '--provider sim selects simulated devices';
 
 /** Keys of the file that take effect only at the next start. */
 const AT_START = [
@@ -205,7 +219,7 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
   );
   if (flags.checkConfig) return check(flags, config, socket);
   const log = logOf(level);
-  const known = knownDevices(flags.device, (device) => {
+  const known = knownDevices(flags, (device) => {
     if (config.devices[device] !== undefined) return;
     log.warn(
       { event: 'link-rate-unknown', device },
@@ -213,10 +227,12 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
     );
   });
   for (const remark of remarks(config)) log.warn({ event: 'rule-unreachable' }, remark);
+  const provider = preferredProvider(known);
   let metrics: Metrics | null = null;
   const onPass = (durationNs: number) => metrics?.observePass(durationNs);
   const daemon = new Daemon({
     ...{ socket, config, rulings, agents, log, onPass },
+    provider,
     devices: [...known.keys()],
     providerOf: (device) => known.get(device)!.provider,
     linkGbps: (device) => (known.has(device) ? (known.get(device)!.nic?.linkGbps ?? 0) : null),
@@ -253,6 +269,7 @@ async function serve(flags: DaemonFlags, level: string): Promise<void> {
       throw error;
     }
   }
+  if (provider === 'soft') log.info({ event: 'prefers-soft' }, PREFERS_SOFT);
   log.info({ event: 'listening', socket, policy: config.policy, busy: config.busy }, 'listening');
   notify(ready);
   const everyMs = watchdogMs();
@@ -271,6 +288,9 @@ export function addDaemon(command: Command, level: () => string): void {
     .description('coordinate the processes of this host that share its devices')
     .option('--config <file>', 'the configuration file: rules and limits')
     .option('--device <device...>', 'devices to coordinate (default: all)')
+    .addOption(
+      new Option('--provider <provider>', 'the provider of these devices (default: all)').choices(PROVIDERS),
+    )
     .option(
       '--policy <policy[:option[=value],...]>',
       'policy for clients that do not name one, with options as in ISOVERBS_POLICY',
@@ -294,7 +314,8 @@ export function addDaemon(command: Command, level: () => string): void {
   describe(sub, {
     about:
       'Runs until it is stopped; SIGHUP reloads the rules. Programs started with `isoverbs run`, or with ISOVERBS_DAEMON ' +
-      'set, connect to the daemon, which decides what each of them gets. When the daemon ends, they keep their last grants.',
+      'set, connect to the daemon, which decides what each of them gets. When the daemon ends, they keep their last grants. ' +
+      'Without an RDMA device, programs that `isoverbs run` starts open soft0, user-space RoCE, by default.',
     examples: [
       ['isoverbs daemon --check-config', 'check the configuration, and print the socket'],
       ['isoverbs daemon --policy perf', 'run the daemon'],

@@ -7,30 +7,41 @@ import { type Connection, connect } from '../../daemon/client/connection.ts';
 import { socketOf } from '../../daemon/client/tool-request.ts';
 import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
+import { PROVIDERS } from '../values.ts';
 
 interface RunFlags {
   policy?: string;
+  provider?: string;
   tenant?: string;
   weight?: number;
   traffic?: string;
   socket?: string;
 }
 
-/** The daemon's default policy. Without a daemon: '', after a warning. */
-function daemonPolicy(socket: string): Promise<string> {
+/** What a daemon sets for the programs of its host; '' for nothing. */
+interface Defaults {
+  readonly policy: string;
+  readonly provider: string;
+}
+
+const NO_DEFAULTS: Defaults = { policy: '', provider: '' };
+
+/** The daemon's defaults. Without a daemon, nothing is set, after a warning if the policy is missing. */
+function daemonDefaults(socket: string, needsPolicy: boolean): Promise<Defaults> {
   return new Promise((resolve) => {
     const on = {
       connected(connection: Connection) {
         connection.close();
-        resolve(connection.welcome.policy);
+        resolve(connection.welcome);
       },
       received() {},
       signalled() {},
       ended(error: Error) {
-        process.stderr.write(
-          `isoverbs: no daemon at ${socket} (${error.message}); without --policy, the program runs without a policy\n`,
-        );
-        resolve('');
+        if (needsPolicy)
+          process.stderr.write(
+            `isoverbs: no daemon at ${socket} (${error.message}); without --policy, the program runs without a policy\n`,
+          );
+        resolve(NO_DEFAULTS);
       },
     };
     connect(socket, { role: 'tool' }, on, true);
@@ -61,22 +72,41 @@ async function requirePolicy(policy: string): Promise<void> {
   rulingsOf(policy);
 }
 
+/**
+ * ISOVERBS_PROVIDER of the program: --provider, or what the daemon prefers if the environment leaves the choice open.
+ * Simulated devices can still be opened by name.
+ */
+async function providerOf({ provider }: RunFlags, preferred: string): Promise<string | undefined> {
+  if (provider !== undefined || preferred !== 'soft') return provider;
+  const { whyNoUdp } = await import('../../providers/soft/native.ts');
+  if (whyNoUdp() !== null) return undefined;
+  process.stderr.write(
+    'isoverbs: there is no RDMA device, so that the program opens soft0 (user-space RoCE) by default; --provider sim selects simulated devices\n',
+  );
+  return 'soft,sim';
+}
+
 /** Starts a program that uses the policy and the daemon; so do its children. @returns its exit code */
 async function runProgram([command, ...args]: string[], words: RunFlags): Promise<number> {
   const { socket = socketOf(), tenant, weight, traffic } = words;
-  const policy = words.policy ?? (await daemonPolicy(socket));
+  const { env } = process;
+  const isOpen = words.provider === undefined && !(env.ISOVERBS_PROVIDER || env.ISOVERBS_DEVICE);
+  const isAsked = isOpen || words.policy === undefined;
+  const defaults = isAsked ? await daemonDefaults(socket, words.policy === undefined) : NO_DEFAULTS;
+  const { policy = defaults.policy } = words;
+  const provider = await providerOf(words, isOpen ? defaults.provider : '');
   if (policy !== '') await requirePolicy(policy);
   const register = new URL('../../register.js', import.meta.url).href;
-  const env = {
-    ...process.env,
-    NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import=${register}`.trim(),
+  const own = {
+    NODE_OPTIONS: `${env.NODE_OPTIONS ?? ''} --import=${register}`.trim(),
     ISOVERBS_DAEMON: socket,
     ...(policy !== '' && { ISOVERBS_POLICY: policy }),
+    ...(provider !== undefined && { ISOVERBS_PROVIDER: provider }),
     ...(tenant !== undefined && { ISOVERBS_TENANT: tenant }),
     ...(weight !== undefined && { ISOVERBS_WEIGHT: String(weight) }),
     ...(traffic !== undefined && { ISOVERBS_TRAFFIC: traffic }),
   };
-  return runForwarded(command, args, env);
+  return runForwarded(command, args, { ...env, ...own });
 }
 
 /** Runs a program in the foreground and forwards signals to it. @returns its exit code, as shells see it */
@@ -143,6 +173,12 @@ export function addRun(command: Command): void {
     .option(
       '--policy <policy[:option[=value],...]>',
       "the policy, with options as in ISOVERBS_POLICY (default: the daemon's)",
+    )
+    .addOption(
+      new Option(
+        '--provider <provider>',
+        "whose devices the program has (default: all, and without an RDMA device the daemon's choice)",
+      ).choices(PROVIDERS),
     )
     .option('--tenant <tenant>', 'the tenant to which the program belongs', name)
     .option('--weight <number>', "weight of the tenant's share", weight)
