@@ -36,6 +36,12 @@ export const drumSpec = (pieceBytes: number): PolicySpec => ({
   options: { pieceBytes, topK: 1, epochUs: 10 },
 });
 
+/** The rate exceeds the link's, as in chains.ts. */
+const tokenBucketSpec: PolicySpec = {
+  name: 'token-bucket',
+  options: { linkGbps: 400, burstBytes: 16_000, pieceBytes: 1024 },
+};
+
 /** Few completions reach the application. */
 export const slowDrumSpec: PolicySpec = { name: 'drum', options: { completionsPerS: 2000, epochUs: 10 } };
 
@@ -76,4 +82,5 @@ export const suiteWorkerChains: Record<string, () => Interceptor[]> = {
   drum: () => [workerDriver([drumSpec(512)])],
   'drum, few completions': () => [workerDriver([slowDrumSpec])],
   hold: () => [workerDriver([module('hold')])],
+  'token bucket': () => [workerDriver([tokenBucketSpec])],
 };

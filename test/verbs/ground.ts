@@ -41,7 +41,8 @@ export const noSoft = whyNoUdp();
 
 /** ISOVERBS_SOFT_IMPAIRMENT: what becomes of packets, in JSON: { loss, delayMs, reorder, seed } (scripts/test-impaired). */
 const impairment: SoftOptions = JSON.parse(process.env.ISOVERBS_SOFT_IMPAIRMENT ?? '{}');
-const isImpaired = Object.keys(impairment).length > 0;
+/** Whether user-space devices lose, delay or reorder packets. */
+export const isImpaired = Object.keys(impairment).length > 0;
 /** Whether user-space devices lose packets. */
 export const softLoses = (impairment.loss ?? 0) > 0;
 /** While packets are lost or late, a case settles when several timeouts of 8 ms have passed. */
