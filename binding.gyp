@@ -73,6 +73,7 @@
         "native/errors.cc",
         "native/ipc/addon.cc",
         "native/ipc/close.cc",
+        "native/ipc/crc32.cc",
         "native/ipc/icrc.cc",
         "native/ipc/memory.cc",
         "native/ipc/message.cc",

@@ -1,17 +1,14 @@
-// The invariant CRC of RoCEv2 packets. zlib, which Node.js contains or loads, computes the CRC with the vector instructions
-// of the CPU. Without it, a table does.
+// The invariant CRC of RoCEv2 packets.
 #include "icrc.h"
-
-#include <dlfcn.h>
 
 #include <array>
 #include <cstring>
 
+#include "crc32.h"
+
 namespace isoverbs::ipc {
 
 namespace {
-
-using Crc32 = unsigned long (*)(unsigned long, const unsigned char*, unsigned);
 
 constexpr uint32_t kPolynomial = 0xedb88320;
 constexpr size_t kAddressBytes = 4;
@@ -26,32 +23,6 @@ constexpr size_t kUdpBytes = 8;
 constexpr unsigned char kUdp = 17;
 /** Bits of the largest number of bits that is taken back. */
 constexpr int kPowers = 20;
-
-constexpr std::array<uint32_t, 256> makeTable() {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t byte = 0; byte < table.size(); byte++) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; bit++) crc = (crc & 1) != 0 ? (crc >> 1) ^ kPolynomial : crc >> 1;
-    table[byte] = crc;
-  }
-  return table;
-}
-
-unsigned long crcByTable(unsigned long before, const unsigned char* data, unsigned bytes) {
-  static constexpr auto kTable = makeTable();
-  auto crc = ~static_cast<uint32_t>(before);
-  for (unsigned i = 0; i < bytes; i++) crc = (crc >> 8) ^ kTable[(crc ^ data[i]) & 0xff];
-  return ~crc;
-}
-
-Crc32 crc32() {
-  static const Crc32 found = [] {
-    const auto symbol = reinterpret_cast<Crc32>(dlsym(RTLD_DEFAULT, "crc32"));
-    const auto* known = reinterpret_cast<const unsigned char*>("123456789");
-    return symbol != nullptr && symbol(0, known, 9) == 0xcbf43926 ? symbol : crcByTable;
-  }();
-  return found;
-}
 
 /** The product of two polynomials modulo that of the CRC. The highest bit of a number is the coefficient of 1. */
 constexpr uint32_t product(uint32_t a, uint32_t b) {
@@ -120,9 +91,8 @@ uint32_t icrcOf(const Covered& covered, const unsigned char* packet, size_t byte
   unsigned char* bth = udp + kUdpBytes;
   memcpy(bth, packet, kBthBytes);
   bth[4] = 0xff;  // the congestion marks and the reserved bits next to them
-  const auto length = static_cast<unsigned>(bth + kBthBytes - headers);
-  const unsigned long crc = crc32()(0, headers, length);
-  return static_cast<uint32_t>(crc32()(crc, packet + kBthBytes, static_cast<unsigned>(bytes - kBthBytes)));
+  const uint32_t crc = crc32(0, headers, static_cast<size_t>(bth + kBthBytes - headers));
+  return crc32(crc, packet + kBthBytes, bytes - kBthBytes);
 }
 
 }  // namespace

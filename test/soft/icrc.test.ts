@@ -88,6 +88,15 @@ describe.skipIf(absent !== null).each([
     });
   });
 
+  test('sent with any number of bytes have the ICRCs of src/roce', () => {
+    for (let i = 0; i < slab.length; i++) slab[i] = random.u32();
+    const received = { ...route, identification: 0 };
+    for (let length = 16; length < 700; length++) {
+      expect([transfer([length], source), isBad(0)]).toEqual([1, false]);
+      expect(isSealed(received, got, field(0, 0), length), `${length} bytes`).toBe(true);
+    }
+  });
+
   test('those of src/roce are accepted with every identification, and not if a byte differs', () => {
     for (const bytes of [16, 28, 191, 192, 1040, 4200]) {
       for (const identification of [0, 1, 255, 256, 0x8000, 0xffff, below(65_536)]) {
