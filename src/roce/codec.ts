@@ -118,12 +118,13 @@ export function encodePacket(from: RocePacket, out: Uint8Array, offset: number):
 function copyPayload({ payload, payloadOffset }: RocePacket, length: number, out: Uint8Array, at: number) {
   if (length === 0 || (payload === out && payloadOffset === at)) return;
   if (payload === null) out.fill(0, at, at + length);
-  else if (length < COPIED_BY_BYTE) for (let i = 0; i < length; i++) out[at + i] = payload[payloadOffset + i];
+  else if (length <= COPIED_BY_BYTE)
+    for (let i = 0; i < length; i++) out[at + i] = payload[payloadOffset + i];
   else if (payloadOffset === 0 && payload.length === length) out.set(payload, at);
   else out.set(payload.subarray(payloadOffset, payloadOffset + length), at);
 }
 
-/** Shorter payload is copied byte by byte, because a view costs more. */
+/** Payload of up to so many bytes is copied byte by byte, because a view costs more. */
 const COPIED_BY_BYTE = 128;
 
 function encodeBth(from: RocePacket, pad: number, out: Uint8Array, at: number): void {

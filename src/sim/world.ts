@@ -284,6 +284,7 @@ export class World {
     if (this.isLost(from, toHost)) {
       this.packetCount[1]++;
       this.trace.add(TRACE_LOST, qp.qpn, psn);
+      pool.outside[p] = null;
       pool.release(p);
       return;
     }

@@ -7,6 +7,7 @@ import { ROCE_PORT } from '../../roce/icrc.ts';
 import { BTH_BYTES, ICRC_BYTES } from '../../roce/opcodes.ts';
 import { INBOUND, OUTBOUND } from '../../roce/pcapng.ts';
 import * as P from '../../sim/kernel/packets.ts';
+import { KeptViews } from '../../sim/memory/memory.ts';
 import { type Ah, type Group, MULTICAST_QPN } from '../../sim/network/address.ts';
 import type { Simulation } from '../../sim/simulation.ts';
 import { CNP_NS } from '../../sim/transport/qp.ts';
@@ -42,6 +43,8 @@ const SEND_BUDGET = 64;
 /** Datagrams of one read of the socket, and reads in a row at most. */
 const MAX_DATAGRAMS = 32;
 const MAX_READS = 4;
+/** Views of received payload that are kept: all of one read. */
+const RECEIVED_VIEWS = 8192;
 /** The last two bits of a traffic class: "congestion experienced". */
 const ECN_MASK = 3;
 const CONGESTED = 3;
@@ -132,6 +135,7 @@ export class SoftPort {
   private full = 0;
   private budget = SEND_BUDGET;
   private readonly inSlab = new Uint8Array(MAX_DATAGRAMS * DATAGRAM_BYTES);
+  private readonly inViews = new KeptViews(this.inSlab, RECEIVED_VIEWS);
   private readonly inRows = new Uint32Array(MAX_DATAGRAMS * DATAGRAM_PACKETS * ROW_WORDS);
   private readonly inGids = new Uint8Array(this.inRows.buffer);
   private readonly capture: PortCapture | null;
@@ -350,7 +354,7 @@ export class SoftPort {
     const { sim } = this.owner;
     const pool = sim.world.packets;
     const p = pool.take();
-    const type = fromWire(sim.world, inSlab, at, length, p);
+    const type = fromWire(sim.world, inSlab, this.inViews, at, length, p);
     if (type === NOTIFICATION) counters.notificationsReceived++;
     else if (type < 0 && type !== MANAGEMENT) counters.malformed++;
     else if (member !== null) this.acceptFromGroup(p, row, type, member);
@@ -362,6 +366,7 @@ export class SoftPort {
       if (!sim.receive(this.host, from, type, p)) counters.refused++;
       else if ((inRows[row + 2] & ECN_MASK) === CONGESTED) this.notify(pool.dest[p], from);
     }
+    pool.outside[p] = null;
     pool.release(p);
   }
 

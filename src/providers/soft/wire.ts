@@ -5,6 +5,7 @@ import * as O from '../../roce/opcodes.ts';
 import * as S from '../../roce/syndrome.ts';
 import { ACK, NAK_INVALID_REQUEST, NAK_RNR, NAK_SEQUENCE } from '../../sim/kernel/event-kinds.ts';
 import * as P from '../../sim/kernel/packets.ts';
+import type { KeptViews } from '../../sim/memory/memory.ts';
 import { describePacket } from '../../sim/network/wire-format.ts';
 import type { World } from '../../sim/world.ts';
 import * as C from '../../verbs/constants.ts';
@@ -18,9 +19,9 @@ const record = new RocePacket();
 /** Writes packet `p` of the pool to `out`, without its ICRC, and returns its bytes. */
 export function toWire({ packets, qps }: World, p: number, out: Uint8Array, at: number): number {
   describePacket(packets, p, qps[packets.source[p]]!, true, record);
-  if (record.payloadBytes === P.SLAB_BYTES) {
+  if (record.payloadBytes > P.SHORT_BYTES) {
     // Copied without a view of its own.
-    record.payload = packets.views[p];
+    record.payload = packets.payload(p, record.payloadBytes);
     record.payloadOffset = 0;
   }
   return encodePacket(record, out, at);
@@ -62,35 +63,31 @@ export function managementData(): Uint8Array {
   return (payload as Uint8Array).slice(payloadOffset, payloadOffset + payloadBytes);
 }
 
-/** Shorter payload is copied byte by byte, because a view costs more. */
-const COPIED_BY_BYTE = 128;
-/** Views of a slab are kept, by where they begin: packets of one size arrive at the same places again and again. */
-const KEPT_VIEWS = 4096;
-const SPREAD = 131;
-const kept: (Uint8Array | undefined)[] = new Array(KEPT_VIEWS).fill(undefined);
-
-/** Copies received payload to the slab of a packet. Long payload at the same places allocates nothing. */
-function copyIn(buf: Uint8Array, from: number, length: number, to: Uint8Array, at: number): void {
-  if (length < COPIED_BY_BYTE) {
-    for (let i = 0; i < length; i++) to[at + i] = buf[from + i];
+/** Short payload moves to the slab of a packet, and long payload stays where it was received. */
+function takePayload(pool: P.PacketPool, p: number, received: KeptViews): void {
+  const { payload, payloadOffset, payloadBytes } = record;
+  if (payloadBytes > P.SHORT_BYTES) {
+    pool.outside[p] = received.view(payloadOffset, payloadBytes);
     return;
   }
-  // Headers are multiples of four bytes. Datagrams begin at multiples of 64 KiB, and differ in the second term.
-  const place = ((from >>> 2) + (from >>> 16) * SPREAD) % KEPT_VIEWS;
-  let view = kept[place];
-  if (view?.byteOffset !== buf.byteOffset + from || view.length !== length || view.buffer !== buf.buffer) {
-    view = buf.subarray(from, from + length);
-    kept[place] = view;
-  }
-  to.set(view, at);
+  const slab = pool.slab(p);
+  for (let i = 0; i < payloadBytes; i++) pool.bytes[slab + i] = (payload as Uint8Array)[payloadOffset + i];
 }
 
 /**
- * Reads a packet of `length` bytes, its ICRC included, into packet `p` of the pool; source and destination are checked
- * when it is executed. Returns the type of queue pair it is for (IBV_QPT_*), NOTIFICATION, MANAGEMENT, or -1 if it is
- * malformed or has no meaning.
+ * Reads a packet of `length` bytes at `at` in `buf`, its ICRC included, into packet `p` of the pool; source and destination
+ * are checked when it is executed. Long payload stays in `buf`, whose views are `received`: before the caller releases the
+ * packet, it sets the packet's `outside` to null. Returns the type of queue pair that the packet is for (IBV_QPT_*),
+ * NOTIFICATION, MANAGEMENT, or -1 if it is malformed or has no meaning.
  */
-export function fromWire(world: World, buf: Uint8Array, at: number, length: number, p: number): number {
+export function fromWire(
+  world: World,
+  buf: Uint8Array,
+  received: KeptViews,
+  at: number,
+  length: number,
+  p: number,
+): number {
   const pool = world.packets;
   if (decodePacket(buf, at, length, record) !== DECODED || record.payloadBytes > P.SLAB_BYTES) return -1;
   const transport = record.opcode & O.TRANSPORT_MASK;
@@ -106,8 +103,7 @@ export function fromWire(world: World, buf: Uint8Array, at: number, length: numb
   pool.imm[p] = 0;
   pool.flags[p] = (record.solicited ? P.SOLICITED : 0) | (record.ackRequest ? P.ACK_REQUEST : 0);
   pool.length[p] = record.payloadBytes;
-  const slab = pool.slab(p);
-  copyIn(buf, record.payloadOffset, record.payloadBytes, pool.bytes, slab);
+  takePayload(pool, p, received);
   const operation = record.opcode & ~O.TRANSPORT_MASK;
   if (transport === O.UD) {
     pool.kind[p] = P.PKT_DATAGRAM;

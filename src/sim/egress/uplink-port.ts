@@ -32,6 +32,7 @@ export class UplinkPort extends EgressPort {
 
   override send(p: number): void {
     this.uplink.send(this.id >> 1, p);
+    this.packets.outside[p] = null;
     this.packets.release(p);
   }
 }

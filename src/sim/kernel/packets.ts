@@ -29,6 +29,8 @@ export const CONGESTED = 64;
 
 /** Payload room of one packet: the largest MTU in verbs. */
 export const SLAB_BYTES = 4096;
+/** Payload of up to so many bytes is always in the slab: copying it byte by byte costs less than a view. */
+export const SHORT_BYTES = 128;
 
 export class PacketPool {
   kind = new Uint8Array(0);
@@ -53,8 +55,14 @@ export class PacketPool {
   rest = new Float64Array(0);
   bytes = new Uint8Array(0);
   words = new Uint32Array(0);
-  /** By packet: a view of its slab, so that copying a full packet allocates nothing. */
-  views: Uint8Array[] = [];
+  /**
+   * By packet: its payload if that is elsewhere than in the slab, until an uplink has sent it or what came from one is
+   * executed. Only payload of more than SHORT_BYTES is.
+   */
+  outside: (Uint8Array | null)[] = [];
+  /** By packet: a view of its slab, and of the payload that it had last, so that copying allocates nothing. */
+  private views: Uint8Array[] = [];
+  private parts: Uint8Array[] = [];
   /**
    * In the receiver: when the packet may be executed, and the next packet of the same queue pair (-1: none).
    */
@@ -112,10 +120,27 @@ export class PacketPool {
     return p * SLAB_BYTES;
   }
 
+  /** The payload of a packet, where it is. */
+  payload(p: number, length: number): Uint8Array {
+    const outside = this.outside[p];
+    if (outside !== null) return outside;
+    if (length === SLAB_BYTES) return this.views[p];
+    if (this.parts[p].length !== length) this.parts[p] = this.views[p].subarray(0, length);
+    return this.parts[p];
+  }
+
   /** Copies the payload of a packet to its destination. */
   copyOut(p: number, to: Uint8Array, at: number, length: number): void {
-    if (length === SLAB_BYTES) to.set(this.views[p], at);
+    if (length > SHORT_BYTES) to.set(this.payload(p, length), at);
     else copyBytes(to, at, this.bytes, p * SLAB_BYTES, length);
+  }
+
+  /** Copies a part of the payload of a packet to its destination. */
+  copyPart(p: number, from: number, to: Uint8Array, at: number, length: number): void {
+    const outside = this.outside[p];
+    if (from === 0 && length === this.length[p]) this.copyOut(p, to, at, length);
+    else if (outside !== null) copyBytes(to, at, outside, from, length);
+    else copyBytes(to, at, this.bytes, p * SLAB_BYTES + from, length);
   }
 
   private grow(capacity: number): void {
@@ -135,6 +160,7 @@ export class PacketPool {
     this.rkey = keep(new Int32Array(capacity), this.rkey);
     this.srqNum = keep(new Int32Array(capacity), this.srqNum);
     while (this.ah.length < capacity) this.ah.push(null);
+    while (this.outside.length < capacity) this.outside.push(null);
     this.addr = keep(new Float64Array(capacity), this.addr);
     this.rest = keep(new Float64Array(capacity), this.rest);
     this.readyNs = keep(new Float64Array(capacity), this.readyNs);
@@ -146,6 +172,7 @@ export class PacketPool {
     this.views = Array.from({ length: capacity }, (_, i) =>
       this.bytes.subarray(i * SLAB_BYTES, (i + 1) * SLAB_BYTES),
     );
+    this.parts = this.views.slice();
     this.capacity = capacity;
   }
 }

@@ -8,12 +8,13 @@ import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Qp } from '../transport/qp.ts';
 import type { World } from '../world.ts';
-import type { Region } from './memory.ts';
+import { KeptViews, type Region } from './memory.ts';
 
 const TWO32 = 4294967296;
 const REMOTE_WRITES = C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_ATOMIC;
 const WINDOW_ACCESS = REMOTE_WRITES | C.IBV_ACCESS_REMOTE_READ | C.IBV_ACCESS_ZERO_BASED;
 const NOTHING = new Uint8Array(0);
+const NO_VIEWS = new KeptViews(NOTHING);
 /** The domain of unbound windows, which no queue pair and no protection domain has. */
 const NO_DOMAIN = 0;
 
@@ -178,6 +179,7 @@ function open(
   window.region = region;
   region.windows++;
   if (window.type === C.IBV_MW_TYPE_2) window.qpn = qp.qpn;
+  const bytes = region.bytes.subarray(offset, offset + length);
   world.regions.set(keyNow, {
     lkey: -1,
     rkey: keyNow,
@@ -186,7 +188,8 @@ function open(
     access,
     addr: (access & C.IBV_ACCESS_ZERO_BASED) !== 0 ? 0 : addr,
     lengthBytes: length,
-    bytes: region.bytes.subarray(offset, offset + length),
+    bytes,
+    views: new KeptViews(bytes),
     windows: 0,
     window,
   });
@@ -207,6 +210,7 @@ function close(world: World, window: Window): void {
     addr: 0,
     lengthBytes: 0,
     bytes: NOTHING,
+    views: NO_VIEWS,
     windows: 0,
     window,
   });

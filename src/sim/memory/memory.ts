@@ -17,6 +17,8 @@ export interface Region {
   readonly lengthBytes: number;
   /** The registered range. Its length becomes 0 when the ArrayBuffer is detached. */
   readonly bytes: Uint8Array;
+  /** Parts of `bytes` that were copied lately. */
+  readonly views: KeptViews;
   /** Memory windows bound to it. */
   windows: number;
   /** The window that this entry belongs to; null for regions. */
@@ -28,6 +30,8 @@ const PAGE_BYTES = 4096;
 const FIRST_ADDR = 0x7f00_0000_0000;
 /** Up to this size, copying byte by byte is cheaper than creating a view. */
 const SMALL_BYTES = 48;
+/** How many views of a region are kept: those of 1 MiB in the largest packets. */
+const REGION_VIEWS = 256;
 
 // Doubles of a row of RegionTable: address and length of the region, and where it begins in its buffer.
 const ROW_DOUBLES = 8;
@@ -208,6 +212,7 @@ export class RegionTable {
     lengthBytes: number,
     access: number,
   ): Region {
+    const bytes = new Uint8Array(memory, byteOffset, lengthBytes);
     return {
       lkey,
       rkey: lkey | 1,
@@ -216,7 +221,8 @@ export class RegionTable {
       access,
       addr: (access & IBV_ACCESS_ZERO_BASED) !== 0 ? 0 : this.addressOf(memory) + byteOffset,
       lengthBytes,
-      bytes: new Uint8Array(memory, byteOffset, lengthBytes),
+      bytes,
+      views: new KeptViews(bytes),
       windows: 0,
       window: null,
     };
@@ -271,6 +277,48 @@ export class RegionTable {
       ? undefined
       : region;
   }
+}
+
+/**
+ * Views of an array, kept by where they begin, so that copying from the same places again allocates nothing. Each kept view
+ * replaces one that began elsewhere, which differs in the upper bits, or a few bytes away from it.
+ */
+export class KeptViews {
+  private readonly bytes: Uint8Array;
+  /** A power of two, at least 16. */
+  private readonly count: number;
+  private views: (Uint8Array | undefined)[] = [];
+
+  constructor(bytes: Uint8Array, count = REGION_VIEWS) {
+    this.bytes = bytes;
+    this.count = count;
+  }
+
+  /** The view of `length` bytes from `at` on. */
+  view(at: number, length: number): Uint8Array {
+    const { bytes, count } = this;
+    // Neighbours are 4096 bytes apart, or a smaller power of two, or a little more because of their headers.
+    const place = ((at >>> 12) + ((at >>> 8) & 15) * (count >>> 4)) & (count - 1);
+    const kept = this.views[place];
+    if (kept !== undefined && kept.length === length && kept.byteOffset === bytes.byteOffset + at)
+      return kept;
+    if (this.views.length === 0) this.views = new Array(count).fill(undefined);
+    const made = bytes.subarray(at, at + length);
+    this.views[place] = made;
+    return made;
+  }
+}
+
+/** Copies bytes of a region to an array. */
+export function copyFromRegion(
+  region: Region,
+  from: number,
+  to: Uint8Array,
+  toAt: number,
+  length: number,
+): void {
+  if (length > SMALL_BYTES) to.set(region.views.view(from, length), toAt);
+  else for (let i = 0; i < length; i++) to[toAt + i] = region.bytes[from + i];
 }
 
 /** Copies bytes between two arrays. */

@@ -4,12 +4,12 @@ import * as L from '../../verbs/layout.ts';
 import type { WorkQueue } from '../queues/work-queue.ts';
 import type { Qp } from '../transport/qp.ts';
 import type { World } from '../world.ts';
-import { copyBytes } from './memory.ts';
+import { copyFromRegion } from './memory.ts';
 
 const TWO32 = 4294967296;
 
 /**
- * Copies `length` bytes between the slab at `slabAt` and the message of request `seq`, starting at byte
+ * Copies `length` bytes between packet `p` of the pool and the message of request `seq`, starting at byte
  * `offset` of the message. Returns false when a key does not grant the access; elements before that one may
  * have been copied.
  */
@@ -20,7 +20,7 @@ export function moveSges(
   seq: number,
   offset: number,
   length: number,
-  slabAt: number,
+  p: number,
   write: boolean,
 ): boolean {
   const at = queue.at(seq);
@@ -28,7 +28,7 @@ export function moveSges(
   const access = write ? C.IBV_ACCESS_LOCAL_WRITE : 0;
   let skip = offset;
   let left = length;
-  let slab = slabAt;
+  let done = 0;
   // Agents speak by datagrams, so these carry their bytes even where payload is not copied.
   const carries = world.payload || qp.type === C.IBV_QPT_UD;
   for (let i = 0; i < elements && left > 0; i++) {
@@ -46,10 +46,10 @@ export function moveSges(
     const part = Math.min(bytes - skip, left);
     if (carries) {
       const from = addr - region.addr + skip;
-      if (write) copyBytes(region.bytes, from, world.packets.bytes, slab, part);
-      else copyBytes(world.packets.bytes, slab, region.bytes, from, part);
+      if (write) world.packets.copyPart(p, done, region.bytes, from, part);
+      else copyFromRegion(region, from, world.packets.bytes, world.packets.slab(p) + done, part);
     }
-    slab += part;
+    done += part;
     left -= part;
     skip = 0;
   }

@@ -217,7 +217,7 @@ export function onResponse(world: World, qp: Qp, p: number): void {
   )
     return;
   const length = pool.length[p];
-  if (!moveSges(world, qp, qp.sq, qp.una, qp.rdGot * qp.mtu, length, pool.slab(p), true)) {
+  if (!moveSges(world, qp, qp.sq, qp.una, qp.rdGot * qp.mtu, length, p, true)) {
     failOldest(world, qp, C.IBV_WC_LOC_PROT_ERR);
     return;
   }

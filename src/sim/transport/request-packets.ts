@@ -2,7 +2,7 @@
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import * as P from '../kernel/packets.ts';
-import { copyBytes } from '../memory/memory.ts';
+import { copyBytes, copyFromRegion } from '../memory/memory.ts';
 import { moveSges } from '../memory/sges.ts';
 import { isRemote, windowPackets } from '../network/uplink.ts';
 import { readAhead } from '../nic/wqe-fetch.ts';
@@ -165,20 +165,22 @@ function fillResponseRequest(world: World, qp: Qp, p: number, opcode: number, at
 }
 
 function fillPayload(world: World, qp: Qp, seq: number, offset: number, length: number, p: number): boolean {
-  const slab = world.packets.slab(p);
+  const pool = world.packets;
+  const slab = pool.slab(p);
   if (qp.runSgeBytes >= 0) {
     const { regions } = world;
     const addr = qp.runs[qp.runRow + RUN_SGE_ADDR];
     regions.from[0] = addr;
     const region = regions.local(qp.host, qp.runPd, qp.runLkey, qp.runSgeBytes, 0);
     if (region === undefined) return false;
-    if (world.payload || qp.type === C.IBV_QPT_UD)
-      copyBytes(world.packets.bytes, slab, region.bytes, addr - region.addr + offset, length);
+    if (!world.payload && qp.type !== C.IBV_QPT_UD) return true;
+    const from = addr - region.addr + offset;
+    if (length > P.SHORT_BYTES && isRemote(qp.peerHost)) pool.outside[p] = region.views.view(from, length);
+    else copyFromRegion(region, from, pool.bytes, slab, length);
     return true;
   }
   if (((qp.runOp >>> 8) & C.IBV_SEND_INLINE) === 0)
-    return moveSges(world, qp, qp.sq, seq, offset, length, slab, false);
-  if (world.payload)
-    copyBytes(world.packets.bytes, slab, qp.sq.extBytes, qp.sq.extAt(seq) * 4 + offset, length);
+    return moveSges(world, qp, qp.sq, seq, offset, length, p, false);
+  if (world.payload) copyBytes(pool.bytes, slab, qp.sq.extBytes, qp.sq.extAt(seq) * 4 + offset, length);
   return true;
 }

@@ -15,7 +15,7 @@ import {
   NAK_SEQUENCE,
 } from '../kernel/event-kinds.ts';
 import * as P from '../kernel/packets.ts';
-import { copyBytes } from '../memory/memory.ts';
+import { copyFromRegion } from '../memory/memory.ts';
 import { invalidate, reach, reachOf } from '../memory/memory-windows.ts';
 import { moveSges } from '../memory/sges.ts';
 import { isRemote } from '../network/uplink.ts';
@@ -118,7 +118,7 @@ function onSend(world: World, qp: Qp, p: number): void {
     fatal(world, qp, NAK_INVALID_REQUEST, C.IBV_WC_LOC_LEN_ERR);
     return;
   }
-  if (!moveSges(world, qp, qp.rq, qp.rqDone, offset, length, pool.slab(p), true)) {
+  if (!moveSges(world, qp, qp.rq, qp.rqDone, offset, length, p, true)) {
     fatal(world, qp, NAK_REMOTE_OPERATION, C.IBV_WC_LOC_PROT_ERR);
     return;
   }
@@ -421,7 +421,7 @@ export function nextResponse(world: World, qp: Qp): number {
       endResponder(world, qp, pool.psn[p], NAK_REMOTE_ACCESS, 0);
       return -1;
     }
-    if (world.payload) copyBytes(pool.bytes, pool.slab(p), region.bytes, addr - region.addr, length);
+    if (world.payload) copyFromRegion(region, addr - region.addr, pool.bytes, pool.slab(p), length);
   }
   qp.respPkt = (qp.respPkt + 1) | 0;
   return p;

@@ -125,7 +125,7 @@ function onSend(world: World, qp: Qp, p: number): void {
     tooLong(world, qp);
     return;
   }
-  if (!moveSges(world, qp, qp.rq, qp.rqDone, offset, length, pool.slab(p), true)) {
+  if (!moveSges(world, qp, qp.rq, qp.rqDone, offset, length, p, true)) {
     badReceive(world, qp);
     return;
   }
@@ -235,8 +235,8 @@ export function deliver(world: World, qp: Qp, p: number): void {
   const grh = pool.take();
   writeGrh(pool.bytes, pool.slab(grh), pool.ah[p]!, length, (pool.flags[p] & P.HAS_IMM) !== 0);
   const moved =
-    moveSges(world, qp, qp.rq, qp.rqDone, 0, GRH_BYTES, pool.slab(grh), true) &&
-    moveSges(world, qp, qp.rq, qp.rqDone, GRH_BYTES, length, pool.slab(p), true);
+    moveSges(world, qp, qp.rq, qp.rqDone, 0, GRH_BYTES, grh, true) &&
+    moveSges(world, qp, qp.rq, qp.rqDone, GRH_BYTES, length, p, true);
   pool.release(grh);
   if (!moved) {
     badReceive(world, qp);
