@@ -24,7 +24,7 @@ import type { NicParams } from './profile/params.ts';
 import { MINIMAL_NIC } from './profile/profiles.ts';
 import { Cq } from './queues/cq.ts';
 import { Srq, type SrqOptions } from './queues/srq.ts';
-import { beginDrain, timerIsDue } from './transport/acknowledgements.ts';
+import { beginDrain, queueTimerAgain } from './transport/acknowledgements.ts';
 import { failQp } from './transport/failure.ts';
 import { DEADLINE, Qp, TIMEOUT, TIMES } from './transport/qp.ts';
 import { tryStart } from './transport/request-start.ts';
@@ -304,16 +304,21 @@ export class Simulation {
     return this.nextQueue().headTime();
   }
 
+  /** Writes nextNs() to `to[0]`: V8 allocates a double that a function returns. */
+  readNextNs(to: Float64Array): void {
+    this.nextQueue().readHeadTime(to);
+  }
+
   /** The queue with the next event; the queue is empty when there is none. Removes stale timers that precede it. */
   private nextQueue(): EventQueue {
     const { events, timers, qps } = this.world;
     while (timers.size > 0 && timers.precedes(events)) {
       const qp = qps[timers.headA()];
-      const at = timers.headTime();
       // A due timer is a real event. A stale timer is queued again or dropped.
-      if (qp?.timerQueued && qp.times[qp.row + DEADLINE] <= at) return timers;
+      const isEarly = qp !== undefined && timers.headPrecedes(qp.times, qp.row + DEADLINE);
+      if (qp?.timerQueued && !isEarly) return timers;
       timers.pop();
-      if (qp !== undefined) timerIsDue(this.world, qp, at);
+      if (isEarly) queueTimerAgain(this.world, qp);
     }
     return events;
   }
@@ -325,9 +330,15 @@ export class Simulation {
 
   /** Runs one event if it is due at `timeNs` or earlier. Returns false otherwise. */
   stepBy(timeNs: number): boolean {
-    const { world } = this;
     const events = this.nextQueue();
     if (events.size === 0 || !(events.headTime() <= timeNs)) return false;
+    this.execute(events);
+    return true;
+  }
+
+  /** Executes the first event of a queue. */
+  private execute(events: EventQueue): void {
+    const { world } = this;
     events.pop();
     world.eventCount[0]++;
     // With a clock of its own, the world may have moved past the event.
@@ -336,7 +347,12 @@ export class Simulation {
     runKickedPorts(this.world);
     // An indexed loop: V8 allocates the iterator of for-of.
     if (world.greedy) for (let host = 0; host < world.units.length; host++) world.units[host].settle();
-    return true;
+  }
+
+  /** Runs all events that are due at the time of the clock. Allocates nothing. */
+  runDue(): void {
+    const { clock } = this.world;
+    for (let queue = this.nextQueue(); queue.isDue(clock, 0); queue = this.nextQueue()) this.execute(queue);
   }
 
   /** Runs all events up to `timeNs` and sets the clock to it. */

@@ -4,6 +4,10 @@ import { EventLoopAlarm } from '../rdma-core/alarm.ts';
 import { TimePump } from '../sim/time-pump.ts';
 import type { SoftPort } from './port.ts';
 
+// Indexes of RealTimePump.times: the clock's time when it was read last, when the alarm rings, and when sockets were read.
+const NOW = 0;
+const ALARM = 1;
+const TURN = 2;
 /** How long packets may wait in the sockets while the program calls: a fraction of the timeouts that connections use. */
 const MAX_UNREAD_NS = 20_000;
 
@@ -12,26 +16,32 @@ export class RealTimePump extends TimePump {
   readonly open: Map<number, SoftPort>;
   /** The same in an array, because an iterator would be allocated for each poll. */
   private ports: readonly SoftPort[] = [];
-  private readonly clockNs: () => number;
+  private readonly readClock: (to: Float64Array) => void;
   private readonly alarm: EventLoopAlarm;
-  /** When the alarm rings. */
-  private alarmNs = Number.POSITIVE_INFINITY;
-  /** When sockets were read last. */
-  private turnNs = 0;
+  /** NOW, ALARM and TURN: in an array, because V8 allocates doubles that functions take and return. */
+  private readonly times = new Float64Array(3);
+  /** [0] when the next event is due. */
+  private readonly nextNs = new Float64Array(1);
   private immediate: NodeJS.Immediate | null = null;
 
-  constructor(sim: Simulation, clockNs: () => number, open: Map<number, SoftPort>) {
+  /** `readClock` writes the time of the host's clock to the first element of an array. */
+  constructor(sim: Simulation, readClock: (to: Float64Array) => void, open: Map<number, SoftPort>) {
     super(sim, { autoAdvance: false, inside: false });
     this.open = open;
-    this.clockNs = clockNs;
-    this.alarm = new EventLoopAlarm(clockNs, () => {
-      this.alarmNs = Number.POSITIVE_INFINITY;
-      this.turn();
-    });
+    this.readClock = readClock;
+    this.times[ALARM] = Number.POSITIVE_INFINITY;
+    this.alarm = new EventLoopAlarm(
+      () => this.nowNs,
+      () => {
+        this.times[ALARM] = Number.POSITIVE_INFINITY;
+        this.turn();
+      },
+    );
   }
 
   override get nowNs(): number {
-    return this.clockNs();
+    this.readClock(this.times);
+    return this.times[NOW];
   }
 
   /** Ports were opened or closed. */
@@ -41,9 +51,14 @@ export class RealTimePump extends TimePump {
 
   /** Sets the clock of the transport; its events do not run yet. */
   tick(): void {
+    this.readClock(this.times);
+    this.advance();
+  }
+
+  /** Sets the clock of the transport to the time that was read last. */
+  private advance(): void {
     const { clock } = this.sim.world;
-    const nowNs = this.clockNs();
-    if (nowNs > clock[0]) clock[0] = nowNs;
+    if (this.times[NOW] > clock[0]) clock[0] = this.times[NOW];
   }
 
   /**
@@ -51,12 +66,13 @@ export class RealTimePump extends TimePump {
    * poll has packets read as well, because they may stop the timers that are due.
    */
   override start(): void {
-    if (this.clockNs() - this.turnNs > MAX_UNREAD_NS) {
+    this.readClock(this.times);
+    if (this.times[NOW] - this.times[TURN] > MAX_UNREAD_NS) {
       this.turn();
       return;
     }
-    this.tick();
-    this.sim.runUntil(this.sim.world.clock[0]);
+    this.advance();
+    this.sim.runDue();
     for (let i = 0; i < this.ports.length; i++) this.ports[i].flush();
     this.schedule();
   }
@@ -68,10 +84,10 @@ export class RealTimePump extends TimePump {
   /** Receives, runs what is due, and sends. Packets come first, because they may stop the timers that are due. */
   turn(): void {
     this.tick();
-    this.turnNs = this.sim.world.clock[0];
+    this.times[TURN] = this.sim.world.clock[0];
     const { ports } = this;
     for (let i = 0; i < ports.length; i++) ports[i].receive();
-    this.sim.runUntil(this.sim.world.clock[0]);
+    this.sim.runDue();
     for (let i = 0; i < ports.length; i++) {
       const port = ports[i];
       port.flush();
@@ -86,19 +102,23 @@ export class RealTimePump extends TimePump {
   /** Runs again when the next event is due, or in the next turn of the event loop if a port waits. */
   private schedule(): void {
     // Deadlines mostly move away. The alarm of an earlier one rings for nothing, which costs less than setting it again.
-    const nextNs = this.sim.nextNs();
-    if (nextNs < this.alarmNs) {
-      this.alarmNs = this.alarm.atNs[0] = nextNs;
+    const { times } = this;
+    this.sim.readNextNs(this.nextNs);
+    if (this.nextNs[0] < times[ALARM]) {
+      times[ALARM] = this.alarm.atNs[0] = this.nextNs[0];
       this.alarm.set();
     }
     if (this.immediate !== null) return;
     for (let i = 0; i < this.ports.length; i++) {
       if (!this.ports[i].waiting) continue;
-      this.immediate = setImmediate(() => {
-        this.immediate = null;
-        this.turn();
-      });
+      this.immediate = setImmediate(this.turnAgain);
       return;
     }
   }
+
+  /** Kept, because a function that makes one allocates room for what that one captures at each call. */
+  private readonly turnAgain = (): void => {
+    this.immediate = null;
+    this.turn();
+  };
 }

@@ -83,6 +83,25 @@ export class EventQueue {
     return this.size === 0 ? Number.POSITIVE_INFINITY : this.keys[0];
   }
 
+  /** Writes headTime() to `to[0]`: V8 allocates a double that a function returns. */
+  readHeadTime(to: Float64Array): void {
+    if (this.hole) this.fill();
+    if (this.size === 0) to[0] = Number.POSITIVE_INFINITY;
+    else to[0] = this.keys[0];
+  }
+
+  /** Whether there is an event at the time `times[at]` or earlier. */
+  isDue(times: Float64Array, at: number): boolean {
+    if (this.hole) this.fill();
+    return this.size > 0 && this.keys[0] <= times[at];
+  }
+
+  /** Whether the first event is earlier than `times[at]`. The queue must not be empty. */
+  headPrecedes(times: Float64Array, at: number): boolean {
+    if (this.hole) this.fill();
+    return this.keys[0] < times[at];
+  }
+
   /** Whether the first event of this queue, which must not be empty, precedes all of another one that shares its orders. */
   precedes(other: EventQueue): boolean {
     if (this.hole) this.fill();

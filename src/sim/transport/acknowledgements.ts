@@ -55,12 +55,10 @@ function queueTimer(world: World, qp: Qp): void {
   timers.insert(EV_TIMEOUT, qp.qpn, 0, 0);
 }
 
-/** Whether the retry timer is due at this event. If not, and the timer still runs, queues another event. */
-export function timerIsDue(world: World, qp: Qp, eventNs: number): boolean {
-  if (qp.times[qp.row + DEADLINE] <= eventNs) return true;
+/** The event of the retry timer came before its deadline. Queues another event if the timer still runs. */
+export function queueTimerAgain(world: World, qp: Qp): void {
   qp.timerQueued = false;
   queueTimer(world, qp);
-  return false;
 }
 
 /** The retry timer fired: nothing arrived for the whole timeout. */
