@@ -78,7 +78,8 @@ void* BaseArgs::bytes(size_t i, napi_typedarray_type type, size_t* elements, nap
   if (!ok_ || napi_is_typedarray(env_->env, argv_[i], &is) != napi_ok || !is ||
       napi_get_typedarray_info(env_->env, argv_[i], &got, elements, &data, buffer, nullptr) != napi_ok ||
       got != type) {
-    refuse(i, type == napi_uint32_array ? "a Uint32Array" : "a Uint8Array");
+    const char* other = type == napi_float64_array ? "a Float64Array" : "a Uint8Array";
+    refuse(i, type == napi_uint32_array ? "a Uint32Array" : other);
     *elements = 0;
     return nullptr;
   }

@@ -135,6 +135,7 @@ constexpr Function kFunctions[] = {
     {"joinUdp", joinUdp},
     {"sendUdp", sendUdp},
     {"receiveUdp", receiveUdp},
+    {"readClock", readClock},
 };
 
 void onInstanceGone(napi_env, void* data, void*) { delete static_cast<IpcEnv*>(data); }

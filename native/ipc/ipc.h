@@ -91,6 +91,7 @@ napi_value openUdp(napi_env env, napi_callback_info info);
 napi_value joinUdp(napi_env env, napi_callback_info info);
 napi_value sendUdp(napi_env env, napi_callback_info info);
 napi_value receiveUdp(napi_env env, napi_callback_info info);
+napi_value readClock(napi_env env, napi_callback_info info);
 // watch.cc
 napi_value watchFd(napi_env env, napi_callback_info info);
 

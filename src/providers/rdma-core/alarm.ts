@@ -12,21 +12,9 @@ const MAX_MS = 1e9;
  * two readings here; performance.now() alone starts at 0 in each.
  */
 export function monotonicClock(): () => number {
-  const originNs = monotonicOriginNs();
-  return () => originNs + performance.now() * NS_PER_MS;
-}
-
-/** The same clock, which writes the time to the first element of an array: V8 allocates a double that a function returns. */
-export function monotonicReader(): (to: Float64Array) => void {
-  const originNs = monotonicOriginNs();
-  return (to) => {
-    to[0] = originNs + performance.now() * NS_PER_MS;
-  };
-}
-
-function monotonicOriginNs(): number {
   const [seconds, nanoseconds] = process.hrtime();
-  return seconds * 1e9 + nanoseconds - performance.now() * NS_PER_MS;
+  const originNs = seconds * 1e9 + nanoseconds - performance.now() * NS_PER_MS;
+  return () => originNs + performance.now() * NS_PER_MS;
 }
 
 /**

@@ -39,6 +39,7 @@ export function impaired(native: NativeUdp, { delayMs, reorder, seed }: Impairme
     openUdp: native.openUdp,
     joinUdp: native.joinUdp,
     receiveUdp: native.receiveUdp,
+    readClock: native.readClock,
     watchFd: native.watchFd,
     sendUdp(fd, slab, rows, count, port, source) {
       for (let i = 0; i < count; i++) {

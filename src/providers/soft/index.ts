@@ -13,7 +13,7 @@ import { ConfigError, requireKnown } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../../verbs/gid.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/verbs.ts';
-import { EventLoopAlarm, monotonicReader, sleepInRealTime } from '../rdma-core/alarm.ts';
+import { EventLoopAlarm, sleepInRealTime } from '../rdma-core/alarm.ts';
 import { describeNic } from '../rdma-core/nic.ts';
 import { tcpRendezvous } from '../rdma-core/rendezvous.ts';
 import type { HostNames } from '../sim/addresses.ts';
@@ -97,7 +97,7 @@ export function createSoftNetwork(options: SoftOptions = {}): SoftNetwork {
     sim.world.hosts[index].mtuBytes = devices[index].mtuBytes;
   }
   reserveNumbers(sim);
-  const pump = new RealTimePump(sim, monotonicReader(), open);
+  const pump = new RealTimePump(sim, native.readClock, open);
   const { pcap } = options;
   const captureOf = (host: number, gid: Uint8Array) =>
     pcap === undefined ? null : new PortCapture(pcap, devices[host].name, gid);

@@ -46,6 +46,11 @@ export interface NativeUdp {
    * With the GID of the receiver, ICRCs are checked (BAD_ICRC).
    */
   receiveUdp(fd: number, slab: Uint8Array, rows: Uint32Array, dest: Uint8Array): number;
+  /**
+   * Writes CLOCK_MONOTONIC, which all threads and processes of a host share, in nanoseconds to the first element of an array.
+   * V8 would allocate a double that a function returns, also that of performance.now().
+   */
+  readClock(to: Float64Array): void;
   closeFd(fd: number): void;
   watchFd(fd: number, listener: (() => void) | null, keepAlive: boolean, events: number): void;
 }
@@ -64,7 +69,7 @@ export function whyNoUdp(): string | null {
     const advice = isAddonForbidden() ? 'unset it' : buildAdvice();
     return `they require a native addon, which is not loaded: ${whyNotLoaded(error)}; ${advice}`;
   }
-  if (typeof native.joinUdp === 'function') return null;
+  if (typeof native.readClock === 'function') return null;
   return `the native addon was built from older sources; ${buildAdvice()}`;
 }
 

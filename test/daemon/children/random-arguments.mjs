@@ -120,6 +120,7 @@ const CALLS = {
     random.pick([rows(), new Uint32Array(2048)]),
     random.pick([LOOPBACK, bytes()]),
   ],
+  readClock: () => [random.pick([new Float64Array(1), new Float64Array(0), bytes()])],
 };
 
 const missing = Object.keys(native).filter((name) => typeof native[name] === 'function' && !(name in CALLS));
