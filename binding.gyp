@@ -72,6 +72,7 @@
         "native/base-args.cc",
         "native/errors.cc",
         "native/ipc/addon.cc",
+        "native/ipc/clock.cc",
         "native/ipc/close.cc",
         "native/ipc/crc32.cc",
         "native/ipc/icrc.cc",

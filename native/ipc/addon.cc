@@ -11,8 +11,12 @@
 
 namespace isoverbs::ipc {
 
+int IpcArgs::descriptor(size_t i) {
+  return static_cast<int>(whole(i, "a descriptor", STDERR_FILENO + 1, INT32_MAX));
+}
+
 int IpcArgs::fd(size_t i) {
-  const auto fd = static_cast<int>(whole(i, "a descriptor", STDERR_FILENO + 1, INT32_MAX));
+  const int fd = descriptor(i);
   if (!ok_) return -1;
   if (fcntl(fd, F_GETFD) >= 0) return fd;
   ok_ = false;

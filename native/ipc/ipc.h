@@ -28,6 +28,8 @@ class IpcArgs : public BaseArgs {
 
   IpcEnv& env() const { return static_cast<IpcEnv&>(*env_); }
 
+  /** An argument that may be one, for a function whose system call finds out whether it is open. */
+  int descriptor(size_t i);
   /** An argument that is an open descriptor, other than the standard streams. */
   int fd(size_t i);
   /** An argument that is a connected or listening Unix stream socket. */
@@ -86,12 +88,13 @@ napi_value receiveFds(napi_env env, napi_callback_info info);
 napi_value createWake(napi_env env, napi_callback_info info);
 napi_value ring(napi_env env, napi_callback_info info);
 napi_value drain(napi_env env, napi_callback_info info);
+// clock.cc
+napi_value readClock(napi_env env, napi_callback_info info);
 // udp.cc
 napi_value openUdp(napi_env env, napi_callback_info info);
 napi_value joinUdp(napi_env env, napi_callback_info info);
 napi_value sendUdp(napi_env env, napi_callback_info info);
 napi_value receiveUdp(napi_env env, napi_callback_info info);
-napi_value readClock(napi_env env, napi_callback_info info);
 // watch.cc
 napi_value watchFd(napi_env env, napi_callback_info info);
 

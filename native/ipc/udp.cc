@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 
 #include "icrc.h"
 #include "ipc.h"
@@ -44,6 +43,8 @@ constexpr size_t kDatagramBytes = 65'536;
 constexpr size_t kSegmentFds = 4096;
 /** In the third word of a received row: the ICRC is wrong. */
 constexpr uint32_t kBadIcrc = 1u << 16;
+/** In the fourth word of a row that was sent: the errno. */
+constexpr uint32_t kErrnoMask = 0xffff;
 /** In the fourth word of a row: the identification of the IPv4 header. */
 constexpr int kIdentificationShift = 16;
 /** Words of a row: see sendUdp and receiveUdp. */
@@ -137,7 +138,7 @@ bool join(int fd, const void* group, const void* gid, int ifindex) {
   return setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &member, sizeof member) == 0;
 }
 
-/** A batch under construction, or received. Kept for the thread, because it is large. */
+/** A batch of messages. Kept for the thread, because it is large. */
 struct Batch {
   mmsghdr headers[kMaxBatch];
   iovec vectors[kMaxBatch];
@@ -145,7 +146,35 @@ struct Batch {
   alignas(cmsghdr) unsigned char control[kMaxBatch][kControlBytes];
 };
 
+/** The batch under construction. */
 thread_local Batch batch;
+
+/** What receives messages: a batch that is ready for `count` datagrams in a slab. */
+struct Arrivals : Batch {
+  unsigned char* slab;
+  size_t count;
+
+  /** Makes header `m` ready. The kernel changes that of each message that it gives. */
+  void reset(size_t m) {
+    msghdr& header = headers[m].msg_hdr;
+    header.msg_namelen = sizeof addresses[m];
+    header.msg_controllen = kControlBytes;
+    header.msg_flags = 0;
+  }
+
+  void prepare(unsigned char* to, size_t most) {
+    if (slab == to && count >= most) return;
+    for (size_t m = 0; m < most; m++) {
+      vectors[m] = {to + m * kDatagramBytes, kDatagramBytes};
+      headers[m].msg_hdr = {&addresses[m], 0, &vectors[m], 1, control[m], 0, 0};
+      reset(m);
+    }
+    slab = to;
+    count = most;
+  }
+};
+
+thread_local Arrivals arrivals;
 
 /** Descriptors of this thread through which the kernel cannot send segments. */
 thread_local bool isWithoutSegments[kSegmentFds];
@@ -301,9 +330,9 @@ Arrival readControl(msghdr& header) {
 
 /** Writes the rows of the packets of a datagram from row `first` on, and returns the row after them. */
 size_t writeRows(const Packets& packets, size_t m, size_t first, const unsigned char* dest) {
-  msghdr& header = batch.headers[m].msg_hdr;
+  msghdr& header = arrivals.headers[m].msg_hdr;
   const Arrival arrival = readControl(header);
-  const size_t bytes = batch.headers[m].msg_len;
+  const size_t bytes = arrivals.headers[m].msg_len;
   const size_t step = arrival.segmentBytes == 0 ? std::max<size_t>(bytes, 1) : arrival.segmentBytes;
   Covered covered{nullptr, dest, 0, 0};
   size_t next = first;
@@ -312,7 +341,7 @@ size_t writeRows(const Packets& packets, size_t m, size_t first, const unsigned 
     row[0] = static_cast<uint32_t>(m * kDatagramBytes + at);
     row[1] = static_cast<uint32_t>((header.msg_flags & MSG_TRUNC) != 0 ? 0 : std::min(step, bytes - at));
     row[2] = arrival.classAndHops;
-    row[3] = covered.sourcePort = toGid(batch.addresses[m], row + kGidWord);
+    row[3] = covered.sourcePort = toGid(arrivals.addresses[m], row + kGidWord);
     covered.source = reinterpret_cast<const unsigned char*>(row + kGidWord);
     if (dest == nullptr || row[1] < kBthBytes + kIcrcBytes) continue;
     if (!isSealed(&covered, packets.slab + row[0], row[1])) row[2] |= kBadIcrc;
@@ -396,7 +425,7 @@ napi_value joinUdp(napi_env napi, napi_callback_info info) {
  */
 napi_value sendUdp(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "sendUdp");
-  const int fd = args.fd(0);
+  const int fd = args.descriptor(0);
   size_t slabBytes = 0;
   size_t words = 0;
   size_t sourceBytes = 0;
@@ -418,6 +447,7 @@ napi_value sendUdp(napi_env napi, napi_callback_info info) {
   while (taken < count) {
     const size_t more = sendSome(fd, packets, taken, port);
     if (more == 0) break;
+    if ((packets.row(taken)[3] & kErrnoMask) == EBADF) return failOn(args, EBADF, "the UDP socket cannot be written");
     taken += more;
   }
   return number(napi, static_cast<double>(taken));
@@ -431,7 +461,7 @@ napi_value sendUdp(napi_env napi, napi_callback_info info) {
  */
 napi_value receiveUdp(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "receiveUdp");
-  const int fd = args.fd(0);
+  const int fd = args.descriptor(0);
   size_t slabBytes = 0;
   size_t words = 0;
   size_t destBytes = 0;
@@ -441,42 +471,17 @@ napi_value receiveUdp(napi_env napi, napi_callback_info info) {
   if (!args.ok()) return nullptr;
   const Packets packets{slab, rows, words / kRowWords, nullptr, 0};
   const size_t most = std::min({slabBytes / kDatagramBytes, packets.count / kMaxReceivedSegments, kMaxBatch});
-  for (size_t i = 0; i < most; i++) {
-    batch.vectors[i] = {slab + i * kDatagramBytes, kDatagramBytes};
-    msghdr& header = batch.headers[i].msg_hdr;
-    header = {};
-    header.msg_name = &batch.addresses[i];
-    header.msg_namelen = sizeof batch.addresses[i];
-    header.msg_iov = &batch.vectors[i];
-    header.msg_iovlen = 1;
-    header.msg_control = batch.control[i];
-    header.msg_controllen = kControlBytes;
-  }
-  const int got = most == 0 ? 0 : recvmmsg(fd, batch.headers, static_cast<unsigned>(most), MSG_DONTWAIT, nullptr);
+  arrivals.prepare(slab, most);
+  const int got = most == 0 ? 0 : recvmmsg(fd, arrivals.headers, static_cast<unsigned>(most), MSG_DONTWAIT, nullptr);
   if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNREFUSED) {
     return failOn(args, errno, "the UDP socket cannot be read");
   }
   size_t next = 0;
   for (int m = 0; m < got; m++) {
     next = writeRows(packets, static_cast<size_t>(m), next, destBytes == kGidBytes ? dest : nullptr);
+    arrivals.reset(static_cast<size_t>(m));
   }
   return number(napi, static_cast<double>(next));
-}
-
-/**
- * readClock(to): writes CLOCK_MONOTONIC in nanoseconds to the first element of a Float64Array. V8 would allocate a double that
- * a function returns.
- */
-napi_value readClock(napi_env napi, napi_callback_info info) {
-  IpcArgs args(napi, info, "readClock");
-  size_t length = 0;
-  auto* to = static_cast<double*>(args.bytes(0, napi_float64_array, &length));
-  if (!args.ok()) return nullptr;
-  if (length == 0) return fail(args.env(), Err::Argument, args.verb(), EINVAL, "the array must have an element");
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  *to = static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
-  return nullptr;
 }
 
 }  // namespace isoverbs::ipc
