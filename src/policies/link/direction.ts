@@ -214,8 +214,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     if (isLate && !polls.isAwaiting) {
       const eachNs = pace.takenNs(index, nowNs) / inflight;
       const usedPart = pace.usedPart(index, nowNs, this.sentBytes);
-      const longestBytes = this.lateness.pieceBytesOf(index, this.puller.pieceBytes);
-      const pieceNs = (this.isSlow(index) ? SLOW_PIECE_BYTES : longestBytes) / this.window.linkPerNs;
+      const usualBytes = this.isSlow(index) ? SLOW_PIECE_BYTES : this.puller.pieceBytes;
+      const pieceNs = this.lateness.pieceBytesOf(index, usualBytes) / this.window.linkPerNs;
       polls.suspect(index, { lateNs, usedPart, eachNs, pieceNs }, nowNs);
     } else this.paceEnded(index, nowNs, isLate && polls.ns > 0, isBulk);
     if (polls.expire(lateNs, expectedNs, nowNs)) this.fit();
@@ -224,10 +224,10 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   /** The first completion after one that may have been polled late. */
   private followed(qp: QpView, out: Actions): void {
     const polls = this.lateness.of(qp.index);
-    const before = polls.ns;
+    const { ns } = polls;
     const nowNs = this.clock.nowNs(qp.context, out);
     this.paceEnded(qp.index, nowNs, polls.next(nowNs), true);
-    if (polls.ns !== before) this.fit();
+    if (polls.ns !== ns) this.fit();
   }
 
   /** The request of a queue pair that was being timed has completed. @param isLate whether it may have been polled late */
@@ -262,9 +262,10 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const { whole, pieceLength, part, roundTripNs } = this;
     const { windowBytes, longestWireBytes } = this.sizes;
     const lateBytes = this.order.lateBytes?.(qp) ?? 0;
-    if (lateBytes > 0) return Math.max(bytes - lateBytes, Math.min(bytes, longestWireBytes)) / bytes;
+    const polled = this.lateness.partOf(qp);
+    if (lateBytes > 0) return polled * Math.max(1 - lateBytes / bytes, Math.min(1, longestWireBytes / bytes));
     if (whole.has(qp)) return whole.countedPart(bytes, windowBytes * part, pieceLength.isQuiet);
-    const rowPart = this.rows.countedPart(inflight, bytes, roundTripNs) * this.lateness.partOf(qp);
+    const rowPart = polled * this.rows.countedPart(inflight, bytes, roundTripNs);
     if (!this.followsPath(qp)) return rowPart;
     this.paths.fly(qp, this.roundTrip.of(qp));
     return rowPart * this.paths.partOf(qp);
