@@ -18,6 +18,22 @@ const UDP = 17;
 const IPV4 = 0x0800;
 
 test.skipIf(!here)(
+  'cases of the verbs suite run over a cable, and no packet avoids it',
+  { timeout: 60_000 },
+  () => {
+    const inherited = Object.entries(process.env).filter(([key]) => !/^(VITEST|NODE_|ISOVERBS_SO)/.test(key));
+    const words = ['test/verbs/uc.test.ts', '-t', 'on soft'];
+    const { status, stdout, stderr } = spawnSync('scripts/test-cable', words, {
+      cwd: ROOT,
+      env: Object.fromEntries(inherited),
+      encoding: 'utf8',
+    });
+    expect(status, stdout + stderr).toBe(0);
+    expect(stdout).toMatch(/packets over the cable: \d+ one way, \d+ the other; not over the cable: 0\n/);
+  },
+);
+
+test.skipIf(!here)(
   'a file reaches the other host over IPv4 and IPv6, with right ICRCs and source ports on the cable',
   {
     timeout: 60_000,

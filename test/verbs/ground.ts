@@ -49,8 +49,18 @@ export const softLoses = (impairment.loss ?? 0) > 0;
 const IMPAIRED_TIMEOUT = 11;
 const IMPAIRED_TURN_MS = 5;
 
+/** ISOVERBS_SOFT_CABLE: how many pairs of addresses the ends of a cable have (scripts/test-cable); 0: no cable. */
+const cablePairs = Number(process.env.ISOVERBS_SOFT_CABLE ?? 0);
+/** How many grounds this process has had. Files of tests share a process, and some leave devices open. */
+const cable = globalThis as { isoverbsCableGrounds?: number };
+
 /** Each ground has two addresses of its own, because the port of an address belongs to one process. */
 function softGround(): Ground {
+  if (cablePairs > 0) {
+    cable.isoverbsCableGrounds = ((cable.isoverbsCableGrounds ?? 0) % cablePairs) + 1;
+    const pair = cable.isoverbsCableGrounds;
+    return softGroundAt([8, 9].map((net) => `10.${net}.${pair >> 8}.${pair & 255}`));
+  }
   // Grounds come less often than once a microsecond, and are gone before the addresses are used again.
   const number = 2 * Number((process.hrtime.bigint() / 1000n) & 0x1fffffn);
   const addresses = [1, 2].map((own) => {
