@@ -15,8 +15,8 @@ namespace isoverbs {
 
 napi_value failCm(Args& args, const char* call, int errnum) {
   Env& env = args.env();
-  const char* name = strerrorname_np(errnum);
-  const char* text = strerrordesc_np(errnum);
+  const char* name = errnoName(errnum);
+  const char* text = errnoText(errnum);
   if (name == nullptr || text == nullptr) name = text = "unknown error";
   switch (errnum) {
     case EINVAL:

@@ -5,6 +5,10 @@
 #include <cstdio>
 #include <cstring>
 
+#ifndef __GLIBC__
+#include <uv.h>
+#endif
+
 namespace isoverbs {
 
 namespace {
@@ -76,8 +80,21 @@ napi_value fail(BaseEnv& env, Err code, const char* verb, int errnum, const char
   return nullptr;
 }
 
+#ifdef __GLIBC__
+const char* errnoText(int errnum) { return strerrordesc_np(errnum); }
+const char* errnoName(int errnum) { return strerrorname_np(errnum); }
+#else
+// In musl, which has neither function, the texts of strerror() are constant.
+const char* errnoText(int errnum) { return strerror(errnum); }
+
+const char* errnoName(int errnum) {
+  thread_local char name[32];
+  return uv_err_name_r(-errnum, name, sizeof name);
+}
+#endif
+
 napi_value failErrno(BaseEnv& env, const char* verb, int errnum) {
-  const char* text = strerrordesc_np(errnum);
+  const char* text = errnoText(errnum);
   if (text == nullptr) text = "unknown error";
   switch (errnum) {
     case EBUSY:

@@ -27,6 +27,10 @@ enum class Err {
  */
 [[gnu::format(printf, 5, 6)]] napi_value fail(BaseEnv& env, Err code, const char* verb, int errnum, const char* format, ...);
 
+/** Describes an errno, or names it (EBUSY). Null for a number that is none. The text is constant. */
+const char* errnoText(int errnum);
+const char* errnoName(int errnum);
+
 /** Throws the error that matches an errno, for verbs without a more specific interpretation. */
 napi_value failErrno(BaseEnv& env, const char* verb, int errnum);
 

@@ -40,8 +40,8 @@ int IpcArgs::unixSocket(size_t i) {
 }
 
 napi_value failOn(BaseArgs& args, int errnum, const char* doing) {
-  const char* text = strerrordesc_np(errnum);
-  const char* name = strerrorname_np(errnum);
+  const char* text = errnoText(errnum);
+  const char* name = errnoName(errnum);
   Err code = Err::System;
   switch (errnum) {
     case ECONNREFUSED:

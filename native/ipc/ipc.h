@@ -3,6 +3,7 @@
 #pragma once
 
 #include <node_api.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <unordered_map>
@@ -97,5 +98,14 @@ napi_value sendUdp(napi_env env, napi_callback_info info);
 napi_value receiveUdp(napi_env env, napi_callback_info info);
 // watch.cc
 napi_value watchFd(napi_env env, napi_callback_info info);
+
+/** The next control message of a message that was received; null after the last. */
+inline cmsghdr* nextControl(msghdr& message, cmsghdr* one) {
+// The macro of musl compares a length with a difference of pointers.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-compare"
+  return CMSG_NXTHDR(&message, one);
+#pragma GCC diagnostic pop
+}
 
 }  // namespace isoverbs::ipc

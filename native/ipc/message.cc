@@ -40,7 +40,7 @@ bool readFds(IpcArgs& args, size_t i, int* fds, size_t* count) {
 /** Copies the descriptors out of the control messages; they have been open in this process since recvmsg(2). */
 size_t takeFds(msghdr* message, int* fds) {
   size_t count = 0;
-  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = CMSG_NXTHDR(message, header)) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = nextControl(*message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     std::memcpy(fds + count, CMSG_DATA(header), n * sizeof(int));

@@ -151,7 +151,7 @@ class PathLock {
     const bool isMissing = errnum_ == ENOENT || errnum_ == ENOTDIR;
     fail(args.env(), isMissing ? Err::Argument : Err::Connection, args.verb(), errnum_,
          "the folder of the socket, %s, cannot be used: its lock %s cannot be opened or replaced: %s", folder.c_str(),
-         path_.c_str(), strerrordesc_np(errnum_));
+         path_.c_str(), errnoText(errnum_));
     return false;
   }
 
@@ -259,7 +259,7 @@ napi_value connectUnix(napi_env napi, napi_callback_info info) {
   if (errnum == 0) return number(napi, fd.take());
   if (errnum == EAGAIN) return number(napi, -1);
   return fail(args.env(), Err::Connection, args.verb(), errnum, "cannot connect to %s: %s (%s)",
-              address.sun_path, strerrordesc_np(errnum), strerrorname_np(errnum));
+              address.sun_path, errnoText(errnum), errnoName(errnum));
 }
 
 /** peerCredentials(fd): returns { pid, uid, gid, groups } of the peer at the time of its connect(2) or listen(2). */

@@ -313,7 +313,7 @@ struct Arrival {
 
 Arrival readControl(msghdr& header) {
   Arrival arrival;
-  for (cmsghdr* one = CMSG_FIRSTHDR(&header); one != nullptr; one = CMSG_NXTHDR(&header, one)) {
+  for (cmsghdr* one = CMSG_FIRSTHDR(&header); one != nullptr; one = nextControl(header, one)) {
     int value = 0;
     // The kernel reports the traffic class of IPv4 as one byte.
     const bool isByte = one->cmsg_level == IPPROTO_IP && one->cmsg_type == IP_TOS;
