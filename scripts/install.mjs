@@ -103,9 +103,17 @@ function build(folder) {
   throw new Error(`${error?.message ?? gist(`${stderr}\n${stdout}`)}; log: ${log}`);
 }
 
+/** As prebuildsFolder() of src/providers/native-addon.ts. */
+function isMusl() {
+  if (process.platform !== 'linux') return false;
+  Object.assign(process.report, { excludeNetwork: true });
+  const { header } = /** @type {{ header: object }} */ (process.report.getReport());
+  return !('glibcVersionRuntime' in header);
+}
+
 /** Whether the addons that came with the package can be loaded here, so that nothing need be built. */
 function hasPrebuilt() {
-  const folder = join(ROOT, 'prebuilds', `${process.platform}-${process.arch}`);
+  const folder = join(ROOT, 'prebuilds', `${process.platform}-${process.arch}${isMusl() ? '-musl' : ''}`);
   const { npm_config_build_from_source: fromSource = '' } = process.env;
   // In a clone, they may be older than the sources.
   if (!isInstall || existsSync(join(ROOT, '.git')) || !['', 'false'].includes(fromSource)) return false;

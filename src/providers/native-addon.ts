@@ -57,15 +57,46 @@ export interface LoadedAddon<T> {
 
 export type AddonSource = 'built here' | 'prebuilt';
 
-/** The addons of the package for this platform (scripts/prebuild.mjs). */
-const PREBUILDS = `prebuilds/${process.platform}-${process.arch}`;
+/** What the report of a process says about the C library. */
+interface ProcessReport {
+  readonly header?: { readonly glibcVersionRuntime?: string };
+}
 
-/** An addon that was built on this machine goes first. */
-function pathOf(name: string): { path?: string; source: AddonSource } {
+/**
+ * The folder of the addons of the package for this platform (scripts/prebuild.mjs): those for glibc, or those for musl if
+ * the report of the process names no version of glibc. scripts/install.mjs looks there, too.
+ */
+export function prebuildsFolder(
+  { platform, arch }: Pick<NodeJS.Process, 'platform' | 'arch'> = process,
+  report: ProcessReport = ownReport(),
+): string {
+  const isMusl = platform === 'linux' && report.header?.glibcVersionRuntime === undefined;
+  return `prebuilds/${platform}-${arch}${isMusl ? '-musl' : ''}`;
+}
+
+/** Without the sockets of the process, whose names would be looked up. */
+function ownReport(): ProcessReport {
+  if (process.platform !== 'linux') return {};
+  const report = process.report as NodeJS.ProcessReport & { excludeNetwork?: boolean };
+  const { excludeNetwork } = report;
+  report.excludeNetwork = true;
+  try {
+    return report.getReport() as ProcessReport;
+  } finally {
+    report.excludeNetwork = excludeNetwork;
+  }
+}
+
+let ownFolder: string | undefined;
+
+/** The folder of an addon within the package, unless it was built on this machine: such an addon goes first. */
+function prebuiltIn(name: string): string | undefined {
   const root = packageRoot();
-  const prebuilt = join(root, PREBUILDS, `${name}.node`);
-  const isBuilt = existsSync(join(root, 'build/Release', `${name}.node`));
-  return isBuilt || !existsSync(prebuilt) ? { source: 'built here' } : { path: prebuilt, source: 'prebuilt' };
+  if (existsSync(join(root, 'build/Release', `${name}.node`)) || !existsSync(join(root, 'prebuilds'))) return;
+  // A report takes milliseconds.
+  ownFolder ??= prebuildsFolder();
+  const folder = ownFolder;
+  return existsSync(join(root, folder, `${name}.node`)) ? folder : undefined;
 }
 
 /** Returns a function that loads an addon on its first call. A failure is cached like a success. */
@@ -76,15 +107,15 @@ export function addonLoader<T extends { interfaceVersion: number }>(
 ): () => LoadedAddon<T> {
   let loaded: LoadedAddon<T> | null = null;
   const load = (): Pick<LoadedAddon<T>, 'native' | 'source'> => {
-    const { path, source } = pathOf(name);
+    const folder = prebuiltIn(name);
     const bindings: typeof import('bindings') = createRequire(import.meta.url)('bindings');
-    const tried = path === undefined ? {} : { try: [['module_root', PREBUILDS, 'bindings']] };
+    const tried = folder === undefined ? {} : { try: [['module_root', folder, 'bindings']] };
     const native: T = bindings({ bindings: name, module_root: packageRoot(), ...tried });
     if (native.interfaceVersion !== interfaceVersion) {
       throw new Error('it was built from another version of isoverbs');
     }
     init(native);
-    return { native, source };
+    return { native, source: folder === undefined ? 'built here' : 'prebuilt' };
   };
   return () => {
     if (isAddonForbidden()) return { native: null, error: new Error('ISOVERBS_NO_ADDON=1 is set') };

@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test } from 'vitest';
+import { prebuildsFolder } from '../../src/providers/native-addon.ts';
 import {
   addonStatus,
   createRdmaCoreProvider,
@@ -164,6 +165,17 @@ describe.runIf(process.platform === 'linux' && isAddonAvailable())(
     });
   },
 );
+
+test('the folder of prebuilt addons follows the platform and, on Linux, the C library', () => {
+  const glibc = { header: { glibcVersionRuntime: '2.36' } };
+  const folder = (platform: NodeJS.Platform, arch: NodeJS.Architecture, report: object) =>
+    prebuildsFolder({ platform, arch }, report);
+  expect(folder('linux', 'x64', glibc)).toBe('prebuilds/linux-x64');
+  expect(folder('linux', 'arm64', glibc)).toBe('prebuilds/linux-arm64');
+  expect(folder('linux', 'x64', { header: {} })).toBe('prebuilds/linux-x64-musl');
+  expect(folder('linux', 'arm64', { header: {} })).toBe('prebuilds/linux-arm64-musl');
+  expect(folder('darwin', 'arm64', {})).toBe('prebuilds/darwin-arm64');
+});
 
 test('ISOVERBS_NO_ADDON=1 at run time: a typed error with advice', () => {
   process.env.ISOVERBS_NO_ADDON = '1';
