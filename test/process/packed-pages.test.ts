@@ -1,10 +1,12 @@
-// Pages in the npm package link only to files of the package.
+// Pages in the npm package link only to files of the package, and to one page that it leaves out (docs/README.md says so).
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 
+/** Results of papers' claims, with 1.4 MB of pictures: `isoverbs reproduce` makes the same report. */
+const LEFT_OUT = 'docs/reproduction.md';
 const ROOT = resolve(import.meta.dirname, '../..');
 /** What the package names, without code: no page links to it, and packing it takes seconds. */
 const PARTS = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).files.filter(
@@ -41,12 +43,15 @@ function linksOf(page: string): string[] {
 
 test('pages in the package link only to files of the package', { timeout: 60_000 }, () => {
   const paths = packedPaths();
+  expect(paths).not.toContain(LEFT_OUT);
   const pages = [...paths].filter((path) => path.endsWith('.md'));
   expect(pages).toContain('docs/guide.md');
   expect(paths).not.toContain('src/index.ts');
   const dead = pages.flatMap((page) =>
     linksOf(page)
-      .filter((link) => !paths.has(join(dirname(page), decodeURI(link)).replace(/\/$/, '')))
+      .filter(
+        (link) => ![...paths, LEFT_OUT].includes(join(dirname(page), decodeURI(link)).replace(/\/$/, '')),
+      )
       .map((link) => `${page}: ${link}`),
   );
   expect(dead).toEqual([]);

@@ -379,8 +379,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     // It waits for what is in flight at the link, or in the queue of its queue pair, and in the other direction.
     const linkPerNs = window.linkPerNs * (1 - pieceLength.passedPart);
     const queueNs = Math.max(puller.usedBytes / linkPerNs, out.inflight(qp) * window.gapNs);
-    const dueNs = nowNs + roundTripNs + queueNs + mostDelayNs(this.other);
-    this.pace.time(qp.index, nowNs, dueNs, this.sentBytes);
+    this.pace.time(qp.index, nowNs, nowNs + roundTripNs + queueNs + mostDelayNs(this.other), this.sentBytes);
   }
 
   /** Times the request that was issued last, of a queue pair with a rate, if that shows the round trip. */
