@@ -1,11 +1,11 @@
 // Updates docs/isolation.md with `isoverbs isolation`: the table of all policies and schedulers with one form of each
 // attacker, or, if policies are named on the command line, the table of those with all attackers. Keeps the results of runs in
-// out/isolation, so that an interrupted call goes on. Requires a build.
+// out/isolation, so that an interrupted call continues. Requires a build.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 
 const PAGE = 'docs/isolation.md';
-/** An attacker with the deepest queues, `PCIe-size`, posts for 2 ms before it polls for the first time. */
+/** The attacker with the deepest queues, `PCIe-size`, posts for 2 ms before it polls for the first time. */
 const TIMES = ['--duration', '4ms', '--warmup', '2500us'];
 /** One form of each attacker. */
 const ONE_FORM = [
