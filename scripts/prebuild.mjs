@@ -4,7 +4,7 @@
  * The Node-API is the same in all versions of Node.js, so one binary serves all. libstdc++ is that of Node.js, and the
  * libraries of rdma-core are opened at run time. For another architecture than this one, a cross compiler of Debian is
  * required (`apt install g++-aarch64-linux-gnu`), and the headers of rdma-core are those of this machine. For musl, as in
- * Alpine Linux, `zig` is required, which has a C++ library for it and builds for both architectures.
+ * Alpine Linux, `zig` is required: it contains a C++ library for musl, and builds for both architectures.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -51,7 +51,7 @@ function run(command, args, options = {}) {
  * @param {string} folder @param {string} cpu
  */
 function zigIn(folder, cpu) {
-  if (spawnSync('zig', ['version']).status !== 0) throw new Error('musl requires zig on the PATH');
+  if (spawnSync('zig', ['version']).status !== 0) throw new Error('--libc musl requires zig on the PATH');
   const headers = join(folder, 'headers');
   mkdirSync(headers);
   // The other headers of this machine are those of glibc.

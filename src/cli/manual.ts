@@ -21,7 +21,8 @@ const VARIABLES = {
   ISOVERBS_DAEMON: 'the socket of the daemon, without --socket',
   ISOVERBS_DRIVER: 'where policies run, without --driver',
   ISOVERBS_DEVICE: 'the device, without --ib-dev',
-  ISOVERBS_PROVIDER: 'soft: user-space RoCE, without --provider, --ib-dev and --profile',
+  ISOVERBS_PROVIDER:
+    'soft, alone or first of several: user-space RoCE, without --provider, --ib-dev and --profile',
   ISOVERBS_FACTS: 'a facts file about the device (isoverbs calibrate)',
   ISOVERBS_NO_ADDON: '1: do not load the native addon, and use simulated devices only',
   ISOVERBS_SIM_HOSTS: 'number of simulated devices (default: 2)',

@@ -189,7 +189,7 @@ function addReproduce(command: Command): void {
     )
     .option(
       '--policy <policy...>',
-      'draw the figures under these policies or paths of modules, written as for mix --policy',
+      'draw the figures under these policies, which may be paths of modules, written as for mix --policy',
     )
     .option(
       '--out <folder>',
@@ -219,8 +219,8 @@ function addReproduce(command: Command): void {
     about:
       'Checks on simulated devices what papers report about bare NICs and policies, and our own goals for the policy ' +
       'fair, and reports which lines hold. Each line shows the worst seed. --figure draws the figures. A full run ' +
-      'takes tens of minutes. With --keep or --out, runs whose results were kept are not repeated, except those under ' +
-      'a policy of a module, which may have changed.',
+      'takes tens of minutes. With --keep or --out, runs whose results were kept are not repeated, except runs under ' +
+      'policies from modules, which may have changed.',
     examples: [
       ['isoverbs reproduce --system bare --smoke --seeds 1', 'the short set, on one seed'],
       ['isoverbs reproduce --figure all --policy perf none --out out/report', 'the figures, as a page'],

@@ -289,7 +289,9 @@ export function addDaemon(command: Command, level: () => string): void {
     .option('--config <file>', 'the configuration file: rules and limits')
     .option('--device <device...>', 'devices to coordinate (default: all)')
     .addOption(
-      new Option('--provider <provider>', 'the provider of these devices (default: all)').choices(PROVIDERS),
+      new Option('--provider <provider>', 'coordinate only devices of this provider (default: all)').choices(
+        PROVIDERS,
+      ),
     )
     .option(
       '--policy <policy[:option[=value],...]>',
@@ -315,7 +317,7 @@ export function addDaemon(command: Command, level: () => string): void {
     about:
       'Runs until it is stopped; SIGHUP reloads the rules. Programs started with `isoverbs run`, or with ISOVERBS_DAEMON ' +
       'set, connect to the daemon, which decides what each of them gets. When the daemon ends, they keep their last grants. ' +
-      'Without an RDMA device, programs that `isoverbs run` starts open soft0, user-space RoCE, by default.',
+      'Without an RDMA device, programs that `isoverbs run` starts open soft0 (user-space RoCE) by default.',
     examples: [
       ['isoverbs daemon --check-config', 'check the configuration, and print the socket'],
       ['isoverbs daemon --policy perf', 'run the daemon'],

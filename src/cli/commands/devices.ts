@@ -62,7 +62,7 @@ async function devices(options: { json?: boolean }): Promise<void> {
   const { getDeviceList } = await import('../../open.ts');
   const { defaultSoftProvider, isSoftAvailable } = await import('../../providers/soft/index.ts');
   const list = getDeviceList();
-  // They are never the default, so that the list of a program does not contain them.
+  // The list of a program contains them only if ISOVERBS_PROVIDER names them.
   const lacksSoft = isSoftAvailable() && list.every(({ provider }) => provider !== 'soft');
   if (lacksSoft) list.push(...defaultSoftProvider().getDeviceList());
   const reports: DeviceReport[] = [];

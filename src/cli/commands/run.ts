@@ -18,7 +18,7 @@ interface RunFlags {
   socket?: string;
 }
 
-/** What a daemon sets for the programs of its host; '' for nothing. */
+/** What a daemon sets for the programs of its host; '' if it sets nothing. */
 interface Defaults {
   readonly policy: string;
   readonly provider: string;
@@ -26,7 +26,7 @@ interface Defaults {
 
 const NO_DEFAULTS: Defaults = { policy: '', provider: '' };
 
-/** The daemon's defaults. Without a daemon, nothing is set, after a warning if the policy is missing. */
+/** The daemon's defaults. Without a daemon, NO_DEFAULTS, and a warning if the program needs a policy. */
 function daemonDefaults(socket: string, needsPolicy: boolean): Promise<Defaults> {
   return new Promise((resolve) => {
     const on = {
@@ -81,7 +81,7 @@ async function providerOf({ provider }: RunFlags, preferred: string): Promise<st
   const { whyNoUdp } = await import('../../providers/soft/native.ts');
   if (whyNoUdp() !== null) return undefined;
   process.stderr.write(
-    'isoverbs: there is no RDMA device, so that the program opens soft0 (user-space RoCE) by default; --provider sim selects simulated devices\n',
+    'isoverbs: there is no RDMA device, so the program opens soft0 (user-space RoCE) by default; --provider sim selects simulated devices\n',
   );
   return 'soft,sim';
 }
@@ -177,7 +177,7 @@ export function addRun(command: Command): void {
     .addOption(
       new Option(
         '--provider <provider>',
-        "whose devices the program has (default: all, and without an RDMA device the daemon's choice)",
+        'the program uses only devices of this provider (default: all; without an RDMA device, the daemon chooses)',
       ).choices(PROVIDERS),
     )
     .option('--tenant <tenant>', 'the tenant to which the program belongs', name)
