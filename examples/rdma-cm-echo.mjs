@@ -1,7 +1,7 @@
 // @ts-nocheck
 // An echo server and its client over rdma_cm.
 //
-//   node examples/rdma-cm-echo.mjs                       both ends in this process, on ISOVERBS_PROVIDER or sim0
+//   node examples/rdma-cm-echo.mjs                       both ends in this process, simulated without ISOVERBS_PROVIDER
 //   node examples/rdma-cm-echo.mjs --listen 7471         the server, on every RDMA device
 //   node examples/rdma-cm-echo.mjs --connect HOST:7471   the client; HOST is an address of an RDMA device
 import { once } from 'node:events';
