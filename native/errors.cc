@@ -84,7 +84,7 @@ napi_value fail(BaseEnv& env, Err code, const char* verb, int errnum, const char
 const char* errnoText(int errnum) { return strerrordesc_np(errnum); }
 const char* errnoName(int errnum) { return strerrorname_np(errnum); }
 #else
-// In musl, which has neither function, the texts of strerror() are constant.
+// musl has neither function. Its strerror() returns constant texts.
 const char* errnoText(int errnum) { return strerror(errnum); }
 
 const char* errnoName(int errnum) {

@@ -27,7 +27,10 @@ enum class Err {
  */
 [[gnu::format(printf, 5, 6)]] napi_value fail(BaseEnv& env, Err code, const char* verb, int errnum, const char* format, ...);
 
-/** Describes an errno, or names it (EBUSY). Null for a number that is none. The text is constant. */
+/**
+ * Describes an errno, or names it (EBUSY). With glibc, both return null for an unknown number. With musl, a name is
+ * valid until the next call on the thread.
+ */
 const char* errnoText(int errnum);
 const char* errnoName(int errnum);
 

@@ -103,7 +103,7 @@ function build(folder) {
   throw new Error(`${error?.message ?? gist(`${stderr}\n${stdout}`)}; log: ${log}`);
 }
 
-/** As prebuildsFolder() of src/providers/native-addon.ts. */
+/** Must decide as prebuildsFolder() in src/providers/native-addon.ts does. */
 function isMusl() {
   if (process.platform !== 'linux') return false;
   Object.assign(process.report, { excludeNetwork: true });

@@ -81,8 +81,8 @@ export function namedProviders(): ProviderName[] {
 }
 
 /**
- * The providers of this process, real devices first. Under replay, only the recording. User-space RoCE devices count if they
- * are named.
+ * The providers of this process: those of ISOVERBS_PROVIDER in its order, otherwise real devices first. Under replay, only the
+ * recording. User-space RoCE devices count only if they are named.
  */
 function choices(name?: string): Choice[] {
   const { replay } = processInterceptors();
@@ -101,8 +101,8 @@ export function getDeviceList(): DeviceInfo[] {
 }
 
 /**
- * Opens a device. Default: ISOVERBS_DEVICE, otherwise what `isoverbs/register` set, otherwise the first real device,
- * otherwise sim0.
+ * Opens a device. Default: ISOVERBS_DEVICE, otherwise what `isoverbs/register` set, otherwise the first device of the
+ * providers that ISOVERBS_PROVIDER names, otherwise the first real device, otherwise sim0.
  * @throws NoDeviceError that names the available devices
  * @throws ConfigError for an unknown policy or option
  */

@@ -106,7 +106,7 @@ export async function resolveDatagram(options: CmResolveOptions & CmDeviceOption
 
 /**
  * Joins a multicast group ('239.1.2.3'; rdma_join_multicast(3)) with a queue pair that receives its datagrams.
- * @throws InvalidArgumentError for an address that is not one of a multicast group; CmError, ConnectionError,
+ * @throws InvalidArgumentError if `group` is not a multicast address; CmError, ConnectionError,
  * UnsupportedError, as connect()
  */
 export async function joinMulticast(

@@ -1,8 +1,8 @@
-// The CRC-32 of Ethernet. zlib in Node.js uses tables, which took more time than everything else that a long packet needs,
-// so CPUs that multiply polynomials do that here: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using
-// PCLMULQDQ Instruction", Intel 2009. 16 bytes are folded into those that are so many bits later, by a multiplication of
-// each half with a power of x, and the last 16 are reduced to the CRC. Numbers are reflected: their lowest bit is the
-// coefficient of the highest power, and that of a product lies one bit too high, so powers are shifted by one bit.
+// The CRC-32 of Ethernet. The zlib in Node.js uses tables, which took longer than all other work on a long packet. Where the
+// CPU has carry-less multiplication, this file uses it instead: V. Gopal et al., "Fast CRC Computation for Generic Polynomials
+// Using PCLMULQDQ Instruction", Intel 2009. Each block of 16 bytes is folded into a later one: each half is multiplied by the
+// power of x that belongs to the distance. The last block is reduced to the CRC. Numbers are bit-reflected: their lowest bit
+// is the coefficient of the highest power. A product lies one bit too low, so the powers are shifted by one bit.
 #include "crc32.h"
 
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ constexpr std::array<uint32_t, 256> makeTable() {
   return table;
 }
 
-/** For few bytes: continues a CRC that is inverted, as the algorithm keeps it. */
+/** Continues a CRC, which is inverted, as the algorithm keeps it. Meant for few bytes. */
 uint32_t byTable(uint32_t state, const unsigned char* data, size_t bytes) {
   static constexpr auto kTable = makeTable();
   uint32_t next = state;
@@ -43,7 +43,7 @@ unsigned long crcByTable(unsigned long before, const unsigned char* data, unsign
   return ~byTable(~static_cast<uint32_t>(before), data, bytes) & 0xffffffff;
 }
 
-/** That of zlib, which Node.js contains or loads. */
+/** crc32() of zlib, which Node.js contains or loads; otherwise a table. */
 Crc32 zlibCrc32() {
   static const Crc32 found = [] {
     const auto symbol = reinterpret_cast<Crc32>(dlsym(RTLD_DEFAULT, "crc32"));
@@ -56,7 +56,7 @@ Crc32 zlibCrc32() {
 #ifdef __x86_64__
 
 constexpr size_t kBlockBytes = 16;
-/** Bytes of a step of four blocks, and of four times four. */
+/** A step is four blocks, or sixteen with wide registers. */
 constexpr size_t kStepBytes = 4 * kBlockBytes;
 constexpr size_t kWideBytes = 4 * kStepBytes;
 
@@ -105,7 +105,7 @@ ISOVERBS_PCLMUL inline uint32_t reduce(__m128i block) {
   return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(rest, multiple), 1));
 }
 
-/** A CRC over at least one step of bytes, which is left in its last four blocks. */
+/** The state of a CRC over at least one step: four blocks that stand for all before them, and the bytes that follow. */
 struct Blocks {
   __m128i four[4];
   const unsigned char* next;
@@ -118,13 +118,13 @@ ISOVERBS_PCLMUL Blocks beginNarrow(uint32_t state, const unsigned char* data, si
   return blocks;
 }
 
-/** The same for four blocks at once. */
+/** fold() for four blocks at once. */
 ISOVERBS_VPCLMUL inline __m512i foldWide(__m512i blocks, __m512i factors, __m512i later) {
   const __m512i low = _mm512_clmulepi64_epi128(blocks, factors, 0x00);
   return _mm512_xor_si512(_mm512_xor_si512(low, _mm512_clmulepi64_epi128(blocks, factors, 0x11)), later);
 }
 
-/** Begins with at least four steps. */
+/** Begins a CRC over at least four steps. */
 ISOVERBS_VPCLMUL Blocks beginWide(uint32_t state, const unsigned char* data, size_t bytes) {
   __m512i four[4];
   for (size_t i = 0; i < 4; i++) four[i] = _mm512_loadu_si512(data + i * kStepBytes);
@@ -144,7 +144,7 @@ ISOVERBS_VPCLMUL Blocks beginWide(uint32_t state, const unsigned char* data, siz
   return blocks;
 }
 
-/** Folds what is left into one block, and continues with a table where there are less bytes than a block has. */
+/** Folds what is left into one block. A table covers the last bytes, which are fewer than a block. */
 ISOVERBS_PCLMUL uint32_t finish(const Blocks& blocks) {
   __m128i four[4] = {blocks.four[0], blocks.four[1], blocks.four[2], blocks.four[3]};
   const unsigned char* next = blocks.next;

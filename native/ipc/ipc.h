@@ -29,7 +29,7 @@ class IpcArgs : public BaseArgs {
 
   IpcEnv& env() const { return static_cast<IpcEnv&>(*env_); }
 
-  /** An argument that may be one, for a function whose system call finds out whether it is open. */
+  /** An argument in the range of descriptors. The caller's system call reports whether it is open. */
   int descriptor(size_t i);
   /** An argument that is an open descriptor, other than the standard streams. */
   int fd(size_t i);
@@ -101,7 +101,7 @@ napi_value watchFd(napi_env env, napi_callback_info info);
 
 /** The next control message of a message that was received; null after the last. */
 inline cmsghdr* nextControl(msghdr& message, cmsghdr* one) {
-// The macro of musl compares a length with a difference of pointers.
+// In musl, the macro compares an unsigned length with a signed difference of pointers.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-compare"
   return CMSG_NXTHDR(&message, one);

@@ -149,12 +149,12 @@ struct Batch {
 /** The batch under construction. */
 thread_local Batch batch;
 
-/** What receives messages: a batch that is ready for `count` datagrams in a slab. */
+/** The batch that receives messages, prepared for `count` datagrams in a slab. */
 struct Arrivals : Batch {
   unsigned char* slab;
   size_t count;
 
-  /** Makes header `m` ready. The kernel changes that of each message that it gives. */
+  /** Prepares header `m` again: the kernel changes the header of each message that it returns. */
   void reset(size_t m) {
     msghdr& header = headers[m].msg_hdr;
     header.msg_namelen = sizeof addresses[m];

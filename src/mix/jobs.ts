@@ -65,7 +65,7 @@ export function specOf(mix: Mix, seed: number): MixSpec {
   };
 }
 
-/** Whether the code of a module, and so more than its path, decides the result. */
+/** Whether the result depends on the code of a module, of which the spec has only the path. */
 export function usesModule({ policy, inner = [], onHosts = [] }: MixSpec): boolean {
   const others = [...inner, ...onHosts.flatMap(({ stack }) => stack)];
   return [policy, ...others.map((use) => use.policy)].some(isModuleName);

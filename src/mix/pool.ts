@@ -34,7 +34,7 @@ export interface Work<S, R> {
   run(spec: S): Promise<Outcome<R>>;
   /** The compiled file of a worker, which answers each spec with an outcome: workers do not run TypeScript. */
   readonly worker: URL;
-  /** Whether the cache may keep the result. Default: of every job. */
+  /** Whether the cache may keep the result of a spec. Default: it keeps all results. */
   isKept?(spec: S): boolean;
 }
 

@@ -74,7 +74,7 @@ export function prebuildsFolder(
   return `prebuilds/${platform}-${arch}${isMusl ? '-musl' : ''}`;
 }
 
-/** Without the sockets of the process, whose names would be looked up. */
+/** The report of this process, without its sockets, whose names would be looked up. */
 function ownReport(): ProcessReport {
   if (process.platform !== 'linux') return {};
   const report = process.report as NodeJS.ProcessReport & { excludeNetwork?: boolean };
@@ -89,7 +89,7 @@ function ownReport(): ProcessReport {
 
 let ownFolder: string | undefined;
 
-/** The folder of an addon within the package, unless it was built on this machine: such an addon goes first. */
+/** The folder of a prebuilt addon; undefined if there is none, or if the addon was built on this machine. */
 function prebuiltIn(name: string): string | undefined {
   const root = packageRoot();
   if (existsSync(join(root, 'build/Release', `${name}.node`)) || !existsSync(join(root, 'prebuilds'))) return;

@@ -124,7 +124,7 @@ function copyPayload({ payload, payloadOffset }: RocePacket, length: number, out
   else out.set(payload.subarray(payloadOffset, payloadOffset + length), at);
 }
 
-/** Payload of up to so many bytes is copied byte by byte, because a view costs more. */
+/** Payload of at most this many bytes is copied byte by byte, because a view costs more. */
 const COPIED_BY_BYTE = 128;
 
 function encodeBth(from: RocePacket, pad: number, out: Uint8Array, at: number): void {

@@ -320,7 +320,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const isLong =
       !isSlow && !isLate && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
     const leftBytes = out.nextBytes(qp);
-    // But for the last one, which may be shorter.
+    // All but the last piece, which may be shorter.
     const mostPieces = Math.min(puller.mostPieces, Math.ceil(leftBytes / pieceBytes) - 1);
     const pieces = isLong && !this.roundTrip.isMeasuring ? mostPieces : 1;
     const isWhole = leftBytes > pieceBytes && !isLate && this.goesWhole(qp, leftBytes, out);

@@ -1,7 +1,7 @@
 /**
- * How late the completions of queue pairs are polled, in one direction of a device: by context, because the queue pairs of
- * a context are polled by the same thread as a rule. What a thread that polls late has in flight must cover that time. What
- * others have in flight must not, because it would only queue at the device.
+ * How late the completions of queue pairs are polled, in one direction of a device: by context, because one thread usually
+ * polls all queue pairs of a context. What a thread that polls late has in flight must cover that time. Other threads must
+ * not have more in flight, because it would only queue at the device.
  */
 import type { ContextView, QpView } from '../../shim/policy.ts';
 import { LatePolls } from './late-polls.ts';
@@ -14,7 +14,7 @@ interface Entry {
   qps: number;
 }
 
-/** Of queue pairs that are not there. */
+/** For queue pairs that do not exist. */
 const PROMPT = new LatePolls();
 
 /** The late polls of the contexts of one direction. */
@@ -25,7 +25,7 @@ export class Lateness {
   private readonly sizes: WindowSizes;
   private linkPerNs = 1;
   private lengthensPieces = false;
-  /** The longest of the times that contexts must cover besides a round trip. */
+  /** The longest time that a context must cover in addition to a round trip. */
   coveredNs = 0;
 
   constructor(sizes: WindowSizes) {
@@ -63,7 +63,7 @@ export class Lateness {
       this.coveredNs = Math.max(this.coveredNs, polls.coveredNs);
   }
 
-  /** The part of what a queue pair has in flight that has not completed already, and waits for a late poll. */
+  /** The part of what a queue pair has in flight that has not completed. The rest waits for a late poll. */
   partOf(qp: number): number {
     const { windowBytes } = this.sizes;
     return windowBytes / (windowBytes + this.of(qp).coveredNs * this.linkPerNs);

@@ -7,7 +7,7 @@
  *
  * A short message may travel inside its request, which is faster. Its time is therefore a lower bound: of its peer's round
  * trip, and, while no peer has been measured, of that of the device. Next to many short messages, few samples are of long
- * ones, and all of these may have been polled late, as after a long post. What short messages show then limits them.
+ * ones, and all of these may have been polled late, as after a long post. The time of short messages then limits theirs.
  *
  * Queue pairs with rates must not wait for each other. While their peer is unknown, some of their requests are timed next
  * to others in flight, behind which they may have waited: that time is at least the round trip.
@@ -167,7 +167,7 @@ export class RoundTrip {
     return this.isStale && this.findLongest();
   }
 
-  /** Few samples of long messages must do. */
+  /** Makes do with the few samples of long messages that a peer has. */
   private settleFor(peer: number): void {
     const { samples, shortestNs, shortNs, bytesNs } = this;
     samples[peer] = SAMPLES;

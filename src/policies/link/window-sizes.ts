@@ -40,7 +40,7 @@ export class WindowSizes {
     this.mtuBytes = wire.mtuBytes;
     this.longestWireBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
   }
-  /** The length of pieces of a queue pair that is polled late, so that so many bytes must be in flight besides a window. */
+  /** The length of pieces of a queue pair that is polled late, and must have `coveredBytes` in flight besides a window. */
   latePieceBytes(coveredBytes: number): number {
     return LatePolls.pieceBytes(this.windowBytes + coveredBytes, this);
   }

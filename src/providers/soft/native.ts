@@ -48,7 +48,7 @@ export interface NativeUdp {
   receiveUdp(fd: number, slab: Uint8Array, rows: Uint32Array, dest: Uint8Array): number;
   /**
    * Writes CLOCK_MONOTONIC, which all threads and processes of a host share, in nanoseconds to the first element of an array.
-   * V8 would allocate a double that a function returns, also that of performance.now().
+   * V8 would allocate a double that a function returns, such as that of performance.now().
    */
   readClock(to: Float64Array): void;
   closeFd(fd: number): void;

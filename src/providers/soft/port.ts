@@ -43,7 +43,7 @@ const SEND_BUDGET = 64;
 /** Datagrams of one read of the socket, and reads in a row at most. */
 const MAX_DATAGRAMS = 32;
 const MAX_READS = 4;
-/** Views of received payload that are kept: all of one read. */
+/** Views of received payload that are kept: enough for one read. */
 const RECEIVED_VIEWS = 8192;
 /** The last two bits of a traffic class: "congestion experienced". */
 const ECN_MASK = 3;

@@ -8,7 +8,7 @@ import type { SoftPort } from './port.ts';
 const NOW = 0;
 const ALARM = 1;
 const TURN = 2;
-/** How long packets may wait in the sockets while the program calls: a fraction of the timeouts that connections use. */
+/** How long packets may wait in sockets while the program posts without polling: a fraction of usual timeouts. */
 const MAX_UNREAD_NS = 20_000;
 
 export class RealTimePump extends TimePump {
@@ -62,8 +62,8 @@ export class RealTimePump extends TimePump {
   }
 
   /**
-   * Runs what is due after a call of the program, and sends what results. A program that calls for a while and does not
-   * poll has packets read as well, because they may stop the timers that are due.
+   * Runs what is due after a call of the program, and sends what results. If the program has not polled for a while,
+   * packets are read first, because they may stop the timers that are due.
    */
   override start(): void {
     this.readClock(this.times);
@@ -116,7 +116,7 @@ export class RealTimePump extends TimePump {
     }
   }
 
-  /** Kept, because a function that makes one allocates room for what that one captures at each call. */
+  /** Created once, because a function that creates closures allocates their context at each call. */
   private readonly turnAgain = (): void => {
     this.immediate = null;
     this.turn();

@@ -63,7 +63,7 @@ export function managementData(): Uint8Array {
   return (payload as Uint8Array).slice(payloadOffset, payloadOffset + payloadBytes);
 }
 
-/** Short payload moves to the slab of a packet, and long payload stays where it was received. */
+/** Copies short payload to the slab of a packet. Long payload stays where it was received. */
 function takePayload(pool: P.PacketPool, p: number, received: KeptViews): void {
   const { payload, payloadOffset, payloadBytes } = record;
   if (payloadBytes > P.SHORT_BYTES) {
@@ -76,8 +76,8 @@ function takePayload(pool: P.PacketPool, p: number, received: KeptViews): void {
 
 /**
  * Reads a packet of `length` bytes at `at` in `buf`, its ICRC included, into packet `p` of the pool; source and destination
- * are checked when it is executed. Long payload stays in `buf`, whose views are `received`: before the caller releases the
- * packet, it sets the packet's `outside` to null. Returns the type of queue pair that the packet is for (IBV_QPT_*),
+ * are checked when it is executed. Long payload stays in `buf`, whose views are `received`: the caller sets the
+ * packet's `outside` to null before it releases the packet. Returns the type of queue pair that the packet is for (IBV_QPT_*),
  * NOTIFICATION, MANAGEMENT, or -1 if it is malformed or has no meaning.
  */
 export function fromWire(

@@ -29,7 +29,7 @@ export const CONGESTED = 64;
 
 /** Payload room of one packet: the largest MTU in verbs. */
 export const SLAB_BYTES = 4096;
-/** Payload of up to so many bytes is always in the slab: copying it byte by byte costs less than a view. */
+/** Payload of at most this many bytes is always in the slab: copying it byte by byte costs less than a view. */
 export const SHORT_BYTES = 128;
 
 export class PacketPool {
@@ -56,8 +56,8 @@ export class PacketPool {
   bytes = new Uint8Array(0);
   words = new Uint32Array(0);
   /**
-   * By packet: its payload if that is elsewhere than in the slab, until an uplink has sent it or what came from one is
-   * executed. Only payload of more than SHORT_BYTES is.
+   * By packet: its payload if that is outside the slab, otherwise null. Only payload longer than SHORT_BYTES can be
+   * outside, and only until an uplink has sent the packet, or a packet from an uplink has been executed.
    */
   outside: (Uint8Array | null)[] = [];
   /** By packet: a view of its slab, and of the payload that it had last, so that copying allocates nothing. */

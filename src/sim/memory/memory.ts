@@ -17,7 +17,7 @@ export interface Region {
   readonly lengthBytes: number;
   /** The registered range. Its length becomes 0 when the ArrayBuffer is detached. */
   readonly bytes: Uint8Array;
-  /** Parts of `bytes` that were copied lately. */
+  /** Views of the parts of `bytes` that were copied recently. */
   readonly views: KeptViews;
   /** Memory windows bound to it. */
   windows: number;
@@ -30,7 +30,7 @@ const PAGE_BYTES = 4096;
 const FIRST_ADDR = 0x7f00_0000_0000;
 /** Up to this size, copying byte by byte is cheaper than creating a view. */
 const SMALL_BYTES = 48;
-/** How many views of a region are kept: those of 1 MiB in the largest packets. */
+/** Views that are kept for each region: enough for 1 MiB in the largest packets. */
 const REGION_VIEWS = 256;
 
 // Doubles of a row of RegionTable: address and length of the region, and where it begins in its buffer.
@@ -280,8 +280,8 @@ export class RegionTable {
 }
 
 /**
- * Views of an array, kept by where they begin, so that copying from the same places again allocates nothing. Each kept view
- * replaces one that began elsewhere, which differs in the upper bits, or a few bytes away from it.
+ * Views of an array, kept by where they begin, so that copying from the same places again allocates nothing. A new view
+ * replaces the kept one at the same index, which may begin elsewhere: the index depends on some bits of the position only.
  */
 export class KeptViews {
   private readonly bytes: Uint8Array;
@@ -297,7 +297,7 @@ export class KeptViews {
   /** The view of `length` bytes from `at` on. */
   view(at: number, length: number): Uint8Array {
     const { bytes, count } = this;
-    // Neighbours are 4096 bytes apart, or a smaller power of two, or a little more because of their headers.
+    // Neighbours begin 4096 bytes or a smaller power of two apart, or a little more if headers lie between them.
     const place = ((at >>> 12) + ((at >>> 8) & 15) * (count >>> 4)) & (count - 1);
     const kept = this.views[place];
     if (kept !== undefined && kept.length === length && kept.byteOffset === bytes.byteOffset + at)
