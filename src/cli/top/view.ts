@@ -1,5 +1,6 @@
 /** Draws a state of `isoverbs top` as lines: the same state and size always give the same lines. */
 import type { DeviceRow } from '../../daemon/protocol.ts';
+import { UNLIMITED_GBPS } from '../../policies/token-bucket/shares.ts';
 import type { Line, Span } from '../output/screen.ts';
 import type { Style } from '../output/style.ts';
 import { wrapped } from '../output/table.ts';
@@ -76,21 +77,29 @@ const percent = (part: number) => `${(100 * part).toFixed(1)} %`;
 function deviceLines(state: TopState, size: Size): Line[] {
   const { devices } = state;
   const width = Math.max(0, ...devices.map(({ device }) => device.length));
+  // The busiest ones, in their usual order.
+  const busy = devices
+    .toSorted((a, b) => sentGbps(state, b) - sentGbps(state, a))
+    .slice(0, MAX_HEADER_DEVICES);
   const lines = devices
-    .slice(0, MAX_HEADER_DEVICES)
+    .filter((device) => busy.includes(device))
     .flatMap((device) => [deviceLine(state, device, width, size), sparkLine(state, device, width, size)]);
-  const more = devices.slice(MAX_HEADER_DEVICES).map(({ device }) => device);
+  const more = devices.filter((device) => !busy.includes(device)).map(({ device }) => device);
   return more.length === 0
     ? lines
     : [...lines, [span(`also: ${more.join(' ')}`.slice(0, size.columns), 'dim')]];
 }
 
-function deviceLine({ tenants }: TopState, about: DeviceRow, width: number, { columns }: Size): Line {
+/** What the tenants of a device send. */
+const sentGbps = ({ tenants }: TopState, { device }: DeviceRow) =>
+  tenants.reduce((sum, { row }) => sum + (row.device === device ? (row.sentGbps ?? 0) : 0), 0);
+
+function deviceLine(state: TopState, about: DeviceRow, width: number, { columns }: Size): Line {
   const { device, linkGbps, isVirtualTime } = about;
   const name = span(device.padEnd(width), 'head');
   const rate = linkGbps > 0 ? `${linkGbps} Gbit/s` : 'link rate unknown';
-  const own = tenants.filter(({ row }) => row.device === device);
-  const gbps = own.reduce((sum, { row }) => sum + (row.sentGbps ?? 0), 0);
+  const own = state.tenants.filter(({ row }) => row.device === device);
+  const gbps = sentGbps(state, about);
   if (isVirtualTime) {
     return [
       name,
@@ -161,6 +170,8 @@ interface Column {
 }
 
 const rateText = (value: number | null) => (value === null || value === 0 ? '-' : value.toFixed(2));
+/** What a tenant may send; `-` where the rate of the link is unknown. */
+const mayText = (gbps: number) => rateText(gbps < UNLIMITED_GBPS ? gbps : null);
 const countText = (value: number | null) => (value === null || value === 0 ? '-' : short(value));
 const usText = (ns: number) => (ns === 0 ? '-' : (ns / 1e3).toFixed(1));
 const useText = (use: ResourceUse | null) =>
@@ -181,7 +192,7 @@ const COLUMNS: readonly Column[] = [
     tenant: (row) => countText(row.requestsPerS),
     program: (one) => countText(one.requestsPerS),
   },
-  { head: 'MAY', width: 7, tenant: (row) => rateText(row.rateGbps) },
+  { head: 'MAY', width: 7, tenant: (row) => mayText(row.rateGbps) },
   {
     head: 'WEIGHT',
     width: 6,

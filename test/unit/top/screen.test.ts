@@ -174,3 +174,16 @@ test('a list of a thousand tenants costs as many lines as the terminal has', () 
   const { state } = reduce(initialState('/run/s', 'tenant'), { type: 'sampled', sample });
   expect(view(state, { columns: 80, rows: 24 })).toHaveLength(24);
 });
+
+test('of many devices, the head shows the busiest', () => {
+  const session = new Session();
+  const { devices = [], ...sample } = sampleAt(61);
+  const idle = ['a0', 'b0'].map((device) => ({ ...devices[0], device }));
+  const more = { ...sample, devices: [...idle, ...devices] };
+  session.state = reduce(session.state, { type: 'sampled', sample: more }).state;
+  const [, ...lines] = session.lines();
+  expect(
+    lines.filter((line) => /^(a0|b0|mlx5_0|sim0) /.test(line)).map((line) => line.split(' ')[0]),
+  ).toEqual(['mlx5_0', 'sim0']);
+  expect(lines).toContain('also: a0 b0');
+});
