@@ -1,6 +1,6 @@
 // The report's files: no text becomes markup, the page needs no other resources, and a browser opens it.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -220,6 +220,7 @@ test.skipIf(browser === undefined)(
 
 /** A report with all claims about bare devices, with made-up measurements, and with the figure of the test above. */
 async function wholeReport(): Promise<string> {
+  if (!existsSync(join(out, 'report.json'))) reproduce(...words);
   const claims = claimsAbout('bare');
   const rows = claims.flatMap(({ id: claim, part, checks }) =>
     checks.map(({ what, unit, expect: { kind, expected, tolerance, min, max } }): Row => {
@@ -300,6 +301,27 @@ test.skipIf(browser === undefined)(
     expect(JSON.parse(json).paper).toHaveLength(49);
     expect(numbers).toContain('bare');
     expect(picture).toMatch(/^<svg .*fill="white"/);
+  },
+);
+
+test.skipIf(browser === undefined)(
+  'in a browser, a figure is saved as a PNG of its size',
+  { timeout: 120_000, tags: ['long'] },
+  async () => {
+    const said = (await inBrowser(
+      'png',
+      `const make = URL.createObjectURL;
+    URL.createObjectURL = (blob) => {
+      if (blob.type === 'image/png') {
+        createImageBitmap(blob).then(({ width, height }) => say({ width, height, of: picture.viewBox.baseVal.width }));
+      }
+      return make.call(URL, blob);
+    };
+    const picture = document.querySelector('.chart svg');
+    document.querySelector('[data-save=png]').click();`,
+    )) as { width: number; height: number; of: number };
+    expect(said.width).toBeGreaterThanOrEqual(Math.floor(said.of));
+    expect(said.height).toBeGreaterThan(100);
   },
 );
 
