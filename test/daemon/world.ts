@@ -198,9 +198,10 @@ export class World {
   /** Starts a program under `isoverbs run`. */
   run(name: string, command: readonly string[], env: NodeJS.ProcessEnv = {}): Tenant {
     const words = [MAIN, 'run', '--socket', this.socket, '--policy', 'token-bucket', '--tenant', name];
+    const provider = ['--provider', 'sim'];
     return this.adopt(
       name,
-      spawn(process.execPath, [...words, '--', ...command], { env: { ...cleanEnv(), ...env } }),
+      spawn(process.execPath, [...words, ...provider, '--', ...command], { env: { ...cleanEnv(), ...env } }),
     );
   }
 
