@@ -314,15 +314,14 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     if (isSlow ? out.inflightBytes(qp) >= pace.flightBytes(index) : this.isFullNow(qp, out))
       return held(order, index);
     const isLate = this.lateness.of(index).ns > 0;
-    const pieceBytes = isLate ? this.lateness.pieceBytesOf(index, usualBytes) : usualBytes;
+    const pieceBytes = this.lateness.pieceBytesOf(index, usualBytes);
     if (isLate && !isSlow && !isPaced) this.space(qp, out);
     const opcode = out.nextOpcode(qp);
-    const isLong =
-      !isSlow && !isLate && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
+    const isSteady = !isSlow && !isLate && !this.roundTrip.isMeasuring;
+    const several = isSteady && order.isOneTenant !== false && order.creditOf(index) >= 2 * pieceBytes;
     const leftBytes = out.nextBytes(qp);
     // All but the last piece, which may be shorter.
-    const mostPieces = Math.min(puller.mostPieces, Math.ceil(leftBytes / pieceBytes) - 1);
-    const pieces = isLong && !this.roundTrip.isMeasuring ? mostPieces : 1;
+    const pieces = several ? Math.min(puller.mostPieces, Math.ceil(leftBytes / pieceBytes) - 1) : 1;
     const isWhole = leftBytes > pieceBytes && !isLate && this.goesWhole(qp, leftBytes, out);
     const mostBytes = isWhole ? leftBytes : this.fitPiece(index, pieceBytes, leftBytes);
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : mostBytes);

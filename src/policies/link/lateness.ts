@@ -23,7 +23,8 @@ export class Lateness {
   /** By queue pair. */
   private readonly polls: (LatePolls | undefined)[] = [];
   private readonly sizes: WindowSizes;
-  private linkPerNs = 1;
+  /** Bytes that may be in flight besides a window for each ns of lateness; 0: the window is fixed. */
+  private coveredPerNs = 0;
   private lengthensPieces = false;
   /** The longest time that a context must cover in addition to a round trip. */
   coveredNs = 0;
@@ -55,8 +56,8 @@ export class Lateness {
   }
 
   /** The polls of a context, or the window, have changed. */
-  fit({ linkPerNs, lengthensPieces }: WindowOptions): void {
-    this.linkPerNs = linkPerNs;
+  fit({ linkPerNs, lengthensPieces, windowBytes }: WindowOptions): void {
+    this.coveredPerNs = windowBytes === undefined ? linkPerNs : 0;
     this.lengthensPieces = lengthensPieces;
     this.coveredNs = 0;
     for (const { polls } of this.contexts.values())
@@ -65,14 +66,15 @@ export class Lateness {
 
   /** The part of what a queue pair has in flight that has not completed. The rest waits for a late poll. */
   partOf(qp: number): number {
-    const { windowBytes } = this.sizes;
-    return windowBytes / (windowBytes + this.of(qp).coveredNs * this.linkPerNs);
+    const coveredBytes = this.of(qp).coveredNs * this.coveredPerNs;
+    if (coveredBytes === 0) return 1;
+    return this.sizes.windowBytes / (this.sizes.windowBytes + coveredBytes);
   }
 
   /** The length of pieces of a queue pair: longer while its polls are late, because few of them must fill the link. */
   pieceBytesOf(qp: number, usualBytes: number): number {
     const { coveredNs } = this.of(qp);
     if (coveredNs === 0 || !this.lengthensPieces) return usualBytes;
-    return Math.max(usualBytes, this.sizes.latePieceBytes(coveredNs * this.linkPerNs));
+    return Math.max(usualBytes, this.sizes.latePieceBytes(coveredNs * this.coveredPerNs));
   }
 }

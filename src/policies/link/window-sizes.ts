@@ -27,7 +27,6 @@ export class WindowSizes {
   longestWireBytes = 1;
   /** A piece on the wire, as a part of the window. */
   leastPart = 0;
-
   mtuBytes = 1;
 
   fit(window: WindowOptions, wire: WireFacts, roundTripNs: number): void {
@@ -40,6 +39,7 @@ export class WindowSizes {
     this.mtuBytes = wire.mtuBytes;
     this.longestWireBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
   }
+
   /** The length of pieces of a queue pair that is polled late, and must have `coveredBytes` in flight besides a window. */
   latePieceBytes(coveredBytes: number): number {
     return LatePolls.pieceBytes(this.windowBytes + coveredBytes, this);

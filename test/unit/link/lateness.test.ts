@@ -44,6 +44,11 @@ test('a window of what they have in flight covers the lateness; that of the othe
   expect(lateness.partOf(2)).toBe(1);
 });
 
+test('a window of a given length is not exceeded', () => {
+  lateness.fit({ ...WINDOW, windowBytes: 1e5 });
+  expect(lateness.partOf(0)).toBe(1);
+});
+
 test('only their pieces are longer, unless pieces keep their length', () => {
   expect(lateness.pieceBytesOf(0, 4096)).toBeGreaterThan(16_384);
   expect(lateness.pieceBytesOf(2, 4096)).toBe(4096);
