@@ -10,6 +10,7 @@ import {
   ERROR_KINDS,
   LATENCY_BOUNDS_NS,
   noLatency,
+  UNCUT_REASONS,
 } from './shim/counters.ts';
 import type { Provider, SampledLatency, ShimCounters } from './verbs/provider.ts';
 
@@ -63,7 +64,12 @@ export function metrics(): ProcessMetric[] {
     help: 'Completions with errors that devices have reported, by kind of status.',
     samples: ERROR_KINDS.map((kind) => ({ labels: { kind }, value: counters.failed[kind] })),
   };
-  return [...sums, failed, latencies(), policyGauges()];
+  const uncut: ProcessMetric = {
+    ...{ name: 'isoverbs_process_uncut_requests_total', type: 'counter' },
+    help: 'Requests that a policy would have cut and that went whole, by reason.',
+    samples: UNCUT_REASONS.map((reason) => ({ labels: { reason }, value: counters.uncut[reason] })),
+  };
+  return [...sums, failed, uncut, latencies(), policyGauges()];
 }
 
 /** How long sampled requests took. Each call of metrics() makes each context sample one more request. */

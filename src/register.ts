@@ -18,6 +18,7 @@ import { countersOfProcess, processInterceptors } from './process-interceptors.t
 import { factsOfProcess } from './providers/facts.ts';
 import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
+import { treatmentText } from './shim/counters.ts';
 import { ConfigError, IsoverbsError } from './verbs/errors.ts';
 
 /** Counts requests and completions for the line at exit. */
@@ -137,10 +138,9 @@ function exitLine(config: Config, others: readonly Interceptor[]): string {
   if (opened.length === 0) return `${who}: ${policy}${watched}; attached to nothing: no device was opened`;
   const devices = [...new Set(opened)].join(', ');
   const { sends, receives, completions } = counting.counts;
-  const { split, held, emulated } = countersOfProcess();
   return (
     `${who}: ${policy}${watched}; attached to ${opened.length} context(s) of ${devices}; ` +
-    `${sends} sends (${split} split, ${held} held, ${emulated} emulated) and ${receives} receives posted, ` +
+    `${sends} sends (${treatmentText(countersOfProcess())}) and ${receives} receives posted, ` +
     `${completions} completions`
   );
 }

@@ -10,6 +10,7 @@ import type { Gate } from './gate.ts';
 const PROPERTIES = [
   'wait',
   'counters',
+  'watchUncut',
   'sampleLatency',
   'policyStates',
   'policyGauges',

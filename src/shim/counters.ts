@@ -33,9 +33,11 @@ export const HELD_TWO_SIDED = 11;
 export const FAILED = 12;
 /** Times that the queue pair had to wait for the limit on requests per second. */
 export const LIMITED = 18;
+/** Held requests that a policy would have cut and that went whole, by reason (`UNCUT_REASONS`): that many columns. */
+export const UNCUT = 19;
 /** The only column that is a maximum, not a sum: most requests in the device's queue at once. */
-export const HIGH_WATER = 19;
-export const COLUMNS = 20;
+export const HIGH_WATER = 24;
+export const COLUMNS = 25;
 
 /** The kinds of failed completions, in the order of their columns. */
 export const ERROR_KINDS = [
@@ -46,6 +48,21 @@ export const ERROR_KINDS = [
   'receiver not ready',
   'other',
 ] as const;
+
+/** Why a request that a policy would have cut went whole, in the order of the columns. */
+export const UNCUT_REASONS = [
+  'UC or UD',
+  'inline',
+  'not agreed with the peer',
+  'short SEND or immediate',
+  'no receive that fits',
+] as const;
+/** Indices of these. */
+export const UNCUT_UNRELIABLE = 0;
+export const UNCUT_INLINE = 1;
+export const UNCUT_NOT_AGREED = 2;
+export const UNCUT_SHORT = 3;
+export const UNCUT_NO_RECEIVE = 4;
 
 /** By status (IBV_WC_*): the column of its kind. */
 const COLUMN_OF_STATUS = new Uint8Array(256).fill(FAILED + 5);
@@ -94,6 +111,7 @@ export function toCounters(c: Float64Array): ShimCounters {
     bufferedCompletions: c[BUFFERED],
     failed: Object.fromEntries(ERROR_KINDS.map((kind, i) => [kind, c[FAILED + i]])),
     limited: c[LIMITED],
+    uncut: Object.fromEntries(UNCUT_REASONS.map((reason, i) => [reason, c[UNCUT + i]])),
   };
 }
 
@@ -110,6 +128,19 @@ export function shimCounters(provider: Provider): ShimCounters {
   // Each shim sees the failures of the device, and of the shims below it.
   total.failed = { ...(layers[0]?.failed ?? total.failed) };
   return total;
+}
+
+/** How shims have treated requests, such as `12 split, 15 held, 0 emulated; 3 not cut: 2 inline, 1 UC or UD`. */
+export function treatmentText({
+  split,
+  held,
+  emulated,
+  uncut,
+}: Pick<ShimCounters, 'split' | 'held' | 'emulated' | 'uncut'>): string {
+  const reasons = Object.entries(uncut).filter(([, count]) => count > 0);
+  const total = reasons.reduce((sum, [, count]) => sum + count, 0);
+  const list = reasons.map(([reason, count]) => `${count} ${reason}`).join(', ');
+  return `${split} split, ${held} held, ${emulated} emulated${total === 0 ? '' : `; ${total} not cut: ${list}`}`;
 }
 
 /** The sum of several providers' counters. */
@@ -136,6 +167,7 @@ function addLayer(total: ShimCounters, layer: ShimCounters | LayerCounters): voi
   total.hiddenCompletions += layer.hiddenCompletions;
   total.bufferedCompletions += layer.bufferedCompletions;
   total.limited += layer.limited;
+  for (const reason of UNCUT_REASONS) total.uncut[reason] += layer.uncut[reason] ?? 0;
 }
 
 /** Upper bounds of the buckets of latencies, in ns; the last bucket has none. */

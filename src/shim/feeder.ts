@@ -4,9 +4,10 @@
  */
 import { IBV_QP_STATE, IBV_QPS_ERR, IBV_WC_SUCCESS, ISO_WR_WAIT } from '../verbs/constants.ts';
 import type { QpLabels } from '../verbs/labels.ts';
-import type { Provider, QpReport } from '../verbs/provider.ts';
+import type { Provider, QpReport, UncutListener } from '../verbs/provider.ts';
 import { assertLedger } from './assertions.ts';
 import type { ShimContext } from './context.ts';
+import { UNCUT_REASONS } from './counters.ts';
 import { ARM_ANY, type CqLedger } from './cq-ledger.ts';
 import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
@@ -49,6 +50,8 @@ export class Feeder {
   /** Whether the policy has onCompleted, and whether it is called for queue pairs that have never held a request, too. */
   readonly reportsCompletions: boolean;
   readonly reportsPassed: boolean;
+  /** Called for each held request that the policy would have cut and that goes whole. */
+  readonly uncutListeners: UncutListener[] = [];
   private readonly parts: FeederParts;
   private feeding = false;
   /** Passes over a CQ so far: a queue pair is fed once in each. */
@@ -113,6 +116,9 @@ export class Feeder {
       translate: (qp) => this.beginTranslating(qp),
       conclude: (qp) => this.conclude(qp),
       fail: (qp) => this.fail(qp),
+      wentWhole: (qp, reason) => {
+        if (this.uncutListeners.length > 0) this.reportUncut(qp, reason);
+      },
       arm: (cq) => {
         if (events.arm(cq, ARM_ANY)) this.justArmed.push(cq);
       },
@@ -337,6 +343,20 @@ export class Feeder {
       else if (!issuer.skip(qp)) break;
     }
     this.feed(qp);
+  }
+
+  /** Tells those who watch that the oldest held request goes whole. */
+  private reportUncut(qp: QpLedger, reason: number): void {
+    const from = (qp.issued & qp.mask) * qp.stride;
+    const request = {
+      qp: qp.handle,
+      wrIdLo: qp.held[from],
+      wrIdHi: qp.held[from + 1],
+      bytes: qp.bytes[qp.issued & qp.mask],
+      policy: this.parts.policy.name,
+      reason: UNCUT_REASONS[reason],
+    };
+    for (const listener of this.uncutListeners) listener(request);
   }
 
   /** A piece of an application's request has ended on a twin. */

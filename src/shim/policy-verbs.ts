@@ -18,8 +18,14 @@ export interface PolicyVerbsParts {
 /** The verbs; `policyStates` only if the policy has any. */
 export function policyVerbs(
   parts: PolicyVerbsParts,
-): Partial<Pick<Provider, 'configurePolicy' | 'policyGauges' | 'policyStates' | 'sampleLatency'>> {
+): Partial<
+  Pick<Provider, 'configurePolicy' | 'policyGauges' | 'policyStates' | 'sampleLatency' | 'watchUncut'>
+> {
   return {
+    watchUncut: (listener) => {
+      parts.feeder.uncutListeners.push(listener);
+      parts.next.watchUncut?.(listener);
+    },
     configurePolicy: (name, changes) => configure(parts, name, changes),
     policyGauges: () => policyGauges(parts),
     sampleLatency: () => parts.contexts.sampleLatency(),

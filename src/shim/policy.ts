@@ -163,7 +163,10 @@ export interface Actions {
   watchCompletions(qp: QpView, isWatched: boolean): void;
   /** A word of the oldest held request (layout.ts). */
   nextWord(qp: QpView, word: number): number;
-  /** Whether the oldest held request may be cut without the application or its peer noticing. */
+  /**
+   * Whether the oldest held request may be cut without the application or its peer noticing. Ask only about a request
+   * that the policy would cut: if it then goes whole, the shim counts it as `uncut` (ShimCounters).
+   */
   splittable(qp: QpView): boolean;
   /** Issues the rest of the oldest held request in one piece. */
   pass(qp: QpView): void;

@@ -89,7 +89,26 @@ export interface ShimCounters {
   failed: Record<string, number>;
   /** Times that a queue pair had to wait for a limit on requests per second. */
   limited: number;
+  /**
+   * Held requests that the policy would have cut and that went whole, by reason: `UC or UD`, `inline`, `not agreed with
+   * the peer`, `short SEND or immediate`, `no receive that fits`.
+   */
+  uncut: Record<string, number>;
 }
+
+/** A held request that a policy would have cut and that goes whole. `wrIdLo`, `wrIdHi`: the halves of its wr_id. */
+export interface UncutRequest {
+  readonly qp: number;
+  readonly wrIdLo: number;
+  readonly wrIdHi: number;
+  readonly bytes: number;
+  readonly policy: string;
+  /** As in `ShimCounters.uncut`. */
+  readonly reason: string;
+}
+
+/** Is told of each such request. */
+export type UncutListener = (request: UncutRequest) => void;
 
 /** The latencies of all requests sampled so far: one of each context for each call of `sampleLatency`. */
 export interface SampledLatency {
@@ -218,6 +237,11 @@ export interface Provider extends Verbs, PeerVerbs {
   random?(below: number): number;
   /** The counts of the shims around the provider, the outermost first. */
   counters?(): readonly LayerCounters[];
+  /**
+   * Tells a listener of each held request that the policies around the provider would have cut and that goes whole. Policies
+   * in a worker thread do not tell; their counts have the number.
+   */
+  watchUncut?(listener: UncutListener): void;
   /** What the outermost shim has sampled so far. Each context then samples its next signaled request. */
   sampleLatency?(): SampledLatency;
   /** How the policies around the provider classify and treat each open context. */

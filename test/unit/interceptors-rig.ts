@@ -22,6 +22,7 @@ export function simUnder(...interceptors: Interceptor[]): Provider {
 export interface PairOptions {
   maxSendWr?: number;
   maxSendSge?: number;
+  maxInlineData?: number;
 }
 
 /** Opens both hosts and connects a queue pair of each. */

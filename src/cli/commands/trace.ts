@@ -1,8 +1,10 @@
 /** `isoverbs trace`: prints the files of the trace interceptor. */
 import type { Command } from 'commander';
 import type { TraceRecord } from '../../interceptors/index.ts';
-import { callText } from '../../interceptors/trace/records.ts';
+import { COUNTERS, callText } from '../../interceptors/trace/records.ts';
+import { treatmentText } from '../../shim/counters.ts';
 import { handleIndex } from '../../verbs/handles.ts';
+import type { ShimCounters } from '../../verbs/provider.ts';
 import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 
@@ -139,6 +141,10 @@ function cells(record: LayeredRecord, startNs: number, qpNums: QpNums): string[]
   const { verb } = record;
   const object = record.object === undefined ? '' : objectName(record, record.object, qpNums);
   if (record.verb === 'lost') return [time, verb, `${record.lost} requests and completions are missing here`];
+  if (record.verb === COUNTERS) {
+    const { seen, ...treated } = record.result as ShimCounters;
+    return [time, verb, String(record.args?.[0]), `${seen} requests: ${treatmentText(treated)}`];
+  }
   if (record.args !== undefined) return [time, verb, object, callText(record)];
   return [
     time,

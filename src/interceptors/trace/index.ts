@@ -76,11 +76,16 @@ export function trace(options: TraceOptions = {}): TraceInterceptor {
       const header = encodeHeader(F.TRACE_MAGIC, F.TRACE_VERSION, details);
       const chunks = new ChunkWriter(file, header, bufferBytes, full);
       const log = new TraceLog(chunks, () => next.nowNs(0));
+      next.watchUncut?.((request) => log.uncut(request));
+      const finish = () => {
+        for (const layer of next.counters?.() ?? []) log.treatment(layer);
+        log.close();
+      };
       files.push(chunks.path);
-      const cancelAtExit = atExit(() => log.close());
+      const cancelAtExit = atExit(finish);
       closers.push(() => {
         cancelAtExit();
-        log.close();
+        finish();
       });
       return { ...controlVerbs(next, log), ...eventVerbs(next, log), ...dataVerbs(next, log) };
     },
@@ -132,8 +137,10 @@ function dataVerbs(next: Provider, log: TraceLog): Partial<Verbs> {
   return {
     ...log.rings.verbs(next),
     postSend(qp, ring, start, count) {
+      log.enter();
       const taken = next.postSend(qp, ring, start, count);
       log.posted(F.POST_SEND, qp, ring, start, count, taken);
+      log.leave();
       return taken;
     },
     postRecv(qp, ring, start, count) {
@@ -147,8 +154,10 @@ function dataVerbs(next: Provider, log: TraceLog): Partial<Verbs> {
       return taken;
     },
     pollCq(cq, ring, start, max) {
+      log.enter();
       const n = next.pollCq(cq, ring, start, max);
       log.polled(cq, ring, start, n);
+      log.leave();
       return n;
     },
   };

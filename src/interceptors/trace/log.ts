@@ -1,11 +1,12 @@
 /** Writes trace entries: raw copies of requests, completions and calls. */
-
 import * as L from '../../verbs/layout.ts';
 import { SLOT_WORDS } from '../../verbs/layout.ts';
+import type { LayerCounters, UncutRequest } from '../../verbs/provider.ts';
 import { type KnownRing, Rings } from '../rings.ts';
 import { toJson } from '../values.ts';
 import type { ChunkWriter } from './chunks.ts';
 import * as F from './format.ts';
+import { COUNTERS, UNCUT } from './records.ts';
 
 const MAX_SLOTS = 512;
 const MAX_JSON_BYTES = 8192;
@@ -17,6 +18,9 @@ export class TraceLog {
   /** An array, because passing a double between functions would allocate memory each time. */
   private readonly nowNs = new Float64Array(1);
   private emptyPolls = 0;
+  /** Requests that went whole within the call in progress; null between calls. */
+  private uncutRequests: UncutRequest[] | null = null;
+  private readonly spareUncut: UncutRequest[] = [];
 
   constructor(chunks: ChunkWriter, clock: () => number) {
     this.chunks = chunks;
@@ -86,15 +90,47 @@ export class TraceLog {
   }
 
   control(verb: string, args: readonly unknown[], result: unknown, error: unknown): void {
-    this.nowNs[0] = this.clock();
     const outcome = error === undefined ? { result } : { error: errorFields(error) };
     let bytes = Buffer.from(toJson({ verb, args, ...outcome }));
     if (bytes.length > MAX_JSON_BYTES) bytes = Buffer.from(toJson({ verb, args: ['...'] }));
+    this.json(bytes, typeof args[0] === 'number' ? args[0] : 0);
+  }
+
+  /** A post or poll begins: its entry precedes those of the requests that go whole within it. */
+  enter(): void {
+    this.uncutRequests = this.spareUncut;
+  }
+
+  /** The call is logged. */
+  leave(): void {
+    this.uncutRequests = null;
+    if (this.spareUncut.length > 0) for (const request of this.spareUncut.splice(0)) this.uncut(request);
+  }
+
+  /** A held request that a policy would have cut, and that went whole. */
+  uncut(request: UncutRequest): void {
+    if (this.uncutRequests !== null) {
+      this.uncutRequests.push(request);
+      return;
+    }
+    const { qp, ...result } = request;
+    this.json(Buffer.from(toJson({ verb: UNCUT, args: [], result })), qp);
+  }
+
+  /** How a shim has treated requests so far. */
+  treatment({ name, seen, split, held, emulated, uncut }: LayerCounters): void {
+    const result = { seen, split, held, emulated, uncut };
+    this.json(Buffer.from(toJson({ verb: COUNTERS, args: [name], result })), 0);
+  }
+
+  /** An entry with JSON, about the object with this handle. */
+  private json(bytes: Buffer, handle: number): void {
+    this.nowNs[0] = this.clock();
     const payload = (bytes.length + 3) >> 2;
     const at = this.chunks.begin(F.CONTROL, F.ENTRY_WORDS + payload, 1, this.nowNs);
     if (at < 0) return;
     const { words } = this.chunks;
-    words[at + F.HANDLE] = typeof args[0] === 'number' ? args[0] : 0;
+    words[at + F.HANDLE] = handle;
     words[at + F.A] = 0;
     words[at + F.B] = bytes.length;
     words[at + F.C] = 0;

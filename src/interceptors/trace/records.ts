@@ -8,7 +8,7 @@ import * as F from './format.ts';
 /** One request, completion, call or event. Fields that do not apply are absent. */
 export interface TraceRecord {
   timeNs: number;
-  /** Name of the verb, or 'event', 'lost' or 'end'. */
+  /** Name of the verb, or 'event', 'uncut', 'counters', 'lost' or 'end'. */
   verb: string;
   /** The object of the call: 'qp3', 'cq0' and so on, numbered within this process. */
   object?: string;
@@ -33,6 +33,11 @@ export interface TraceRecord {
   /** 'lost' and 'end': number of lost requests and completions. */
   lost?: number;
 }
+
+/** A held request that a policy would have cut, and that went whole. */
+export const UNCUT = 'uncut';
+/** How a shim has treated requests, at the end. */
+export const COUNTERS = 'counters';
 
 const SHORT_NAMES = [
   '?',
@@ -158,8 +163,13 @@ function completions(entry: Uint32Array, timeNs: number, object: string): TraceR
 }
 
 function control(entry: Uint32Array, timeNs: number, object: string): TraceRecord {
-  const bytes = new Uint8Array(entry.buffer, entry.byteOffset + F.ENTRY_WORDS * 4, entry[F.B]);
-  const { verb, args, result, error } = JSON.parse(Buffer.from(bytes).toString());
+  const json = new Uint8Array(entry.buffer, entry.byteOffset + F.ENTRY_WORDS * 4, entry[F.B]);
+  const { verb, args, result, error } = JSON.parse(Buffer.from(json).toString());
+  if (verb === UNCUT) {
+    const { wrIdLo, wrIdHi, bytes, policy, reason } = result;
+    const id = String((BigInt(wrIdHi) << 32n) | BigInt(wrIdLo));
+    return { timeNs, verb, object, wrId: id, bytes, status: `${policy}: ${reason}` };
+  }
   const record: TraceRecord = { timeNs, verb, args };
   if (entry[F.HANDLE] !== 0) record.object = object;
   if (result !== undefined) record.result = result;

@@ -63,7 +63,8 @@ export class SplitQps {
     )
       return step(qp, out, chunkBytes);
     const twin = this.twinOf(qp);
-    if (twin === null || !twin.connected || !out.splittable(qp)) return step(qp, out, chunkBytes);
+    if (twin === null || !twin.connected) return step(qp, out, chunkBytes);
+    if (left > chunkBytes && !out.splittable(qp)) return step(qp, out, chunkBytes);
     if (left <= chunkBytes) {
       if (twin.room < DEPTH) return BLOCKED;
       this.isSplit[index] = 0;

@@ -25,6 +25,8 @@ export interface IssuerHost {
   feedLater(qp: QpLedger): void;
   /** The device refused an internal request: moves the queue pair to ERR. */
   fail(qp: QpLedger): void;
+  /** The oldest held request goes whole, although the policy would have cut it; `reason`: an index of UNCUT_REASONS. */
+  wentWhole(qp: QpLedger, reason: number): void;
   /** Lets the next completion of `cq` wake the shim, or one that is there already. */
   arm(cq: CqLedger): void;
   /** A completion that the shim made itself waits in `cq`. */

@@ -15,7 +15,17 @@ import { IsoverbsError } from '../../verbs/errors.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Provider, WaitSupport } from '../../verbs/provider.ts';
 import type { ShimContext } from '../context.ts';
-import { EMULATED, PIECES, SPLIT, WAITS } from '../counters.ts';
+import {
+  EMULATED,
+  PIECES,
+  SPLIT,
+  UNCUT_INLINE,
+  UNCUT_NO_RECEIVE,
+  UNCUT_NOT_AGREED,
+  UNCUT_SHORT,
+  UNCUT_UNRELIABLE,
+  WAITS,
+} from '../counters.ts';
 import type { CompletionBudget } from '../limits/completion-limits.ts';
 import { takesReceive } from '../peer/outbox.ts';
 import { OPCODE_MASK, PLAIN, PLAIN_MASK } from '../plain-requests.ts';
@@ -25,13 +35,15 @@ import type { Resource } from '../resource-keeper.ts';
 import type { ResourceRequest, ResourceView } from '../resources.ts';
 import { enable, isCrossChannel, syntheticCompletion } from '../wait/cross-channel.ts';
 import type { IssuerHost } from './host.ts';
-import { FORCED, sgeWord } from './piece-writer.ts';
+import { FORCED, NO_OBSTACLE, sgeWord } from './piece-writer.ts';
 import { SyntheticWriter } from './synthetic.ts';
 
 /** The outcome of an attempted WAIT or ENABLE. */
 const DONE = 0;
 const BLOCKED = 1;
 const FAILED = 2;
+/** The obstacle of requests that the device flushes. It is not counted. */
+const BROKEN = -2;
 /** Requests after which a policy that has let all plain ones pass is asked again. */
 const UNLIMITED = 2 ** 31 - 1;
 
@@ -56,7 +68,7 @@ export class Issuer extends SyntheticWriter implements Actions {
     const inFlightBytes = this.inflightBytes(qp);
     if (inFlightBytes === 0) return true;
     const nextBytes = this.nextBytes(qp);
-    const isCut = qp.pieceBytes > 0 && this.splittable(qp);
+    const isCut = qp.pieceBytes > 0 && this.obstacle(qp) === NO_OBSTACLE;
     return inFlightBytes + (isCut ? Math.min(nextBytes, qp.pieceBytes) : nextBytes) <= this.yieldBytes;
   }
 
@@ -121,16 +133,25 @@ export class Issuer extends SyntheticWriter implements Actions {
 
   splittable(view: QpView): boolean {
     const qp = view as QpLedger;
-    if (qp.type !== IBV_QPT_RC || qp.broken) return false;
+    const obstacle = this.obstacle(qp);
+    this.noteObstacle(qp, obstacle);
+    return obstacle === NO_OBSTACLE;
+  }
+
+  /** What prevents that the oldest held request goes in pieces: an index of UNCUT_REASONS, or a negative number. */
+  private obstacle(qp: QpLedger): number {
+    if (qp.type !== IBV_QPT_RC) return UNCUT_UNRELIABLE;
+    if (qp.broken) return BROKEN;
     const op = this.nextWord(qp, L.WR_OP);
     // The message of an inline request is part of the request, and short.
-    if ((op & (IBV_SEND_INLINE << 8)) !== 0) return false;
-    if ((op & 0xff) === IBV_WR_RDMA_WRITE || (op & 0xff) === IBV_WR_RDMA_READ) return true;
+    if ((op & (IBV_SEND_INLINE << 8)) !== 0) return UNCUT_INLINE;
+    if ((op & 0xff) === IBV_WR_RDMA_WRITE || (op & 0xff) === IBV_WR_RDMA_READ) return NO_OBSTACLE;
     // The peer would see that an immediate or a SEND was cut, unless a shim there repairs its completion.
     const { outbox } = qp;
-    if (outbox === null) return false;
+    if (outbox === null) return UNCUT_NOT_AGREED;
     const bytes = qp.bytes[qp.issued & qp.mask];
-    return outbox.mayCut(op, bytes) && outbox.fits(op & 0xff, bytes);
+    if (!outbox.mayCut(op, bytes)) return UNCUT_SHORT;
+    return outbox.fits(op & 0xff, bytes) ? NO_OBSTACLE : UNCUT_NO_RECEIVE;
   }
 
   pieces(view: QpView, bytes: number, max: number, waits: number): number {
@@ -273,7 +294,8 @@ export class Issuer extends SyntheticWriter implements Actions {
   private mayLeave(qp: QpLedger, twin: Resource): boolean {
     if (twin.room < 1 || !twin.connected || twin.ofQp?.pd !== qp.pd) return false;
     // Nothing orders two queue pairs: all earlier requests must have ended.
-    if (qp.state !== IBV_QPS_RTS || qp.head !== qp.issued || !this.splittable(qp)) return false;
+    if (qp.state !== IBV_QPS_RTS || qp.head !== qp.issued) return false;
+    if (this.obstacle(qp) !== NO_OBSTACLE) return false;
     // The device refuses READs if it may have none outstanding.
     return qp.maxRdAtomic > 0 || this.nextOpcode(qp) !== IBV_WR_RDMA_READ;
   }

@@ -12,7 +12,7 @@ import {
 import * as L from '../../verbs/layout.ts';
 import type { Provider, QpReport } from '../../verbs/provider.ts';
 import type { RingInfo } from '../../verbs/types.ts';
-import { PIECES, SPLIT } from '../counters.ts';
+import { PIECES, SPLIT, UNCUT } from '../counters.ts';
 import { isSend, takesReceive } from '../peer/outbox.ts';
 import type { QpView } from '../policy.ts';
 import type { QpLedger } from '../qp-ledger.ts';
@@ -22,6 +22,8 @@ const TWO32 = 4294967296;
 const RING_SLOTS = 512;
 /** Flags of a request that the shim signals for itself. */
 export const FORCED = (IBV_SEND_SIGNALED | ISO_SEND_INTERNAL) << 8;
+/** The request can go in pieces. */
+export const NO_OBSTACLE = -1;
 
 export class PieceWriter {
   protected readonly next: Provider;
@@ -38,6 +40,10 @@ export class PieceWriter {
   /** Slots of the owner that are being posted, and its last signaled request before them. */
   private posting = 0;
   private signaledBefore = -1;
+  /** The last request that a policy would have cut, and what prevented it: an index of UNCUT_REASONS if not negative. */
+  private uncutQp: QpLedger | null = null;
+  private uncutSeq = 0;
+  private uncutReason = NO_OBSTACLE;
 
   constructor(next: Provider, host: IssuerHost) {
     this.next = next;
@@ -130,6 +136,7 @@ export class PieceWriter {
       this.piece(qp, this.nextBytes(qp));
       return;
     }
+    if (this.uncutReason >= 0) this.countUncut(qp);
     const row = qp.issued & qp.mask;
     const from = row * qp.stride;
     const to = this.slot(qp);
@@ -153,6 +160,22 @@ export class PieceWriter {
     }
     this.push(qp, flags);
     this.finish(qp, row);
+  }
+
+  /** A policy has asked whether it may cut the oldest held request. */
+  protected noteObstacle(qp: QpLedger, reason: number): void {
+    this.uncutReason = reason;
+    this.uncutQp = qp;
+    this.uncutSeq = qp.issued;
+  }
+
+  /** The oldest held request goes whole. */
+  private countUncut(qp: QpLedger): void {
+    if (this.uncutQp === qp && this.uncutSeq === qp.issued) {
+      qp.counts[UNCUT + this.uncutReason]++;
+      this.host.wentWhole(qp, this.uncutReason);
+    }
+    this.uncutReason = NO_OBSTACLE;
   }
 
   piece(view: QpView, bytes: number): void {

@@ -54,6 +54,7 @@ const CHANGEABLE = [
   ...VERB_NAMES,
   'wait',
   'counters',
+  'watchUncut',
   'sampleLatency',
   'policyStates',
   'policyGauges',
