@@ -6,16 +6,13 @@ import {
   connect,
   UNANSWERED,
 } from '../daemon/client/connection.ts';
-import type { DeviceRow, TenantRow } from '../daemon/protocol.ts';
+import type { TenantListing } from '../daemon/client/tool-request.ts';
+import type { TenantRow } from '../daemon/protocol.ts';
 import { HandshakeError } from '../verbs/errors.ts';
 
 /** The tenants at one time of the daemon's clock. */
-export interface TenantSample {
+export interface TenantSample extends TenantListing {
   readonly nowNs: number;
-  readonly rows: readonly TenantRow[];
-  /** The devices of the host, and the daemon's default policy; '' for none. An older daemon reports neither. */
-  readonly devices?: readonly DeviceRow[];
-  readonly policy?: string;
 }
 
 export interface WatchListeners {

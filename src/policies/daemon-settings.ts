@@ -1,6 +1,17 @@
-/** Options with values by tenant. They have no effect under a daemon, which has settings of its own for its tenants. */
+/** Policies under a daemon: which of their options the settings of its tenants replace, and which settings have an effect. */
 import { policies } from './index.ts';
 import { parseOptions } from './parse-options.ts';
+
+interface NamedPolicy {
+  readonly name: string;
+  readonly options: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * The built-in policies that divide a device by the weights of tenants, whatever the rate of its link. Those of tassel
+ * count for what has no rate.
+ */
+const BY_WEIGHT: readonly string[] = ['justitia', 'palos', 'drum', 'fair', 'tassel'];
 
 /** The setting of a daemon that takes the place of each option. */
 const SETTINGS: Readonly<Record<string, string>> = {
@@ -13,9 +24,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
  * Says which options of built-in policies have no effect under a daemon, and what to use instead; null: all have.
  * @throws ConfigError for a wrong option
  */
-export function optionsWithoutEffect(
-  list: readonly { readonly name: string; readonly options: Readonly<Record<string, unknown>> }[],
-): string | null {
+export function optionsWithoutEffect(list: readonly NamedPolicy[]): string | null {
   const names: string[] = [];
   /** By tenant. */
   const settings = new Map<string, string[]>();
@@ -38,4 +47,28 @@ export function optionsWithoutEffect(
     `${names.join(' and ')} ${have} no effect under the daemon, which has settings of its own for each tenant: ` +
     `run \`isoverbs set ${tenant} ${words.join(' ')}\`, or write them into a rule of its configuration`
   );
+}
+
+/** What the weights of a daemon's tenants change. */
+export type EffectOfWeights =
+  | 'nothing'
+  | 'turns'
+  /** Shares of a link, if its rate is known, of tenants without fixed rates. */
+  | 'shares'
+  /** Shares of a link whose rate is an option of the policy. */
+  | 'shares of a known link'
+  /** A policy is not built in. */
+  | 'unknown';
+
+/** What the weights of a daemon's tenants change for programs under these policies. */
+export function effectOfWeights(list: readonly NamedPolicy[]): EffectOfWeights {
+  if (list.some(({ name }) => BY_WEIGHT.includes(name))) return 'turns';
+  if (!list.every(({ name }) => Object.hasOwn(policies, name))) return 'unknown';
+  // With weights or rates, perf contains token buckets.
+  const bucket = list.find(
+    ({ name, options: { weights, ratesGbps } }) =>
+      name === 'token-bucket' || (name === 'perf' && (weights ?? ratesGbps) !== undefined),
+  );
+  if (bucket === undefined) return 'nothing';
+  return bucket.options.linkGbps === undefined ? 'shares' : 'shares of a known link';
 }

@@ -183,7 +183,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
 
   test('set refuses a tenant that is not present, and suggests one that is, unless --future is given', async () => {
     const socket = join(folder(), 's');
-    const running = await daemon(socket);
+    const running = await daemon(socket, ['--policy', 'token-bucket']);
     await tenant(socket, 'storage');
     const set = (name: string, ...more: string[]) =>
       isoverbs(['set', name, 'weight=3', '--socket', socket, ...more]).ended;
@@ -211,6 +211,14 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
       ['kv', 3],
       ['storage', 3],
     ]);
+    // A weight without effect.
+    const both = await isoverbs(['set', 'storage', 'weight=2', 'gbps=10', '--socket', socket]).ended;
+    expect(both).toMatchObject({
+      status: 0,
+      stderr:
+        "isoverbs: the weight of tenant 'storage' is now 2, without effect: its rate is fixed to 10 Gbit/s; " +
+        '`isoverbs set storage gbps=share` gives it a share by weight again\n',
+    });
   });
 
   test('a log that cannot be written, for example on a full disk, ends no process', async () => {

@@ -1,7 +1,7 @@
 /** `isoverbs tenants` and `isoverbs set`: queries and settings of the daemon. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { request, requestTenants, socketOf } from '../../daemon/client/tool-request.ts';
+import { request, requestListing, requestTenants, socketOf } from '../../daemon/client/tool-request.ts';
 import type { TenantRow, ToDaemon } from '../../daemon/protocol.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { isGroupName } from '../../verbs/groups.ts';
@@ -159,6 +159,8 @@ function rateOf(target: string, words: readonly string[]): Setting {
   );
 }
 
+const note = (text: string) => process.stderr.write(`isoverbs: ${escaped(text)}\n`);
+
 async function set(
   name: string,
   words: string[],
@@ -170,14 +172,23 @@ async function set(
   if (answer.type === 'refused') throw new Error(answer.reason);
   if (answer.type === 'done' && !answer.isKnown && !future) throw await absent(socket, tenant);
   if (answer.type === 'done' && !answer.isKnown)
-    process.stderr.write(
-      `isoverbs: no tenant '${escaped(tenant)}' is present now; the setting applies once one connects\n`,
-    );
+    note(`no tenant '${tenant}' is present now; the setting applies once one connects`);
   else if (target !== null && setting.rates?.[target] !== null && !(await hasQps(socket, tenant, target)))
-    process.stderr.write(
-      `isoverbs: no queue pair of tenant '${escaped(tenant)}' has this rate now; it will apply to queue pairs that ` +
-        `match ${escaped(target)}, if their program uses the policy tassel\n`,
+    note(
+      `no queue pair of tenant '${tenant}' has this rate now; it will apply to queue pairs that ` +
+        `match ${target}, if their program uses the policy tassel`,
     );
+  if (setting.weight !== undefined) await noteIneffective(socket, tenant, setting.weight);
+}
+
+/** Says so if the weight that was set has no effect. */
+async function noteIneffective(socket: string, tenant: string, weight: number): Promise<void> {
+  // Loaded only here, because it knows the policies.
+  const { whyIneffective } = await import('../weight-effect.ts');
+  const ineffective = whyIneffective(tenant, await requestListing(socket));
+  if (ineffective === null) return;
+  const { reason, remedy } = ineffective;
+  note(`the weight of tenant '${tenant}' is now ${weight}, without effect: ${reason}; ${remedy}`);
 }
 
 /** The error for a tenant that is not present, whose name may be misspelt. */

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { request } from '../../daemon/client/tool-request.ts';
 import { Screen } from '../output/screen.ts';
 import type { TenantSample } from '../watch-tenants.ts';
+import { weightNotice } from '../weight-effect.ts';
 import { type Effect, initialState, reduce, type TopEvent } from './model.ts';
 import { type Order, programsOf, type TopRow } from './table.ts';
 import { view } from './view.ts';
@@ -24,8 +25,8 @@ export function live(sort: Order, socket: string, quit: () => void): Output {
     state = step.state;
     screen.draw(view(state, screen.size));
     if (step.effect?.type === 'quit') quit();
-    else if (step.effect !== undefined)
-      void setWeight(socket, step.effect).then((text) => handle({ type: 'notice', text }));
+    else if (step.effect !== undefined && state.sample !== null)
+      void setWeight(socket, step.effect, state.sample).then((text) => handle({ type: 'notice', text }));
   };
   const screen = new Screen({
     key: (key) => handle({ type: 'key', key }),
@@ -59,11 +60,12 @@ async function commandOf(pid: number): Promise<string> {
 async function setWeight(
   socket: string,
   { tenant, weight }: Effect & { type: 'set weight' },
+  sample: TenantSample,
 ): Promise<string> {
   try {
     const [answer] = await request(socket, { type: 'set', tenant, future: false, weight });
     if (answer.type === 'refused') return answer.reason;
-    return `the weight of ${tenant} is now ${weight}`;
+    return weightNotice(tenant, weight, sample);
   } catch (error) {
     return (error as Error).message;
   }

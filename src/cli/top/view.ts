@@ -4,6 +4,7 @@ import { UNLIMITED_GBPS } from '../../policies/token-bucket/shares.ts';
 import type { Line, Span } from '../output/screen.ts';
 import type { Style } from '../output/style.ts';
 import { wrapped } from '../output/table.ts';
+import { whyIneffective } from '../weight-effect.ts';
 import { type Entry, entriesOf, HISTORY_NS, type Moment, selectedOf, type TopState } from './model.ts';
 import { classOf, limitsOf, type ProgramRate, short, type TopRow } from './table.ts';
 import { dominantOf, type ResourceUse, sumOf } from './uses.ts';
@@ -282,13 +283,17 @@ function detailLines(state: TopState, { columns, rows }: Size): Line[] {
   return lines.slice(0, DETAIL_LINES);
 }
 
-function footerLine({ prompt, notice, sample }: TopState): Line {
+function footerLine(state: TopState): Line {
+  const { prompt, notice, sample } = state;
   if (prompt !== null) {
-    const label = prompt.kind === 'filter' ? 'filter' : 'weight';
+    const tenant = prompt.kind === 'weight' ? selectedOf(state)?.tenant.row.tenant : undefined;
+    const ineffective = tenant === undefined || sample === null ? null : whyIneffective(tenant, sample);
+    const problem = ineffective === null ? '' : `  without effect: ${ineffective.reason}`;
     return [
-      span(`${label}: ${prompt.text}`, 'head'),
+      span(`${prompt.kind}: ${prompt.text}`, 'head'),
       span('_'),
-      span('   Enter applies, Esc cancels', 'dim'),
+      span('  Enter applies, Esc cancels', 'dim'),
+      span(problem, 'warn'),
     ];
   }
   if (notice !== '') return [span(notice, 'warn')];

@@ -1,7 +1,7 @@
 /** A single request of a tool to the daemon, and where the daemon listens. */
 import { constants, userInfo } from 'node:os';
 import { HandshakeError, NoDaemonError } from '../../verbs/errors.ts';
-import type { TenantRow, ToDaemon } from '../protocol.ts';
+import type { DeviceRow, TenantRow, ToDaemon } from '../protocol.ts';
 import { type Answer, type Connection, connect, UNANSWERED } from './connection.ts';
 
 /** Limits the wait for a daemon that is stopped. */
@@ -64,12 +64,27 @@ export function request(socket: string, message: ToDaemon): Promise<readonly Ans
   });
 }
 
+/** What the daemon lists. */
+export interface TenantListing {
+  readonly rows: readonly TenantRow[];
+  /** The devices of the host, and the daemon's default policy; '' for none. An older daemon reports neither. */
+  readonly devices?: readonly DeviceRow[];
+  readonly policy?: string;
+}
+
 /** The tenants of each device. @throws NoDaemonError, HandshakeError */
 export async function requestTenants(socket: string): Promise<TenantRow[]> {
-  return (await request(socket, { type: 'tenants' })).flatMap((answer) => {
+  return [...(await requestListing(socket)).rows];
+}
+
+/** The tenants of each device, the devices, and the daemon's policy. @throws NoDaemonError, HandshakeError */
+export async function requestListing(socket: string): Promise<TenantListing> {
+  const parts = (await request(socket, { type: 'tenants' })).map((answer) => {
     if (answer.type !== 'tenants') throw new HandshakeError(`the daemon answered '${answer.type}'`);
-    return answer.rows;
+    return answer;
   });
+  const [{ devices, policy }] = parts;
+  return { rows: parts.flatMap(({ rows }) => rows), devices, policy };
 }
 
 /** The socket that programs in this environment use: that in ISOVERBS_DAEMON, or the default one. */

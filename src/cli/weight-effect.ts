@@ -1,0 +1,52 @@
+/** Whether a weight that an operator sets for a tenant has an effect, as far as the daemon knows. */
+import { parsePolicies } from '../config.ts';
+import type { TenantListing } from '../daemon/client/tool-request.ts';
+import { effectOfWeights } from '../policies/daemon-settings.ts';
+
+/** Why a weight has no effect, in a few words, and what would give it one. */
+export interface Ineffective {
+  readonly reason: string;
+  readonly remedy: string;
+}
+
+/**
+ * Null if the weight of a tenant has an effect on at least one of its devices, or if the daemon does not say what its
+ * policy does with weights. Programs may run under other policies than the daemon's.
+ */
+export function whyIneffective(
+  tenant: string,
+  { rows, devices = [], policy }: TenantListing,
+): Ineffective | null {
+  const own = rows.filter((row) => row.tenant === tenant);
+  if (policy === undefined || own.length === 0) return null;
+  const effect = effectOfWeights(policy === '' ? [] : parsePolicies(policy, 'the daemon'));
+  if (effect === 'turns' || effect === 'unknown') return null;
+  if (effect === 'nothing') {
+    const remedy = 'token-bucket, justitia, palos, drum and fair share by weight';
+    return { reason: policy === '' ? 'the daemon has no policy' : `${policy} ignores weights`, remedy };
+  }
+  const [{ gbps }] = own;
+  if (gbps !== null)
+    return {
+      reason: `its rate is fixed to ${gbps} Gbit/s`,
+      remedy: `\`isoverbs set ${tenant} gbps=share\` gives it a share by weight again`,
+    };
+  const isUnknown = (name: string) => devices.find(({ device }) => device === name)?.linkGbps === 0;
+  if (effect !== 'shares' || !own.every(({ device }) => isUnknown(device))) return null;
+  const [{ device }] = own;
+  return {
+    reason: `the link rate of ${device} is unknown`,
+    remedy: `set \`devices.${device}.linkGbps\` in the configuration of the daemon`,
+  };
+}
+
+/** What the new weight of a tenant means, in a line of `isoverbs top`. */
+export function weightNotice(tenant: string, weight: number, listing: TenantListing): string {
+  const isNow = `the weight of ${tenant} is now ${weight}`;
+  const ineffective = whyIneffective(tenant, listing);
+  if (ineffective !== null) return `${isNow}, without effect: ${ineffective.reason}`;
+  // The column WEIGHT shows `own`.
+  return listing.rows.some((row) => row.tenant === tenant && row.gbps !== null)
+    ? `${isNow}, besides its fixed rate`
+    : isNow;
+}

@@ -1,0 +1,53 @@
+// Weights that an operator sets, and that have no effect.
+import { expect, test } from 'vitest';
+import { weightNotice, whyIneffective } from '../../src/cli/weight-effect.ts';
+import type { TenantRow } from '../../src/daemon/protocol.ts';
+import { rowOf } from './top/samples.ts';
+
+const reasonOf = (policy: string | undefined, more: Partial<TenantRow> = {}, linkGbps = 100) =>
+  whyIneffective('a', {
+    ...{ policy, devices: [{ device: 'dev0', linkGbps, isVirtualTime: false, nic: null }] },
+    rows: [rowOf('a', { device: 'dev0', ...more }), rowOf('b', { device: 'dev0', gbps: 3 })],
+  })?.reason;
+
+test.each([
+  ['perf', 'perf ignores weights'],
+  ['chunk;perf', 'chunk;perf ignores weights'],
+  ['', 'the daemon has no policy'],
+  ['token-bucket', undefined],
+  ['token-bucket;perf', undefined],
+  ['perf:weights=a:3', undefined],
+  ['fair', undefined],
+  ['tassel', undefined],
+  ['./own.mjs', undefined],
+  // A daemon of an older version.
+  [undefined, undefined],
+])('under %j, a weight: %j', (policy, reason) => expect(reasonOf(policy)).toBe(reason));
+
+test('a fixed rate leaves no share, except under policies that take it as an upper bound or ignore it', () => {
+  expect(reasonOf('token-bucket', { gbps: 10 })).toBe('its rate is fixed to 10 Gbit/s');
+  expect(reasonOf('fair', { gbps: 10 })).toBeUndefined();
+});
+
+test('a link of unknown rate is not shared, unless the policy says what it carries', () => {
+  expect(reasonOf('token-bucket', {}, 0)).toBe('the link rate of dev0 is unknown');
+  expect(reasonOf('token-bucket:linkGbps=25', {}, 0)).toBeUndefined();
+  expect(reasonOf('palos', {}, 0)).toBeUndefined();
+  // One of the devices of the tenant has a known rate.
+  const devices = [
+    { device: 'dev0', linkGbps: 0, isVirtualTime: false, nic: null },
+    { device: 'dev1', linkGbps: 100, isVirtualTime: false, nic: null },
+  ];
+  const rows = devices.map(({ device }) => rowOf('a', { device }));
+  expect(whyIneffective('a', { policy: 'token-bucket', devices, rows })).toBeNull();
+});
+
+test('the notice of `isoverbs top` says what a weight means next to a fixed rate', () => {
+  const rows = [rowOf('a', { gbps: 10 }), rowOf('b')];
+  const notice = (tenant: string, policy: string) => weightNotice(tenant, 3, { rows, devices: [], policy });
+  expect(notice('a', 'token-bucket')).toBe(
+    'the weight of a is now 3, without effect: its rate is fixed to 10 Gbit/s',
+  );
+  expect(notice('a', 'fair')).toBe('the weight of a is now 3, besides its fixed rate');
+  expect(notice('b', 'fair')).toBe('the weight of b is now 3');
+});
