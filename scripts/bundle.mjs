@@ -9,12 +9,14 @@ import { fileURLToPath } from 'node:url';
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
 const DIST = join(ROOT, 'dist');
 const BUILD = join(ROOT, 'out/dist');
-/** Modules from which threads start, or which another process loads by its path. */
+/** Modules from which threads or processes start, or which another process loads by its path. */
 const BY_PATH = [
   'cli/main',
   'cli/drum/solver-worker',
+  'compare/isolation/ends-with-parent',
   'daemon/client/join',
   'drivers/worker/worker',
+  'mix/live/process',
   'mix/live/worker',
   'mix/pool-worker',
   'papers/engine/computation-worker',

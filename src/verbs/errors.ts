@@ -85,6 +85,11 @@ export const ERRORS = {
     advice:
       'Queue pairs that it had shaped are in ERR. Close the context and open the device again; the message says why.',
   },
+  ISO_ERR_PROCESS: {
+    meaning: 'A process that a command started has failed, has ended without a result, or does not answer.',
+    advice:
+      'The message names the process and what it printed last. Processes of the same run have been ended.',
+  },
   ISO_ERR_LEDGER: {
     meaning:
       'With `ISOVERBS_ASSERT=1`: the ledger of a shim contradicts itself, which is a defect of isoverbs.',
@@ -191,6 +196,8 @@ export class FileError extends errorClass('ISO_ERR_FILE') {}
 export class ReplayError extends errorClass('ISO_ERR_REPLAY') {}
 /** ISO_ERR_DRIVER: The worker thread that runs the policy has ended (`driver: worker`). */
 export class DriverError extends errorClass('ISO_ERR_DRIVER') {}
+/** ISO_ERR_PROCESS: A process that a command started has failed, has ended without a result, or does not answer. */
+export class ProcessError extends errorClass('ISO_ERR_PROCESS') {}
 /** ISO_ERR_LEDGER: With `ISOVERBS_ASSERT=1`: the ledger of a shim contradicts itself, which is a defect of isoverbs. */
 export class LedgerError extends errorClass('ISO_ERR_LEDGER') {}
 /** ISO_ERR_PROBLEM: An allocation problem for the solver of DRUM is invalid, has no solution, or cannot be solved. */
@@ -217,6 +224,7 @@ const CLASSES: Record<ErrorCode, new (message: string, details?: ErrorDetails) =
   ISO_ERR_FILE: FileError,
   ISO_ERR_REPLAY: ReplayError,
   ISO_ERR_DRIVER: DriverError,
+  ISO_ERR_PROCESS: ProcessError,
   ISO_ERR_LEDGER: LedgerError,
   ISO_ERR_PROBLEM: ProblemError,
   ISO_ERR_SYSTEM: SystemError,

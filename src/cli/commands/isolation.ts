@@ -1,6 +1,7 @@
 /** `isoverbs isolation`: victims next to attackers, bare, under policies and under hardware schedulers. */
+import { constants } from 'node:os';
 import type { Command } from 'commander';
-import { isolationLive, LIVE_POLICIES } from '../../compare/isolation/live.ts';
+import { isolationLive, LIVE_POLICIES, type LiveOptions } from '../../compare/isolation/live.ts';
 import { type Isolation, isolation, POLICIES, SCHEDULERS } from '../../compare/isolation/matrix.ts';
 import { ATTACKERS, CLASSES, VICTIM_TESTS } from '../../compare/isolation/suite.ts';
 import { buildHash, RunCache } from '../../mix/run-cache.ts';
@@ -18,6 +19,7 @@ import { parseWorkers, WORKERS, type WorkerWords } from '../seeds.ts';
 interface Options extends MixWords, WorkerWords {
   provider: string;
   device?: string[];
+  socket?: string;
   policy?: string[];
   scheduler?: string[];
   attacker?: string[];
@@ -35,6 +37,9 @@ const RUN: MixDefaults = { apps: [], duration: '6ms', warmup: '3ms' };
 
 /** On real devices, in real time. */
 const LIVE = { duration: '1200ms', warmup: '200ms' };
+const PROVIDERS = ['sim', 'rdma-core', 'soft'] as const;
+/** Options that only real devices have. */
+const LIVE_ONLY = ['device', 'socket'] as const;
 /** Options that only simulated devices have. */
 const SIM_ONLY = ['profile', 'set', 'scheduler', 'keep', 'workers', 'jobs'] as const;
 
@@ -43,12 +48,17 @@ export function addIsolation(command: Command): void {
   const isolationCommand = command
     .command('isolation')
     .description('run the attackers and victims of a test suite of isolation, bare and under policies')
-    .option('--provider <provider>', 'where to run: sim, rdma-core (real devices, in real time)', 'sim')
+    .option(
+      '--provider <provider>',
+      `where to run: ${PROVIDERS.join(', ')} (rdma-core and soft: as processes, in real time)`,
+      'sim',
+    )
     .option(
       '--device <device>',
       'real device of host 0, then of host 1; a single device serves both ends (default: the first device)',
       collect,
     )
+    .option('--socket <path>', 'real devices: the socket of a running daemon (default: one for each policy)')
     .option(
       '--policy <policy[:option[=value],...]>',
       `a policy, or none; may be repeated (default: ${POLICIES.join(', ')}; real devices: ${LIVE_POLICIES.join(', ')})`,
@@ -106,13 +116,13 @@ export function addIsolation(command: Command): void {
 async function run(options: Options): Promise<void> {
   const { json = false, md = false, violations = false, svg, provider } = options;
   if (json && md) throw new ConfigError('--json and --md exclude each other: leave out one of them');
-  if (provider !== 'sim' && provider !== 'rdma-core') {
+  if (!isProvider(provider)) {
     throw new ConfigError(
-      `provider: '${provider}' is not one of sim, rdma-core${meantBy(provider, ['sim', 'rdma-core'])}`,
+      `provider: '${provider}' is not one of ${PROVIDERS.join(', ')}${meantBy(provider, PROVIDERS)}`,
     );
   }
   if (svg !== undefined) await requirePicture('svg', svg);
-  const result = await (provider === 'sim' ? onSim(options) : onDevices(options));
+  const result = await (provider === 'sim' ? onSim(options) : onDevices(options, provider));
   if (svg !== undefined) {
     const { isolationSvg } = await import('../output/isolation-svg.ts');
     writeSvg(svg, await isolationSvg(result));
@@ -122,6 +132,9 @@ async function run(options: Options): Promise<void> {
   const { broken, runs } = result;
   if (broken.length > 0) throw new Error(`${broken.length} of ${runs} runs failed; the first: ${broken[0]}`);
 }
+
+const isProvider = (text: string): text is (typeof PROVIDERS)[number] =>
+  PROVIDERS.some((name) => name === text);
 
 function common({ seed, policy, attacker, victim }: Options) {
   return {
@@ -134,8 +147,10 @@ function common({ seed, policy, attacker, victim }: Options) {
 }
 
 function onSim(options: Options): Promise<Isolation> {
-  const { keep, device, scheduler } = options;
-  if (device !== undefined) throw new ConfigError('--device is for real devices (--provider rdma-core)');
+  const { keep, scheduler } = options;
+  const given = LIVE_ONLY.find((name) => options[name] !== undefined);
+  if (given !== undefined)
+    throw new ConfigError(`--${given} is for real devices (--provider rdma-core or soft)`);
   const { profile, set, duration, warmup } = mixOf(options, RUN);
   return isolation({
     ...common(options),
@@ -146,11 +161,16 @@ function onSim(options: Options): Promise<Isolation> {
   });
 }
 
-function onDevices(options: Options): Promise<Isolation> {
-  const { device = [], duration = LIVE.duration, warmup = LIVE.warmup } = options;
+function onDevices(options: Options, provider: LiveOptions['provider']): Promise<Isolation> {
+  const { device: devices = [], duration = LIVE.duration, warmup = LIVE.warmup, socket } = options;
   const given = SIM_ONLY.find((name) => options[name] !== undefined);
   if (given !== undefined) throw new ConfigError(`--${given} is for simulated devices: leave it out`);
-  return isolationLive({ ...common(options), devices: device, duration, warmup });
+  // The listeners of `exit` end the daemon and the applications.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => process.exit(128 + constants.signals[signal]));
+  }
+  const command = new URL('../main.js', import.meta.url);
+  return isolationLive({ ...common(options), ...{ provider, devices, duration, warmup, socket, command } });
 }
 
 /** The output for programs, which has each pairing only once for each scheme. */

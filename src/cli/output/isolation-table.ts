@@ -12,6 +12,8 @@ import { CLASSES } from '../../compare/isolation/suite.ts';
 const NOTHING = '-';
 /** How many of the worst pairs are listed. */
 const WORST = 5;
+/** The most pairs of which a table shows every ratio. */
+const MAX_RATIOS = 24;
 
 /** `3 of 60`: violations among the pairs with these attackers. */
 function violations(meetings: readonly Meeting[]): string {
@@ -46,10 +48,35 @@ function lineOf({ attacker, victim, ofAlone, dueGbps, aloneGbps, contention }: M
   return `${victim} next to ${attacker}: ${part(ofAlone)} of alone, due ${part(dueGbps / aloneGbps)} (${why})`;
 }
 
-function notesOf({ fixed, seed, runs }: Isolation): string {
+function notesOf({ fixed, seed, runs, scale }: Isolation): string {
   const { profile, set = {}, duration, warmup } = fixed;
   const changes = Object.entries(set).map(([name, value]) => `, ${name}=${value}`);
-  return `${profile}${changes.join('')}, seed ${seed}; ${runs} runs of ${duration}, including ${warmup} of warm-up`;
+  const machine =
+    scale === undefined
+      ? ''
+      : `; with ${scale.cpus} CPUs, an application has at most ${scale.qps} queue pairs and ${scale.depth} requests outstanding on each`;
+  return `${profile}${changes.join('')}, seed ${seed}; ${runs} runs of ${duration}, including ${warmup} of warm-up${machine}`;
+}
+
+/** On real devices, whose rates mean little to others: what both of each pair get, relative to alone. */
+function ratioLines({ schemes, scale }: Isolation): string[] {
+  const [{ meetings }] = schemes;
+  if (scale === undefined || meetings.length > MAX_RATIOS) return [];
+  const heads = ['victim', 'attacker', ...schemes.map(({ scheme }) => scheme)];
+  const out = new Table({
+    head: heads,
+    style: { head: [], border: [] },
+    colAligns: heads.map((_, i) => (i < 2 ? 'left' : 'right')),
+  });
+  const ratios = ({ ofAlone, work }: Meeting) => `${part(ofAlone)} and ${part(work - ofAlone)}`;
+  for (const [at, { victim, attacker }] of meetings.entries()) {
+    out.push([victim, attacker, ...schemes.map((one) => ratios(one.meetings[at]))]);
+  }
+  return [
+    '',
+    out.toString(),
+    'What the victim and the attacker get, each relative to itself alone without a policy.',
+  ];
 }
 
 const LEGEND = [
@@ -66,7 +93,7 @@ export function isolationText(result: Isolation, all: boolean): string {
     colAligns: HEADS.map((_, i) => (i === 0 ? 'left' : 'right')),
   });
   out.push(...result.schemes.map((scheme) => rowOf(scheme)));
-  const lines = [out.toString(), ...LEGEND, notesOf(result)];
+  const lines = [out.toString(), ...LEGEND, notesOf(result), ...ratioLines(result)];
   for (const scheme of result.schemes) {
     const worst = worstOf(scheme);
     if (worst.length === 0) continue;

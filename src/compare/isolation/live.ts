@@ -1,48 +1,49 @@
-/** Runs victims alone and next to attackers on real devices, in real time: one run after the other. */
-import { runLive } from '../../mix/live/run.ts';
-import { requireLiveKeys } from '../../mix/live/spec.ts';
-import { type MixApp, mixApp, quoted, withKeys } from '../../mix/mixture.ts';
+/** Runs victims alone and next to attackers on real devices, in real time and each as a process: one run after the other. */
+import { requestTenants } from '../../daemon/client/tool-request.ts';
+import { runProcesses } from '../../mix/live/processes.ts';
+import { devicesOf } from '../../mix/live/run.ts';
+import { type LiveSpec, requireLiveKeys } from '../../mix/live/spec.ts';
+import { type MixApp, quoted, withKeys } from '../../mix/mixture.ts';
 import { parsePolicy } from '../../mix/parse.ts';
 import type { AppResult } from '../../mix/result.ts';
 import { PROFILES } from '../../sim/profile/profiles.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity } from '../../verbs/units.ts';
 import { schemesOf } from '../schemes.ts';
-import { ATTACKER, type Isolation, type IsolationOptions, judged, type Meeting, VICTIM } from './matrix.ts';
+import {
+  ATTACKER,
+  type Isolation,
+  type IsolationOptions,
+  judged,
+  type Meeting,
+  type SchemeMeetings,
+  VICTIM,
+} from './matrix.ts';
+import { OwnDaemon } from './own-daemon.ts';
+import { type Scale, scaled, scaleOf } from './scale.ts';
 import { type Attacker, attackersOf, type Test, victimsOf } from './suite.ts';
 
 /** The suite on real devices. A single device serves both ends; default: the first one. */
 export interface LiveOptions
   extends Omit<IsolationOptions, 'fixed' | 'schedulers' | 'threads' | 'cache' | 'policies'> {
+  readonly provider: NonNullable<LiveSpec['provider']>;
   readonly devices: readonly string[];
   readonly duration: string;
   readonly warmup: string;
   /** Default: the bare device and LIVE_POLICIES. */
   readonly policies?: readonly string[];
+  /** The socket of a daemon. Default: for each policy, a daemon of its own. */
+  readonly socket?: string;
+  /** The command `isoverbs`, which runs those daemons. */
+  readonly command: URL;
 }
 
 export const LIVE_POLICIES: readonly string[] = ['none', 'fair'];
 
-/** The most queue pairs of an application, and requests outstanding on each: each has memory of its own. */
-const MOST: Readonly<Record<string, number>> = { qps: 8, depth: 16, batch: 16 };
-/** An application on a real device is one thread with one context. */
-const ONE_THREAD = ['contexts', 'cores'];
-
-/** The application with fewer queue pairs and requests, as one thread. */
-export function shrunk({ words }: MixApp): MixApp {
-  const [kind, keys = ''] = words.split(':');
-  const kept = keys
-    .split(',')
-    .map((text) => text.split('='))
-    .filter(([key]) => !ONE_THREAD.includes(key))
-    .map(([key, value]) => `${key}=${key in MOST ? Math.min(MOST[key], Number(value)) : value}`);
-  return mixApp(`${kind}:${kept.join(',')}`);
-}
-
 /** Whether a test uses only what an application on a real device can do. */
-function isPossible({ app }: Test): boolean {
+function isPossible({ app }: Test, scale: Scale): boolean {
   try {
-    requireLiveKeys([shrunk(app).spec]);
+    requireLiveKeys([scaled(app, scale).spec]);
     return true;
   } catch (error) {
     if (error instanceof ConfigError) return false;
@@ -55,34 +56,41 @@ function isPossible({ app }: Test): boolean {
  * what it gets alone, whatever the attacker does.
  * @throws ConfigError for an unknown policy, attacker or victim, and if no pair is possible
  * @throws NoDeviceError for a missing device
+ * @throws ProcessError, NoDaemonError for a process or a daemon that ends
  */
 export async function isolationLive(options: LiveOptions): Promise<Isolation> {
-  const { policies = LIVE_POLICIES, seed, duration, warmup, devices, onDone } = options;
-  const attackers = attackersOf(options.attackers).filter(isPossible);
-  const victims = victimsOf(options.victims).filter(isPossible);
+  const { policies = LIVE_POLICIES, provider, seed, duration, warmup, socket, onDone } = options;
+  const says = saysOf(policies);
+  const named = { attackers: attackersOf(options.attackers), victims: victimsOf(options.victims) };
+  const devices = devicesOf(options);
+  const scale = scaleOf({ provider, devices });
+  const attackers = named.attackers.filter((test) => isPossible(test, scale));
+  const victims = named.victims.filter((test) => isPossible(test, scale));
   if (attackers.length === 0 || victims.length === 0) {
     throw new ConfigError('these attackers and victims are for simulated devices only; choose others');
   }
-  const says = saysOf(policies);
-  const lab = new Lab(options);
+  if (socket !== undefined) await requestTenants(socket);
+  const lab = new Lab({ ...options, devices }, scale);
   const of = attackers.length + victims.length + policies.length * attackers.length * victims.length;
   lab.onRun = (done) => onDone?.(done, of);
-  const alone = await lab.allAlone([...victims, ...attackers]);
+  await lab.measureAlone([...victims, ...attackers]);
   const pairs = attackers.flatMap((attacker) => victims.map((victim) => [attacker, victim] as const));
-  const schemes = [];
+  const schemes: SchemeMeetings[] = [];
   for (const policy of policies) {
-    const meetings: Meeting[] = [];
-    for (const [attacker, victim] of pairs) meetings.push(await lab.meet(attacker, victim, policy, alone));
     const [scheme, group] = policy === 'none' ? ['bare', 'bare' as const] : [policy, 'policy' as const];
+    const meetings = await lab.meetAll(pairs, policy);
     schemes.push({ scheme, group, says: says.get(policy) ?? 'no policy', meetings });
   }
-  const { broken } = lab;
-  const fixed = { profile: devices.join(', ') || 'the first device', duration, warmup };
-  return { fixed, seed, pairings: schemes[0].meetings, schemes, runs: lab.runs, broken };
+  const { broken, runs } = lab;
+  const fixed = { profile: devices.join(', '), duration, warmup };
+  return { fixed, seed, pairings: schemes[0].meetings, schemes, runs, broken, scale };
 }
 
-/** What the policies are. @throws ConfigError for an unknown policy */
+/** What the policies are. @throws ConfigError for an unknown policy, and for one inside another */
 function saysOf(policies: readonly string[]): ReadonlyMap<string, string> {
+  if (policies.some((policy) => parsePolicy(policy).inner !== undefined)) {
+    throw new ConfigError('several policies (OUTER;INNER) are for simulated devices (--provider sim)');
+  }
   const mix = { profile: 'ideal', duration: '1ms', warmup: '0ms', apps: [] };
   const schemes = schemesOf(mix, PROFILES.ideal, { policies, schedulers: [] });
   return new Map(schemes.map(({ name, says }) => [name, says]));
@@ -95,56 +103,91 @@ class Lab {
   readonly broken: string[] = [];
   onRun: (done: number) => void = () => {};
   private readonly options: LiveOptions;
+  private readonly scale: Scale;
+  /** What each application gets alone on the bare device, by name. */
+  private readonly alone = new Map<string, AppResult>();
 
-  constructor(options: LiveOptions) {
+  constructor(options: LiveOptions, scale: Scale) {
     this.options = options;
+    this.scale = scale;
   }
 
-  /** What each application gets alone, by name. */
-  async allAlone(tests: readonly Test[]): Promise<ReadonlyMap<string, AppResult>> {
-    const alone = new Map<string, AppResult>();
-    for (const { name, app } of tests) {
-      const [result] = await this.run([withKeys(shrunk(app), { name: VICTIM })], 'none');
-      alone.set(name, result);
+  async measureAlone(tests: readonly Test[]): Promise<void> {
+    for (const test of tests) {
+      const apps = [this.named(test, VICTIM)];
+      const [result] = await this.run(apps, 'none', null, `${test.name} alone`);
+      this.alone.set(test.name, result);
     }
-    return alone;
   }
 
-  async meet(
-    { name: attacker, class: attackerClass, app: other }: Attacker,
-    { name: victim, app }: Test,
+  /** All pairs under a policy, whose processes share a daemon. */
+  async meetAll(pairs: readonly (readonly [Attacker, Test])[], policy: string): Promise<Meeting[]> {
+    const { socket } = this.options;
+    const own = policy === 'none' || socket !== undefined ? null : await this.daemon(policy);
+    const at = policy === 'none' ? null : { socket: socket ?? own!.socket, signal: own?.signal };
+    try {
+      const meetings: Meeting[] = [];
+      for (const [attacker, victim] of pairs) meetings.push(await this.meet(attacker, victim, policy, at));
+      return meetings;
+    } finally {
+      await own?.end();
+    }
+  }
+
+  private daemon(policy: string): Promise<OwnDaemon> {
+    const { provider, devices, command } = this.options;
+    // Each process has a user-space device of its own, which the daemon need not open.
+    const opened = provider === 'soft' ? [] : ['--device', ...devices];
+    return OwnDaemon.start(command, ['--provider', provider, '--policy', policy, ...opened]);
+  }
+
+  private async meet(
+    attacker: Attacker,
+    victim: Test,
     policy: string,
-    alone: ReadonlyMap<string, AppResult>,
+    daemon: { socket: string; signal?: AbortSignal } | null,
   ): Promise<Meeting> {
-    const apps = [withKeys(shrunk(app), { name: VICTIM }), withKeys(shrunk(other), { name: ATTACKER })];
-    const own = alone.get(victim)!;
+    const own = this.alone.get(victim.name)!;
     const contention = { resource: 'the device', dueGbps: own.throughputGbps / 2 };
-    const pairing = { attacker, class: attackerClass, victim, contention };
-    const both = await this.run(apps, policy);
-    return { ...judged(pairing, own, alone.get(attacker)!, both), command: this.commandOf(apps, policy) };
+    const pairing = { attacker: attacker.name, class: attacker.class, victim: victim.name, contention };
+    const apps = [this.named(victim, VICTIM), this.named(attacker, ATTACKER)];
+    const command = this.commandOf(attacker, victim, policy);
+    const both = await this.run(apps, policy, daemon, command);
+    return { ...judged(pairing, own, this.alone.get(attacker.name)!, both), command };
   }
 
-  private async run(apps: readonly MixApp[], policy: string): Promise<readonly AppResult[]> {
-    const { devices, duration, warmup, seed } = this.options;
-    const result = await runLive({
+  private named({ app }: Test, name: string): MixApp {
+    return withKeys(scaled(app, this.scale), { name });
+  }
+
+  private async run(
+    apps: readonly MixApp[],
+    policy: string,
+    daemon: { socket: string; signal?: AbortSignal } | null,
+    what: string,
+  ): Promise<readonly AppResult[]> {
+    const { provider, devices, duration, warmup, seed } = this.options;
+    const spec = {
       ...parsePolicy(policy),
-      ...{ devices, seed, apps: apps.map(({ spec }) => spec) },
+      ...{ provider, devices, seed, apps: apps.map(({ spec: app }) => app) },
       durationNs: parseQuantity('duration', duration, NANOSECONDS),
       warmupNs: parseQuantity('warmup', warmup, NANOSECONDS),
-    });
+    };
+    const result = await runProcesses(spec, daemon ?? { socket: null });
     this.runs++;
     this.onRun(this.runs);
-    this.broken.push(...result.invariants.map((reason) => `${this.commandOf(apps, policy)}: ${reason}`));
+    this.broken.push(...result.invariants.map((reason) => `${what}: ${reason}`));
     return result.apps;
   }
 
-  private commandOf(apps: readonly MixApp[], policy: string): string {
-    const { devices, duration, warmup, seed } = this.options;
+  private commandOf(attacker: Attacker, victim: Test, policy: string): string {
+    const { provider, devices, duration, warmup, seed, socket } = this.options;
     return [
-      'isoverbs mix --provider rdma-core',
+      `isoverbs isolation --provider ${provider}`,
       ...devices.map((device) => `--device ${device}`),
+      ...(socket === undefined ? [] : [`--socket ${quoted(socket)}`]),
       `--policy ${quoted(policy)} --duration ${duration} --warmup ${warmup} --seed ${seed}`,
-      ...apps.map(({ words }) => `--app ${words}`),
+      `--attacker ${attacker.name} --victim ${victim.name}`,
     ].join(' ');
   }
 }

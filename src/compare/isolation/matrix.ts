@@ -11,6 +11,7 @@ import { requireRunnable } from '../compare.ts';
 import { type Scheme, type SchemeGroup, schemesOf } from '../schemes.ts';
 import { medianOf, trustedResult } from '../worse-off.ts';
 import { type Contention, contentionOf } from './contention.ts';
+import type { Scale } from './scale.ts';
 import { type Attacker, type AttackerClass, attackersOf, type Test, victimsOf } from './suite.ts';
 
 /** A victim that gets less than this part of what it is due is violated. Husky's alpha. */
@@ -56,6 +57,8 @@ export interface Isolation {
   readonly runs: number;
   /** Runs that failed or broke an invariant, with the reason. */
   readonly broken: readonly string[];
+  /** On real devices: the most that an application had. */
+  readonly scale?: Scale;
 }
 
 export interface IsolationOptions {

@@ -16,7 +16,7 @@ import { type LiveSpec, type MessageBuffers, messageBuffersOf } from './spec.ts'
 /** Each application starts at a random time within this interval. */
 const PHASE_NS = 100_000;
 /** How long outstanding requests may take to complete after the end of the run. */
-const DRAIN_TIMEOUT_NS = 20e9;
+export const DRAIN_TIMEOUT_NS = 20e9;
 /** How often the policy's states are read in the measured time; the threads of others may wait for a CPU at any moment. */
 const STATE_SAMPLES = 8;
 const TYPES = { rc: 'RC', uc: 'UC', ud: 'UD' } as const;

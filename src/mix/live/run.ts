@@ -23,11 +23,19 @@ const START_DELAY_NS = 20_000_000n;
  * @throws NoDeviceError for a missing device; it names the existing ones
  */
 export async function runLive(spec: LiveSpec): Promise<LiveResult> {
-  const devices = devicesOf(spec);
-  const full = { ...spec, devices };
-  const apps = checkedApps(full);
-  const outcomes = await runThreads(apps, full);
-  const { policy, seed, durationNs, warmupNs } = spec;
+  const { full, apps } = resolvedLive(spec);
+  return liveResultOf(full, await runThreads(apps, full));
+}
+
+/** The specification with its devices, and its applications. @throws ConfigError, NoDeviceError as runLive does */
+export function resolvedLive(spec: LiveSpec): { readonly full: LiveSpec; readonly apps: readonly App[] } {
+  const full = { ...spec, devices: devicesOf(spec) };
+  return { full, apps: checkedApps(full) };
+}
+
+/** The result of a run. @throws ConfigError if it gave no samples */
+export function liveResultOf(spec: LiveSpec, outcomes: readonly LiveOutcome[]): LiveResult {
+  const { devices, policy, seed, durationNs, warmupNs } = spec;
   if (outcomes.every(({ result }) => result.completed === 0 && result.errors === 0)) {
     throw new ConfigError(`a duration of ${durationNs} ns gives no samples: nothing completed`);
   }
@@ -46,7 +54,8 @@ export async function runLive(spec: LiveSpec): Promise<LiveResult> {
   };
 }
 
-function devicesOf(spec: LiveSpec): readonly string[] {
+/** The devices of a specification; default: the first one. @throws NoDeviceError for a missing device */
+export function devicesOf(spec: Pick<LiveSpec, 'provider' | 'devices'>): readonly string[] {
   const there = liveDevices(spec);
   const names = spec.devices.length > 0 ? spec.devices : there.slice(0, 1);
   const missing = names.find((name) => !there.includes(name));

@@ -1,0 +1,68 @@
+/** A process of processes.ts: runs one application, from opening its contexts to its result. */
+import { once } from 'node:events';
+import { setRemoteCoordinators } from '../../coordinator/registry.ts';
+import { DaemonClient } from '../../daemon/client/client.ts';
+import { policyInterceptors } from '../../drivers/index.ts';
+import { factsOfProcess } from '../../providers/facts.ts';
+import { setAssertions } from '../../shim/assertions.ts';
+import { compose } from '../../shim/compose.ts';
+import { IsoverbsError, NoDaemonError } from '../../verbs/errors.ts';
+import { LiveApp } from './app.ts';
+import { Clock } from './clock.ts';
+import type { ProcessJob, ProcessMessage, ProcessStart } from './protocol.ts';
+import { liveProvider } from './provider.ts';
+
+/** What the client of the daemon reported: whatever it is, the policy is not what it should be. */
+const warnings: string[] = [];
+
+/** Makes the policies of this process clients of the daemon. */
+function join(socket: string, tenant: string): DaemonClient {
+  const report = (line: string, isWarning: boolean) => {
+    if (isWarning) warnings.push(line);
+  };
+  const client = new DaemonClient({ socket, hello: { tenant }, report });
+  setRemoteCoordinators((device) => client.coordinator(device));
+  return client;
+}
+
+function requireDaemon(): void {
+  if (warnings.length > 0) throw new NoDaemonError(warnings[0]);
+}
+
+/** Awaited after each message, because a process that is killed takes what it has not yet sent with it. */
+const send = (message: ProcessMessage) =>
+  new Promise<void>((resolve, reject) => {
+    process.send!(message, (error: Error | null) => (error === null ? resolve() : reject(error)));
+  });
+
+async function run({ app, spec, policyOptions, socket }: ProcessJob): Promise<void> {
+  const client = socket === null ? null : join(socket, app.tenant);
+  const policies = spec.policy === 'none' ? [] : [{ name: spec.policy, options: { ...policyOptions } }];
+  const provider = compose(liveProvider(spec), [
+    ...policyInterceptors('inline', policies),
+    ...factsOfProcess(),
+  ]);
+  const clock = new Clock();
+  const live = new LiveApp(app, provider, spec, clock);
+  requireDaemon();
+  const started = once(process, 'message');
+  await send({ kind: 'ready' });
+  const [{ zeroNs }] = (await started) as [ProcessStart];
+  clock.zeroAt(zeroNs);
+  const outcome = live.run();
+  requireDaemon();
+  live.close();
+  client?.finish();
+  await send({ kind: 'done', outcome });
+}
+
+if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
+// Without the command that started it, the process has nobody to work for.
+process.once('disconnect', () => process.exit());
+const [job] = (await once(process, 'message')) as [ProcessJob];
+try {
+  await run(job);
+} catch (error) {
+  const { message } = error as Error;
+  await send({ kind: 'failed', code: error instanceof IsoverbsError ? error.code : null, message });
+}
