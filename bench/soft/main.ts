@@ -88,7 +88,8 @@ async function main(): Promise<void> {
   const median = (name: string) => p50(rates[name]);
   const mbit = (name: string) => rounded((median(name) * 8) / 1e6);
   const us = (name: string) => rounded(1e6 / median(name));
-  const { bytes = Number.NaN, longBytes = Number.NaN } = await run(soft, 'bytes');
+  const allocated = await run(soft, 'bytes');
+  const { bytes = Number.NaN, longBytes = Number.NaN, streamedBytes = Number.NaN } = allocated;
   console.log(
     JSON.stringify(
       {
@@ -108,7 +109,11 @@ async function main(): Promise<void> {
           times: rounded(1 / median('pingpong ratio')),
         },
         idleCpuPercent: rounded(await idlePercent(soft)),
-        allocatedBytesPerPacket: { short: rounded(bytes), long: rounded(longBytes) },
+        allocatedBytesPerPacket: {
+          short: rounded(bytes),
+          long: rounded(longBytes),
+          streamed: rounded(streamedBytes),
+        },
       },
       null,
       2,

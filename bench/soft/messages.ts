@@ -18,9 +18,10 @@ export interface Answer {
   readonly ns: number;
   /** CPU time of the process, user and system. */
   readonly cpuNs: number;
-  /** Bytes that the sender allocates for a packet of 2 bytes, and of 4096. */
+  /** Bytes that the sender allocates for a packet of 2 bytes, of 4096, and of 4096 from a place after the former. */
   readonly bytes?: number;
   readonly longBytes?: number;
+  readonly streamedBytes?: number;
 }
 
 /** How long one measurement takes. */
@@ -29,6 +30,8 @@ export const ROUND_TRIPS = 3000;
 /** Bytes of a long WRITE, and of a packet's payload on the loopback interface. */
 export const LONG_BYTES = 65_536;
 export const MTU_BYTES = 4096;
+/** A region that is sent from one end to the other, again and again. */
+export const STREAM_BYTES = 1 << 24;
 /** A WRITE_ONLY packet of 2 bytes: BTH, RETH, payload with pad bytes, ICRC. */
 export const SHORT_PACKET_BYTES = 12 + 16 + 4 + 4;
 /** A packet in the middle of a WRITE: BTH and ICRC around the payload. */

@@ -12,6 +12,7 @@ import {
   measureTrips,
   type Order,
   SHORT_BYTES,
+  STREAM_BYTES,
 } from './messages.ts';
 
 /** Long requests in flight, and batches of short ones. */
@@ -48,7 +49,7 @@ export class SoftEnd {
     const pd = this.context.allocPd();
     this.cq = this.context.createCq({ cqe: 1024 });
     this.qp = pd.createQp({ sendCq: this.cq, cap: { maxSendWr: 512, maxRecvWr: 64 } });
-    this.mr = pd.allocate(LONG_BYTES, { access: { remoteWrite: true } });
+    this.mr = pd.allocate(STREAM_BYTES, { access: { remoteWrite: true } });
     this.wcs = this.context.wcBatch({ capacity: 64 });
     this.peer = this.introduction;
   }
@@ -81,8 +82,11 @@ export class SoftEnd {
 
   private allocated(): Answer {
     const bytes = leastBytes(this.shortWrites(), SHORT_MESSAGES);
-    const longBytes = leastBytes(this.longWrites(), LONG_MESSAGES) / (LONG_BYTES / MTU_BYTES);
-    return { units: 0, ns: 0, cpuNs: 0, bytes, longBytes };
+    const perPacket = LONG_BYTES / MTU_BYTES;
+    const longBytes = leastBytes(this.longWrites(), LONG_MESSAGES) / perPacket;
+    const streamed = this.writes(LONG_BYTES, 1, LONG_DEPTH, STREAM_BYTES);
+    const streamedBytes = leastBytes(streamed, LONG_MESSAGES) / perPacket;
+    return { units: 0, ns: 0, cpuNs: 0, bytes, longBytes, streamedBytes };
   }
 
   private longWrites() {
@@ -102,17 +106,32 @@ export class SoftEnd {
     return count;
   }
 
-  /** Batches of WRITEs, of which the last one is signaled. A step returns how many WRITEs have ended. */
-  private writes(lengthBytes: number, batch: number, depth: number) {
+  /** WRITEs from this place in the region, of which the last one is signaled. */
+  private batchAt(offset: number, lengthBytes: number, count: number) {
     const { mr, peer } = this;
-    const requests = this.context.sendBatch({ capacity: batch });
-    for (let i = 0; i < batch; i++) {
-      const flags = i === batch - 1 ? V.IBV_SEND_SIGNALED : 0;
-      requests.write(1, flags, mr.addr, lengthBytes, mr.lkey, peer.addr, peer.rkey);
+    const requests = this.context.sendBatch({ capacity: count });
+    for (let i = 0; i < count; i++) {
+      const flags = i === count - 1 ? V.IBV_SEND_SIGNALED : 0;
+      requests.write(1, flags, mr.addr + offset, lengthBytes, mr.lkey, peer.addr, peer.rkey);
     }
+    return requests;
+  }
+
+  /**
+   * Batches of WRITEs, each from the next place in the first `spanBytes` of the region. A step returns how many WRITEs have
+   * ended.
+   */
+  private writes(lengthBytes: number, batch: number, depth: number, spanBytes = lengthBytes) {
+    const batches = Array.from({ length: spanBytes / lengthBytes }, (_, place) =>
+      this.batchAt(place * lengthBytes, lengthBytes, batch),
+    );
+    let next = 0;
     let inFlight = 0;
     const step = () => {
-      for (; inFlight < depth; inFlight++) this.qp.postSend(requests);
+      for (; inFlight < depth; inFlight++) {
+        this.qp.postSend(batches[next]);
+        next = (next + 1) % batches.length;
+      }
       const done = this.take();
       inFlight -= done;
       return done * batch;

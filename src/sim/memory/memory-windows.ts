@@ -8,13 +8,13 @@ import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Qp } from '../transport/qp.ts';
 import type { World } from '../world.ts';
-import { KeptViews, type Region } from './memory.ts';
+import { keptViewsOf, type Region } from './memory.ts';
 
 const TWO32 = 4294967296;
 const REMOTE_WRITES = C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_ATOMIC;
 const WINDOW_ACCESS = REMOTE_WRITES | C.IBV_ACCESS_REMOTE_READ | C.IBV_ACCESS_ZERO_BASED;
 const NOTHING = new Uint8Array(0);
-const NO_VIEWS = new KeptViews(NOTHING);
+const NO_VIEWS = keptViewsOf(NOTHING);
 /** The domain of unbound windows, which no queue pair and no protection domain has. */
 const NO_DOMAIN = 0;
 
@@ -189,7 +189,7 @@ function open(
     addr: (access & C.IBV_ACCESS_ZERO_BASED) !== 0 ? 0 : addr,
     lengthBytes: length,
     bytes,
-    views: new KeptViews(bytes),
+    views: keptViewsOf(bytes),
     windows: 0,
     window,
   });

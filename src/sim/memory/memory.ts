@@ -30,8 +30,10 @@ const PAGE_BYTES = 4096;
 const FIRST_ADDR = 0x7f00_0000_0000;
 /** Up to this size, copying byte by byte is cheaper than creating a view. */
 const SMALL_BYTES = 48;
-/** Views that are kept for each region: enough for 1 MiB in the largest packets. */
-const REGION_VIEWS = 256;
+/** Views that are kept for each region: one for each packet of this size or a larger one, within limits. */
+const VIEW_BYTES = 1024;
+const LEAST_VIEWS = 256;
+const MOST_VIEWS = 65_536;
 
 // Doubles of a row of RegionTable: address and length of the region, and where it begins in its buffer.
 const ROW_DOUBLES = 8;
@@ -222,7 +224,7 @@ export class RegionTable {
       addr: (access & IBV_ACCESS_ZERO_BASED) !== 0 ? 0 : this.addressOf(memory) + byteOffset,
       lengthBytes,
       bytes,
-      views: new KeptViews(bytes),
+      views: keptViewsOf(bytes),
       windows: 0,
       window: null,
     };
@@ -289,7 +291,7 @@ export class KeptViews {
   private readonly count: number;
   private views: (Uint8Array | undefined)[] = [];
 
-  constructor(bytes: Uint8Array, count = REGION_VIEWS) {
+  constructor(bytes: Uint8Array, count: number) {
     this.bytes = bytes;
     this.count = count;
   }
@@ -307,6 +309,14 @@ export class KeptViews {
     this.views[place] = made;
     return made;
   }
+}
+
+/** The kept views of a region, enough to send it from one end to the other again and again. */
+export function keptViewsOf(bytes: Uint8Array): KeptViews {
+  const { length } = bytes;
+  let count = LEAST_VIEWS;
+  while (count < MOST_VIEWS && count * VIEW_BYTES < length) count *= 2;
+  return new KeptViews(bytes, count);
 }
 
 /** Copies bytes of a region to an array. */
