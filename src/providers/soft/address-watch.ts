@@ -2,23 +2,13 @@
  * Notices when the address of an open device leaves its host or comes back: its port goes down, or becomes active again.
  * It notices changes of the MTU, too, which hold for new queue pairs.
  */
-import { networkInterfaces } from 'node:os';
 import type { Simulation } from '../../sim/simulation.ts';
 import type { TimePump } from '../sim/time-pump.ts';
-import { addressOf, mtuOf, type SoftDevice } from './devices.ts';
+import { addressOf, interfaceOf, interfacesByAddress, mtuOf, type SoftDevice } from './devices.ts';
 
 /** How often addresses are looked up, and how soon again after packets could not be sent. */
 const PERIOD_MS = 1000;
 const SOONEST_MS = 50;
-
-/** The addresses of this host; those of 127.0.0.0/8 need no interface of their own. */
-function addressesHere(): Set<string> {
-  return new Set(
-    Object.values(networkInterfaces())
-      .flatMap((list) => list ?? [])
-      .map(({ address }) => address),
-  );
-}
 
 /** Watches the addresses of open devices while there are any. */
 export class AddressWatch {
@@ -59,12 +49,12 @@ export class AddressWatch {
 
   private look(): void {
     this.lookedMs = performance.now();
-    const here = addressesHere();
+    const here = interfacesByAddress();
     for (const host of this.open) {
       const address = addressOf(this.devices[host].gid);
-      const isHere = here.has(address) || (address.startsWith('127.') && here.has('127.0.0.1'));
-      this.sim.setLink(host, isHere);
-      if (isHere) this.sim.world.hosts[host].mtuBytes = mtuOf(address);
+      const ndev = interfaceOf(address, here);
+      this.sim.setLink(host, ndev !== undefined);
+      if (ndev !== undefined) this.sim.world.hosts[host].mtuBytes = mtuOf(address, ndev);
     }
     this.pump.start();
   }

@@ -33,7 +33,8 @@ const ETHERNET_BYTES = 1500;
 /** The devices of these addresses, or of all interfaces if there are none. @throws ConfigError for a text that is no address */
 export function softDevices(addresses: readonly string[]): SoftDevice[] {
   if (addresses.length > 0) {
-    return addresses.map((text, index) => deviceAt(`soft${index}`, text, interfaceOf(text), 1));
+    const here = interfacesByAddress();
+    return addresses.map((text, index) => deviceAt(`soft${index}`, text, interfaceOf(text, here), 1));
   }
   const found = Object.entries(networkInterfaces()).flatMap(([ndev, list]) =>
     (list ?? []).map((one) => ({ ...one, ndev })),
@@ -49,15 +50,20 @@ export function softDevices(addresses: readonly string[]): SoftDevice[] {
   );
 }
 
-/** The interface with this address; that of 127.0.0.1 has all of 127.0.0.0/8. */
-function interfaceOf(address: string): string {
+/** The interfaces of this host, by each of their addresses. It takes long on a host with many addresses. */
+export function interfacesByAddress(): Map<string, string> {
   const all = Object.entries(networkInterfaces());
-  const has = (wanted: string) => all.find(([, list]) => list?.some((one) => one.address === wanted))?.[0];
-  return has(address) ?? (address.startsWith('127.') ? has('127.0.0.1') : undefined) ?? '';
+  return new Map(all.flatMap(([ndev, list]) => (list ?? []).map(({ address }) => [address, ndev] as const)));
+}
+
+/** The interface with this address, undefined if there is none; that of 127.0.0.1 has all of 127.0.0.0/8. */
+export function interfaceOf(address: string, here: ReadonlyMap<string, string>): string | undefined {
+  return here.get(address) ?? (address.startsWith('127.') ? here.get('127.0.0.1') : undefined);
 }
 
 /** A number that the kernel tells about an interface. */
-function numberOf(ndev: string, file: string, otherwise: number): number {
+function numberOf(ndev: string | undefined, file: string, otherwise: number): number {
+  if (ndev === undefined) return otherwise;
   try {
     return Number(readFileSync(`/sys/class/net/${ndev}/${file}`, 'utf8')) || otherwise;
   } catch {
@@ -65,14 +71,14 @@ function numberOf(ndev: string, file: string, otherwise: number): number {
   }
 }
 
-/** The largest MTU of packets that fits into that of the interface with this address, as it is now. */
-export function mtuOf(address: string, ndev = interfaceOf(address)): number {
+/** The largest MTU of packets of this address that fits into that of its interface, as it is now. */
+export function mtuOf(address: string, ndev: string | undefined): number {
   const ipBytes = address.includes(':') ? IPV6_BYTES : IPV4_BYTES;
   const room = numberOf(ndev, 'mtu', ETHERNET_BYTES) - ipBytes - ROCE_BYTES;
   return MTUS.find((mtu) => mtu <= room) ?? MTUS[MTUS.length - 1];
 }
 
-function deviceAt(name: string, address: string, ndev: string, tries: number): SoftDevice {
+function deviceAt(name: string, address: string, ndev: string | undefined, tries: number): SoftDevice {
   const v4 = !address.includes(':');
   let gid: string;
   try {
