@@ -4,7 +4,6 @@
  * `isoverbs bench` on `soft0` in another network namespace. Those over reliable connections run a second time with lost
  * packets. Needs root, so it runs in the virtual machine only (ISOVERBS_GROUND=rxe), and a build.
  */
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,6 +12,7 @@ import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { PingpongOptions } from './peers/pingpong.ts';
 import { isInstalled, listening, type Program, start } from './peers/program.ts';
+import { ip, listeningIn, run, startIn } from './peers/spaces.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'dist/cli/main.js');
@@ -28,9 +28,6 @@ const OWN_ADDRESS = '10.9.0.2';
 const ITERS = 50;
 const PATIENCE = 120_000;
 
-const run = (...words: string[]) => execFileSync(words[0], words.slice(1), { encoding: 'utf8' });
-const ip = (words: string) => run('ip', ...words.split(' '));
-
 /** The number of the GID that stands for the address of the kernel's end. */
 async function gidIndex(): Promise<string> {
   for (let tries = 0; tries < 100; tries++) {
@@ -42,11 +39,7 @@ async function gidIndex(): Promise<string> {
 }
 
 /** Starts a program of ours in the other namespace. */
-const elsewhere = (...words: string[]) =>
-  start(
-    ...(['ip', 'netns', 'exec', SPACE, 'env', 'ISOVERBS_PROVIDER=soft'] as const),
-    ...[`ISOVERBS_SOFT_ADDRESSES=${OWN_ADDRESS}`, process.execPath, ...words],
-  );
+const elsewhere = (...words: string[]) => startIn(SPACE, OWN_ADDRESS, ...words);
 
 /** The module of our pingpong in JavaScript, as a URL, because older versions of Node.js load no TypeScript. */
 function pingpongModule(): string {
@@ -134,7 +127,7 @@ describe.skipIf(!here)('programs on kernel soft-RoCE', () => {
 
     test(`ibv_${kind}_pingpong is our client`, { timeout: PATIENCE }, async () => {
       const server = ours(module, kind, SIZES[kind], port + 1);
-      await waitForServer(port + 1);
+      await listeningIn(SPACE, port + 1);
       await bothEnd(server, theirPingpong(kind, port + 1, OWN_ADDRESS));
     });
   }
@@ -155,7 +148,7 @@ describe.skipIf(!here)('programs on kernel soft-RoCE', () => {
 
     test.skipIf(!isInstalled('ib_write_bw'))(`ib_${name} ${flags} is our client`, options, async () => {
       const server = ourProgram(at + 1);
-      await waitForServer(at + 1);
+      await listeningIn(SPACE, at + 1);
       await bothEnd(server, theirProgram(at + 1, OWN_ADDRESS));
     });
   }
@@ -178,13 +171,3 @@ describe.skipIf(!here)('programs on kernel soft-RoCE', () => {
     }
   });
 });
-
-/** Waits for a port in the other namespace, which only a program there sees. */
-async function waitForServer(port: number): Promise<void> {
-  for (let tries = 0; tries < 600; tries++) {
-    const table = run('ip', 'netns', 'exec', SPACE, 'cat', '/proc/net/tcp', '/proc/net/tcp6');
-    if (new RegExp(`:${port.toString(16).toUpperCase()} [0-9A-F]+:0000 0A`).test(table)) return;
-    await delay(50);
-  }
-  throw new Error(`nothing listens on port ${port} there`);
-}

@@ -14,6 +14,8 @@ export interface Program {
   ended(): boolean;
   /** Ends its standard input. */
   release(): void;
+  /** Kills it. */
+  stop(): void;
 }
 
 const TIME_MS = 100_000;
@@ -37,7 +39,7 @@ export function start(...words: [name: string, ...args: string[]]): Program {
     const code = error === null ? 0 : (error.signal ?? error.code ?? undefined);
     resolve({ code, output: stdout + stderr });
   });
-  return { done, ended: () => ended, release: () => child.stdin?.end() };
+  return { done, ended: () => ended, release: () => child.stdin?.end(), stop: () => child.kill() };
 }
 
 /** Waits until a port is open, by the kernel's table, so that the listening program sees no connection. */
