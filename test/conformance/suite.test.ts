@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { tagsIf } from '../support/variants.ts';
-import { type GroundName, groundOf, isAbsent, isImpaired, softLoses } from '../verbs/ground.ts';
+import { type GroundName, groundOf, impairsPackets, isAbsent, softLoses } from '../verbs/ground.ts';
 import { cases } from './cases/index.ts';
 import { type Chain, engineChains, suiteChains } from './chains.ts';
 import type { Case } from './suite/case.ts';
@@ -98,8 +98,8 @@ function suiteOn(name: GroundName): void {
   for (const [nth, [what, chain]] of engines.entries()) {
     describe(what, () => {
       for (const [i, one] of here.entries()) {
-        // The sample is divided among the chains, except where packets are impaired, which is a separate run.
-        const isMine = isImpaired || Math.floor(i / SAMPLE) % engines.length === nth;
+        // The sample is divided among the chains, except where devices impair packets, which is a separate run.
+        const isMine = impairsPackets || Math.floor(i / SAMPLE) % engines.length === nth;
         if (name !== 'sim') compared(isMine ? i : i * SAMPLE + 1, one, chain);
         else compared(shifted(i, nth), one, chain, !WHOLE.test(what));
       }
