@@ -163,7 +163,9 @@ test('--out writes the three files, and a second call runs nothing again', { tim
   const before = runs();
   expect(before).toHaveLength(4);
   const page = readFileSync(join(out, 'report.html'), 'utf8');
-  expect(reproduce(...words)).toMatchObject({ code: 0, err: '' });
+  const again = reproduce(...words);
+  expect(again).toMatchObject({ code: 0, err: '' });
+  for (const line of again.out.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   expect(runs()).toEqual(before);
   expect(readFileSync(join(out, 'report.html'), 'utf8')).toBe(page);
   expect(page).toContain('npm run reproduce -- --figure perf-2b --policy none perf --seeds 1<');

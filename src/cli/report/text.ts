@@ -18,9 +18,9 @@ import {
   verdictText,
 } from '../../papers/engine/report.ts';
 import { painted, type Style } from '../output/style.ts';
-import { outWidth, wrapped } from '../output/table.ts';
+import { foldedTable, outWidth, widestLine, wrapped } from '../output/table.ts';
 import { comparisonSentences, comparisonTable } from './against.ts';
-import { figureTable } from './figure-table.ts';
+import { type FigureTable, figureTable } from './figure-table.ts';
 import type { Report } from './report.ts';
 import { byPaper, formsTable, onlyBare, type TextTable } from './sections.ts';
 
@@ -147,11 +147,35 @@ function verdictsText(paper: Report['paper']): string {
   return [...lines, ...papers.map((name) => indented(paperSentence(name, of(name)), ''))].join('\n');
 }
 
+/** The numbers of a figure as a table with lines, or folded, panel by panel, if the terminal is too narrow for it. */
 function figureText(figure: FigureResult): string {
-  const { name, title, source, note, problems } = figure;
+  const { name, title, source, note, problems, panels } = figure;
   const { head, rows } = figureTable(figure);
   const table = new Table({ head, style: { head: [], border: [], compact: true } });
   for (const row of rows) table.push(row);
+  const text = table.toString();
+  const numbers =
+    widestLine(text) <= outWidth()
+      ? [text]
+      : panels.flatMap((panel) => foldedPanel(figureTable({ ...figure, panels: [panel] })));
   const remarks = note === undefined ? problems : [`(${note})`, ...problems];
-  return [`${name}: ${title}. ${source}`, table.toString(), ...remarks].join('\n');
+  const wrap = (line: string) => indented(line, '');
+  return [wrap(`${name}: ${title}. ${source}`), ...numbers, ...remarks.map(wrap)].join('\n');
+}
+
+/** The panel's title, its numbers by x, and what the paper states. */
+function foldedPanel({ head, rows }: FigureTable): string[] {
+  if (rows.length === 0) return [];
+  const [[title]] = rows;
+  const x = head[1];
+  const columns = head.slice(1, -1).map((name) => ({ head: name, part: 0 }));
+  const stated = rows.flatMap(([, value, ...cells]) => {
+    const text = cells[cells.length - 1];
+    return text === '' ? [] : [indented(`stated for ${x} ${value}: ${text}`, '  ')];
+  });
+  const numbers = foldedTable(
+    columns,
+    rows.map((row) => row.slice(1, -1)),
+  );
+  return [painted('head', indented(title, '')), numbers, ...stated];
 }
