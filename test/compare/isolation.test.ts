@@ -117,6 +117,7 @@ test('the command prints a table, lists the violations, and repeats itself', asy
   expect(printed.out).toContain('1 of 1');
   expect(printed.out).toContain('large_bw/write next to BW-4KB/write');
   expect(printed.out).toContain('isoverbs mix --profile cx6-100g --policy none');
+  for (const line of printed.out.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   const json = await isoverbs('isolation', '--workers', '1', '--policy', 'none', '--json', ...PAIR);
   expect(await isoverbs('isolation', '--workers', '1', '--policy', 'none', '--json', ...PAIR)).toEqual(json);
   const [{ meetings }] = JSON.parse(json.out).schemes;

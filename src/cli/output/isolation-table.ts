@@ -1,5 +1,4 @@
 /** The tables of `isoverbs isolation`. */
-import Table from 'cli-table3';
 import {
   ALPHA,
   countsOf,
@@ -8,6 +7,7 @@ import {
   type SchemeMeetings,
 } from '../../compare/isolation/matrix.ts';
 import { CLASSES } from '../../compare/isolation/suite.ts';
+import { foldedCommand, foldedTable, outWidth, wrapped } from './table.ts';
 
 const NOTHING = '-';
 /** How many of the worst pairs are listed. */
@@ -62,21 +62,17 @@ function notesOf({ fixed, seed, runs, scale }: Isolation): string {
 function ratioLines({ schemes, scale }: Isolation): string[] {
   const [{ meetings }] = schemes;
   if (scale === undefined || meetings.length > MAX_RATIOS) return [];
-  const heads = ['victim', 'attacker', ...schemes.map(({ scheme }) => scheme)];
-  const out = new Table({
-    head: heads,
-    style: { head: [], border: [] },
-    colAligns: heads.map((_, i) => (i < 2 ? 'left' : 'right')),
-  });
+  const columns = ['victim and attacker', ...schemes.map(({ scheme }) => scheme)].map((head, i) => ({
+    head,
+    part: i,
+  }));
   const ratios = ({ ofAlone, work }: Meeting) => `${part(ofAlone)} and ${part(work - ofAlone)}`;
-  for (const [at, { victim, attacker }] of meetings.entries()) {
-    out.push([victim, attacker, ...schemes.map((one) => ratios(one.meetings[at]))]);
-  }
-  return [
-    '',
-    out.toString(),
-    'What the victim and the attacker get, each relative to itself alone without a policy.',
-  ];
+  const rows = meetings.map(({ victim, attacker }, at) => [
+    `${victim}, ${attacker}`,
+    ...schemes.map((one) => ratios(one.meetings[at])),
+  ]);
+  const legend = 'What the victim and the attacker get, each relative to itself alone without a policy.';
+  return ['', foldedTable(columns, rows), wrapped(legend, outWidth())];
 }
 
 const LEGEND = [
@@ -87,20 +83,30 @@ const LEGEND = [
 
 /** The tables for a terminal. @param all lists every violation, not only the worst */
 export function isolationText(result: Isolation, all: boolean): string {
-  const out = new Table({
-    head: HEADS,
-    style: { head: [], border: [] },
-    colAligns: HEADS.map((_, i) => (i === 0 ? 'left' : 'right')),
-  });
-  out.push(...result.schemes.map((scheme) => rowOf(scheme)));
-  const lines = [out.toString(), ...LEGEND, notesOf(result), ...ratioLines(result)];
+  const width = outWidth();
+  // The counts of violations stay together.
+  const columns = HEADS.map((head, i) => ({ head, part: i < HEADS.indexOf('worst, of due') ? 0 : 1 }));
+  const table = foldedTable(
+    columns,
+    result.schemes.map((scheme) => rowOf(scheme)),
+  );
+  const lines = [
+    table,
+    ...[...LEGEND, notesOf(result)].map((text) => wrapped(text, width)),
+    ...ratioLines(result),
+  ];
   for (const scheme of result.schemes) {
     const worst = worstOf(scheme);
     if (worst.length === 0) continue;
     const listed = all ? worst : worst.slice(0, WORST);
     lines.push('', `${scheme.scheme}, ${all ? 'every violation' : 'the worst'}:`);
-    for (const one of listed) lines.push(`  ${lineOf(one)}`);
-    lines.push(`  ${worst[0].command}`);
+    for (const one of listed)
+      lines.push(
+        ...wrapped(lineOf(one), width - 4)
+          .split('\n')
+          .map((line, i) => `${i === 0 ? '  ' : '    '}${line}`),
+      );
+    lines.push(foldedCommand(worst[0].command, '  '));
   }
   return `${lines.join('\n')}\n`;
 }
