@@ -81,6 +81,7 @@ test('the table shows everything, and no terminal control characters', () => {
         why: 'large messages beside small ones',
       }),
       row('own', { gbps: 10 }),
+      row('idle', { requestsPerS: 0, latencyNs: 3456 }),
     ],
     200,
   );
@@ -88,6 +89,8 @@ test('the table shows everything, and no terminal control characters', () => {
     'sim0    x\\u001b[2Jy\\u000a\\u009b  messages  2    1      12.35   2.5M   50.00  1       17    3.5  8 QPs, 20.0k/s  isolated: large messages beside small ones',
   );
   expect(text.split('\n')[2]).toMatch(/^sim0 {4}own .* - +50\.00 {2}own {5}- +- +- +nothing to isolate$/);
+  // A latency of an earlier time is not shown.
+  expect(text.split('\n')[3]).toMatch(/^sim0 {4}idle +idle .* 1 +- +- +- +nothing to isolate$/);
   expect(escaped('schön-\u{1f600}')).toBe('schön-\u{1f600}');
 });
 
@@ -102,6 +105,10 @@ test.skipIf(reason !== '')(
     expect(once).toMatchObject({ status: 0, stderr: '' });
     expect(once.stdout).toMatch(/^device +tenant +class/);
     expect(once.stdout).toMatch(/^sim0 +storage +\w+ +2 +1 /m);
+    const list = await isoverbs(['tenants', '--socket', socket]).ended;
+    const [ofTop, ofTenants] = [once, list].map(({ stdout }) => stdout.split('\n')[0].split(/ +/));
+    const inBoth = (heads: string[], others: string[]) => heads.filter((head) => others.includes(head));
+    expect(inBoth(ofTenants, ofTop)).toEqual(inBoth(ofTop, ofTenants));
 
     const lines = isoverbs(['top', '--socket', socket, '--json', '--interval', '0.1']);
     const seen = () =>

@@ -6,7 +6,16 @@ import type { DeviceRow } from '../../daemon/protocol.ts';
 import type { NicFacts } from '../../verbs/nic.ts';
 import type { Key } from '../output/screen.ts';
 import type { TenantSample } from '../watch-tenants.ts';
-import { ORDERS, type Order, ordered, type ProgramRate, programsOf, ratesOf, type TopRow } from './table.ts';
+import {
+  isIdle,
+  ORDERS,
+  type Order,
+  ordered,
+  type ProgramRate,
+  programsOf,
+  ratesOf,
+  type TopRow,
+} from './table.ts';
 import { type ResourceUse, usesOf } from './uses.ts';
 
 /** How far back the history of a tenant goes, by the daemon's clock. */
@@ -130,14 +139,14 @@ function withSample(state: TopState, sample: TenantSample): TopState {
 }
 
 function tenantOf(row: TopRow, devices: readonly DeviceRow[]): TopTenant {
-  const { device, tenant, requestsPerS, sentGbps, heldRequests } = row;
+  const { device, tenant, requestsPerS, sentGbps } = row;
   const about = devices.find((one) => one.device === device);
   const isKnown = about?.nic != null && !about.isVirtualTime;
   const bytesPerS = (sentGbps ?? 0) * (1e9 / 8);
   return {
     key: `${device}\0${tenant}`,
     row,
-    isIdle: requestsPerS === 0 && heldRequests === 0,
+    isIdle: isIdle(row),
     uses: isKnown ? usesOf(about.nic as unknown as NicFacts, requestsPerS ?? 0, bytesPerS) : [],
   };
 }

@@ -29,7 +29,7 @@ export type Order = (typeof ORDERS)[number];
 const VALUE: Record<Exclude<Order, 'tenant'>, (row: TopRow) => number> = {
   bandwidth: (row) => row.sentGbps ?? 0,
   rate: (row) => row.requestsPerS ?? 0,
-  latency: (row) => row.latencyNs,
+  latency: latencyOf,
 };
 
 const keyOf = ({ device, tenant }: Pick<TenantRow, 'device' | 'tenant'>) => `${device}\0${tenant}`;
@@ -103,12 +103,21 @@ export function limitsOf({
   return limits.filter((one) => one !== '').join(', ') || '-';
 }
 
+/** Whether a tenant or a process has sent nothing in the last interval, and nothing is held. */
+export const isIdle = ({ requestsPerS, heldRequests }: Pick<ProgramRate, 'requestsPerS' | 'heldRequests'>) =>
+  requestsPerS === 0 && heldRequests === 0;
+
+/** The sampled latency; 0 if there is none, or if it is that of an earlier time, because the sender is idle. */
+export function latencyOf(row: Pick<ProgramRate, 'requestsPerS' | 'heldRequests' | 'latencyNs'>): number {
+  return isIdle(row) ? 0 : row.latencyNs;
+}
+
 /**
  * `idle` if the tenant has sent nothing in the last interval and nothing is held, whatever its policy; otherwise its
  * class, or `active` where no policy gives it one.
  */
 export function classOf(row: TopRow): string {
-  if (row.requestsPerS === 0 && row.heldRequests === 0) return 'idle';
+  if (isIdle(row)) return 'idle';
   return row.class === '' || row.class === 'idle' ? 'active' : row.class;
 }
 
@@ -141,7 +150,7 @@ export function topTable(rows: readonly TopRow[], width?: number): string {
     orDash(row.rateGbps, (value) => value.toFixed(2)),
     row.gbps === null ? `${row.weight}` : 'own',
     orDash(row.heldRequests, short),
-    orDash(row.latencyNs, (value) => (value / 1e3).toFixed(1)),
+    orDash(latencyOf(row), (value) => (value / 1e3).toFixed(1)),
     limitsOf(row),
     row.split ? `isolated: ${row.why}` : row.why,
   ]);

@@ -6,7 +6,7 @@ import type { Style } from '../output/style.ts';
 import { wrapped } from '../output/table.ts';
 import { whyIneffective } from '../weight-effect.ts';
 import { type Entry, entriesOf, HISTORY_NS, type Moment, selectedOf, type TopState } from './model.ts';
-import { classOf, limitsOf, type ProgramRate, short, type TopRow } from './table.ts';
+import { classOf, latencyOf, limitsOf, type ProgramRate, short, type TopRow } from './table.ts';
 import { dominantOf, type ResourceUse, sumOf } from './uses.ts';
 
 /** The size of a terminal, in characters. */
@@ -205,7 +205,7 @@ const COLUMNS: readonly Column[] = [
     tenant: (row) => countText(row.heldRequests),
     program: (one) => countText(one.heldRequests),
   },
-  { head: 'US', width: 7, tenant: (row) => usText(row.latencyNs), program: (one) => usText(one.latencyNs) },
+  { head: 'US', width: 7, tenant: (row) => usText(latencyOf(row)), program: (one) => usText(latencyOf(one)) },
   { head: 'QPS', width: 5, tenant: (row) => `${row.qps}`, program: (one) => `${one.qps}` },
   {
     head: 'MOST USED',

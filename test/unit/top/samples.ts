@@ -52,7 +52,9 @@ export function sampleAt(second: number): TenantSample {
     ...{ class: 'idle', weight: 3, qps: 128, sentBytes: second * 320e6, sentRequests: second * 20e6 },
     ...{ latencyNs: 3456, maxRequestsPerS: 5e7, rateGbps: 33 },
   });
-  const batch = rowOf('batch', { gbps: 10, sentBytes: 5e9, sentRequests: 5000, class: 'messages' });
+  const batch = rowOf('batch', {
+    ...{ gbps: 10, sentBytes: 5e9, sentRequests: 5000, latencyNs: 9e6, class: 'messages' },
+  });
   const laptop = rowOf('laptop', { device: 'sim0', sentBytes: second * 1e7, sentRequests: second * 10 });
   return {
     nowNs: (second + 1) * 1e9,

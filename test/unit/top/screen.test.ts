@@ -105,6 +105,8 @@ test('keys sort, fold, filter, select and ask for help', () => {
   expect(session.press('t').listed).toEqual(['batch', 'bulk', 'kv-store', 'laptop']);
   expect(session.press('r').listed[0]).toBe('kv-store');
   expect(session.press('s').state.order).toBe('latency');
+  // The latency that an idle tenant had earlier does not count.
+  expect(session.listed).toEqual(['bulk', 'kv-store', 'batch', 'laptop']);
   expect(session.press('b', 'a').listed).toEqual(['bulk', '4711', '4712', 'kv-store', 'laptop', 'batch']);
   // A process is selected; folding selects its tenant.
   session.press('down', 'down', 'return');
