@@ -1,5 +1,6 @@
 // isoverbs/rdma-cm on a fabric: cases that a real device cannot produce on demand, and leaks.
 import { once } from 'node:events';
+import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import {
@@ -19,6 +20,8 @@ import {
   ETIMEDOUT,
   type Provider,
   RDMA_CM_EVENT_ADDR_ERROR,
+  RDMA_CM_EVENT_REJECTED,
+  RDMA_PS_TCP,
   RDMA_PS_UDP,
 } from '../../src/verbs/index.ts';
 
@@ -313,4 +316,18 @@ test('an address that another process uses is an error that names the way out', 
   const event = { event: RDMA_CM_EVENT_ADDR_ERROR, status: -EADDRINUSE } as CmEvent;
   const { message } = new CmError('cannot reach 239.1.2.3:0', event, RDMA_PS_UDP, 'soft');
   expect(message).toMatch(/another process uses the address.*`localAddress: 'localhost'`/);
+});
+
+test('an error prints the private data of a rejection only if there is any', () => {
+  const rejected = (privateData: Uint8Array) => {
+    const event = { event: RDMA_CM_EVENT_REJECTED, status: 28, privateData } as CmEvent;
+    const error = new CmError('cannot reach sim0:1', event, RDMA_PS_TCP, 'sim');
+    expect(error.privateData).toBe(privateData);
+    return inspect(error);
+  };
+  for (const none of [new Uint8Array(), new Uint8Array(148)]) {
+    expect(rejected(none)).not.toContain('privateData');
+    expect(rejected(none)).toContain("reason: 'the server rejected the request'");
+  }
+  expect(rejected(Uint8Array.of(98, 117, 115, 121, 0))).toContain('privateData');
 });

@@ -57,6 +57,9 @@ export class CmError extends ConnectionError {
     this.event = name;
     this.reason = reason;
     this.privateData = event.privateData;
+    // A printed error has no buffer of zeros.
+    if (event.privateData?.some((byte) => byte !== 0) !== true)
+      Object.defineProperty(this, 'privateData', { enumerable: false });
   }
 
   /** privateData as text, without the padding. */
