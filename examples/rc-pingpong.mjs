@@ -86,6 +86,10 @@ const [remote] = await exchange({
   port: Number(values.port ?? 18515),
   mine: [mine],
   connectQps: ([peer]) => qp.connectTo(peer, path),
+  listening: (port) =>
+    console.log(
+      `waiting on TCP port ${port}: start the other end with the same options and the name of this host (on this host: 127.0.0.1)`,
+    ),
 });
 show('remote', remote);
 
