@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { contentionOf } from '../../src/compare/isolation/contention.ts';
 import { type Isolation, isolation, type Meeting } from '../../src/compare/isolation/matrix.ts';
+import { limitedTo, type Scale, scaled } from '../../src/compare/isolation/scale.ts';
 import { ATTACKERS, attackersOf, VICTIM_TESTS, victimsOf } from '../../src/compare/isolation/suite.ts';
 import { specOf } from '../../src/mix/jobs.ts';
 import { type MixApp, mixApp, withKeys } from '../../src/mix/mixture.ts';
@@ -97,6 +98,34 @@ test('who only registers memory, or whose SENDs find no receives, wants nothing 
     expect(contention(testOf('large_bw/write'), testOf(attacker)), attacker).toBeNull();
   }
   expect(contention(testOf('te_many_mr/write-512'), testOf('Cache-access_mr/1x1GiB-write'))).not.toBeNull();
+});
+
+/** A machine with two CPUs, and one with hundreds. */
+const SMALL: Scale = { cpus: 2, qps: 8, depth: 16, bytes: 2 ** 29 };
+const LARGE: Scale = { cpus: 256, qps: 1024, depth: 2048, bytes: 2 ** 30 };
+
+const keysOf = (name: string, scale: Scale) => {
+  const { qps, depth, batch, contexts, cores } = scaled(testOf(name), scale).spec;
+  return { qps, depth, batch, contexts, cores };
+};
+
+test('on real devices, applications are threads with as many queue pairs and requests as the machine allows', () => {
+  const one = { contexts: undefined, cores: undefined };
+  expect(keysOf('Cache-QPC/write', SMALL)).toEqual({ qps: 8, depth: 16, batch: 1, ...one });
+  expect(keysOf('Cache-QPC/write', LARGE)).toEqual({ qps: 512, depth: 128, batch: 1, ...one });
+  expect(keysOf('BW-4KB/write', SMALL)).toEqual({ qps: 8, depth: 16, batch: 16, ...one });
+  // 16 queue pairs with 128 requests of 1 MiB would need 4 GiB for WRITEs, and 6 GiB for SENDs.
+  expect(keysOf('BW-1MB/write', LARGE)).toEqual({ qps: 16, depth: 32, batch: 32, ...one });
+  expect(keysOf('BW-1MB/send', LARGE)).toEqual({ qps: 16, depth: 21, batch: 21, ...one });
+});
+
+test('the limits of the least device apply to both ends of a victim and an attacker', () => {
+  const devices = [
+    { maxQp: 1 << 17, maxQpWr: 1 << 15, maxCqe: 1 << 22 },
+    { maxQp: 64, maxQpWr: 4096, maxCqe: 31 },
+  ];
+  expect(limitedTo(devices, LARGE)).toEqual({ ...LARGE, qps: 8, depth: 15 });
+  expect(limitedTo(devices, { ...SMALL, qps: 4 })).toEqual({ ...SMALL, qps: 4, depth: 15 });
 });
 
 const ofDue = ({ gotGbps, dueGbps }: Meeting) => gotGbps / dueGbps;

@@ -9,7 +9,7 @@ import { DEFAULTS } from '../../mix/spec.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { meantBy } from '../../verbs/suggestions.ts';
 import { parseWhole } from '../../verbs/units.ts';
-import { describe } from '../manual.ts';
+import { describe, type Page } from '../manual.ts';
 import { collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.ts';
 import { isolationMarkdown, isolationText } from '../output/isolation-table.ts';
 import { progressLine } from '../output/progress.ts';
@@ -42,6 +42,34 @@ const PROVIDERS = ['sim', 'rdma-core', 'soft'] as const;
 const LIVE_ONLY = ['device', 'socket'] as const;
 /** Options that only simulated devices have. */
 const SIM_ONLY = ['profile', 'set', 'scheduler', 'keep', 'workers', 'jobs'] as const;
+
+const PAGE: Page = {
+  about:
+    'Runs each victim alone, and next to each attacker: bare, under policies and under schedulers of the NIC. ' +
+    `The ${ATTACKERS.length} attackers and ${VICTIM_TESTS.length} victims are those of Husky (NSDI 2023). What a ` +
+    'victim is due is decided before the run, from the resources that both want. Reports how many victims get less ' +
+    'than that, by class of the attacker, and the commands that repeat the worst cases. On real devices, victim and ' +
+    'attacker are processes under a daemon, with as many queue pairs as the machine allows, and due half of what ' +
+    'they get alone.',
+  examples: [
+    [
+      'isoverbs isolation --policy none --policy fair --attacker BW-1MB --victim large_bw/read --duration 2ms --warmup 1ms',
+      'three attackers and one victim, bare and under one policy',
+    ],
+    ['isoverbs isolation --keep out/isolation --svg isolation.svg', 'everything, with the picture'],
+    [
+      'isoverbs isolation --policy perf --attacker pcie --victim te_many_qp/write-512 --violations --duration 2ms --warmup 1ms',
+      'every violation of one victim by one class',
+    ],
+    [
+      'isoverbs isolation --provider soft --attacker BW-4KB/write --victim large_bw/write',
+      'one pair as processes, on user-space RoCE',
+    ],
+  ],
+  failed: 'a run broke an invariant, a process or the daemon ended, or a file cannot be written',
+  environment: ['ISOVERBS_FACTS'],
+  seeAlso: ['docs/isolation.md', 'isoverbs compare', 'isoverbs mix', 'isoverbs daemon'],
+};
 
 /** Adds `isolation` to the command. */
 export function addIsolation(command: Command): void {
@@ -91,26 +119,7 @@ export function addIsolation(command: Command): void {
     .option('--md', 'print the tables as Markdown')
     .option('--svg <file>', 'draw a heat map for each scheme into this file')
     .action(run);
-  describe(isolationCommand, {
-    about:
-      'Runs each victim alone, and next to each attacker: bare, under policies and under schedulers of the NIC. ' +
-      `The ${ATTACKERS.length} attackers and ${VICTIM_TESTS.length} victims are those of Husky (NSDI 2023). What a ` +
-      'victim is due is decided before the run, from the resources that both want. Reports how many victims get less ' +
-      'than that, by class of the attacker, and the commands that repeat the worst cases.',
-    examples: [
-      [
-        'isoverbs isolation --policy none --policy fair --attacker BW-1MB --victim large_bw/read --duration 2ms --warmup 1ms',
-        'three attackers and one victim, bare and under one policy',
-      ],
-      ['isoverbs isolation --keep out/isolation --svg isolation.svg', 'everything, with the picture'],
-      [
-        'isoverbs isolation --policy perf --attacker pcie --victim te_many_qp/write-512 --violations --duration 2ms --warmup 1ms',
-        'every violation of one victim by one class',
-      ],
-    ],
-    failed: 'a run broke an invariant, or a file cannot be written',
-    seeAlso: ['docs/isolation.md', 'isoverbs compare', 'isoverbs mix'],
-  });
+  describe(isolationCommand, PAGE);
 }
 
 async function run(options: Options): Promise<void> {
