@@ -121,6 +121,17 @@ test('a configured rate is deducted from the link, and a hundredth of the link a
   expect(rates(a, b, c)).toEqual([200, 0.5, 0.5]);
 });
 
+test('a part of a link of unknown rate is not described as a rate; a configured rate is', () => {
+  const coordinator = new Coordinator();
+  const [a, b] = ['a', 'b'].map((tenant) => join(coordinator, tenant));
+  const described = () => [a, b].map((page) => coordinator.describe(shares, page.row));
+  const { linkGbps: _, ...unknown } = rules({}, { a: 10 });
+  coordinator.decide(shares, unknown, 0);
+  expect(described()).toEqual([{ rateGbps: 10 }, { rateGbps: 0 }]);
+  coordinator.decide(shares, rules({}, { a: 10 }), 0);
+  expect(described()).toEqual([{ rateGbps: 10 }, { rateGbps: 90 }]);
+});
+
 test('a silent member keeps its share, but takes nothing from the others until it writes again', () => {
   const coordinator = new Coordinator();
   const [a, b] = ['a', 'b'].map((tenant) => join(coordinator, tenant));

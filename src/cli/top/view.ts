@@ -1,6 +1,5 @@
 /** Draws a state of `isoverbs top` as lines: the same state and size always give the same lines. */
 import type { DeviceRow } from '../../daemon/protocol.ts';
-import { UNLIMITED_GBPS } from '../../policies/token-bucket/shares.ts';
 import type { Line, Span } from '../output/screen.ts';
 import type { Style } from '../output/style.ts';
 import { wrapped } from '../output/table.ts';
@@ -171,8 +170,6 @@ interface Column {
 }
 
 const rateText = (value: number | null) => (value === null || value === 0 ? '-' : value.toFixed(2));
-/** What a tenant may send; `-` where the rate of the link is unknown. */
-const mayText = (gbps: number) => rateText(gbps < UNLIMITED_GBPS ? gbps : null);
 const countText = (value: number | null) => (value === null || value === 0 ? '-' : short(value));
 const usText = (ns: number) => (ns === 0 ? '-' : (ns / 1e3).toFixed(1));
 const useText = (use: ResourceUse | null) =>
@@ -193,7 +190,7 @@ const COLUMNS: readonly Column[] = [
     tenant: (row) => countText(row.requestsPerS),
     program: (one) => countText(one.requestsPerS),
   },
-  { head: 'MAY', width: 7, tenant: (row) => mayText(row.rateGbps) },
+  { head: 'MAY', width: 7, tenant: (row) => rateText(row.rateGbps) },
   {
     head: 'WEIGHT',
     width: 6,

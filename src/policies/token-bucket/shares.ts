@@ -183,6 +183,8 @@ export class Shares implements Decider<ShareRules> {
   private readonly maxRequestsPerS: GrantColumn;
   private readonly tenantRequestsPerS: GrantColumn;
   private readonly entitlements: Entitlements;
+  /** Whether tenants without fixed rates may send at any rate. */
+  private isUnlimited = false;
 
   constructor(members: MembersView) {
     this.members = members;
@@ -203,6 +205,7 @@ export class Shares implements Decider<ShareRules> {
     const { members, entitlements, ratedQps, rateGbps, tenantGbps } = this;
     const { tenants } = members;
     const { linkGbps = members.linkGbps || UNKNOWN_LINK_GBPS, silentNs, shared } = rules;
+    this.isUnlimited = !shared || linkGbps === UNKNOWN_LINK_GBPS;
     tenants.group();
     entitlements.update(tenants, rules);
     const isThere = new Uint8Array(tenants.memberLimit);
@@ -236,6 +239,8 @@ export class Shares implements Decider<ShareRules> {
 
   describe(tenant: number): Description {
     const { ratedQps, rateGbps } = this;
+    // A part of an unknown link is no number for people.
+    if (this.isUnlimited && this.entitlements.values[tenant] > 0) return { rateGbps: 0 };
     const { tenants } = this.members;
     let [ratedGbps, otherGbps] = [0, 0];
     for (let k = tenants.firstOf(tenant); k < tenants.firstOf(tenant + 1); k++) {
