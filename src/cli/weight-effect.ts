@@ -36,7 +36,7 @@ export function whyIneffective(
   const [{ device }] = own;
   return {
     reason: `the link rate of ${device} is unknown`,
-    remedy: `set \`devices.${device}.linkGbps\` in the configuration of the daemon`,
+    remedy: `set \`devices.${device}.linkGbps\` in the configuration of the daemon, or the option linkGbps of its policy`,
   };
 }
 
