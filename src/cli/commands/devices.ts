@@ -125,7 +125,7 @@ async function notes(list: readonly DeviceInfo[]): Promise<string[]> {
     ...soft,
     'the RDMA libraries are installed, but the kernel has no RDMA device',
     'to create a software device on an Ethernet interface (soft-RoCE): `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`',
-    'if the kernel lacks that module: `scripts/rxe-run -- COMMAND` of this package runs a command in a virtual machine with a soft-RoCE device',
+    'if the kernel lacks that module: `isoverbs rxe -- COMMAND` runs a command in a virtual machine with a soft-RoCE device',
   ];
 }
 
