@@ -2,7 +2,7 @@
 import Table from 'cli-table3';
 import { bestOf, type ComparedApp, type Comparison, type Metric, ofAlone } from '../../compare/compare.ts';
 import { DEFAULTS } from '../../mix/spec.ts';
-import { outWidth } from './table.ts';
+import { outWidth, wrapped } from './table.ts';
 
 interface Column {
   readonly app: number;
@@ -125,13 +125,20 @@ function tableOf(result: Comparison, from: number, to: number): string {
   return out.toString();
 }
 
+/** A line that fits the terminal: what follows a name is wrapped next to it. */
+function hanging(line: string): string {
+  const [name] = /^\S+ {2,}/.exec(line) ?? [''];
+  const indent = ' '.repeat(name.length);
+  return name + wrapped(line.slice(name.length), outWidth() - name.length).replaceAll('\n', `\n${indent}`);
+}
+
 /** The tables for a terminal. */
 export function compareText(result: Comparison, wallMs: number): string {
   const lines = [
     ...tablesFor(result, outWidth()),
     `${READING.join('\n')}; * is the best of its column.`,
     '',
-    ...notes(result),
+    ...notes(result).map(hanging),
     `${result.runs} runs in ${(wallMs / 1000).toFixed(1)} s`,
   ];
   return `${lines.join('\n')}\n`;
