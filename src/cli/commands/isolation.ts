@@ -8,7 +8,7 @@ import { buildHash, RunCache } from '../../mix/run-cache.ts';
 import { DEFAULTS } from '../../mix/spec.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { meantBy } from '../../verbs/suggestions.ts';
-import { parseWhole } from '../../verbs/units.ts';
+import { parseWhole, requireWhole } from '../../verbs/units.ts';
 import { describe, type Page } from '../manual.ts';
 import { collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.ts';
 import { isolationMarkdown, isolationText } from '../output/isolation-table.ts';
@@ -20,6 +20,7 @@ interface Options extends MixWords, WorkerWords {
   provider: string;
   device?: string[];
   socket?: string;
+  rounds?: string;
   policy?: string[];
   scheduler?: string[];
   attacker?: string[];
@@ -38,8 +39,9 @@ const RUN: MixDefaults = { apps: [], duration: '6ms', warmup: '3ms' };
 /** On real devices, in real time. */
 const LIVE = { duration: '1200ms', warmup: '200ms' };
 const PROVIDERS = ['sim', 'rdma-core', 'soft'] as const;
+const MAX_ROUNDS = 1000;
 /** Options that only real devices have. */
-const LIVE_ONLY = ['device', 'socket'] as const;
+const LIVE_ONLY = ['device', 'socket', 'rounds'] as const;
 /** Options that only simulated devices have. */
 const SIM_ONLY = ['profile', 'set', 'scheduler', 'keep', 'workers', 'jobs'] as const;
 
@@ -87,6 +89,7 @@ export function addIsolation(command: Command): void {
       collect,
     )
     .option('--socket <path>', 'real devices: the socket of a running daemon (default: one for each policy)')
+    .option('--rounds <n>', 'real devices: run everything this often, and take medians (default: 1)')
     .option(
       '--policy <policy[:option[=value],...]>',
       `a policy, or none; may be repeated (default: ${POLICIES.join(', ')}; real devices: ${LIVE_POLICIES.join(', ')})`,
@@ -172,6 +175,10 @@ function onSim(options: Options): Promise<Isolation> {
 
 function onDevices(options: Options, provider: LiveOptions['provider']): Promise<Isolation> {
   const { device: devices = [], duration = LIVE.duration, warmup = LIVE.warmup, socket } = options;
+  const rounds =
+    options.rounds === undefined
+      ? undefined
+      : requireWhole('rounds', parseWhole('rounds', options.rounds), 1, MAX_ROUNDS);
   const given = SIM_ONLY.find((name) => options[name] !== undefined);
   if (given !== undefined) throw new ConfigError(`--${given} is for simulated devices: leave it out`);
   // The listeners of `exit` end the daemon and the applications.
@@ -179,7 +186,10 @@ function onDevices(options: Options, provider: LiveOptions['provider']): Promise
     process.once(signal, () => process.exit(128 + constants.signals[signal]));
   }
   const command = new URL('../main.js', import.meta.url);
-  return isolationLive({ ...common(options), ...{ provider, devices, duration, warmup, socket, command } });
+  return isolationLive({
+    ...common(options),
+    ...{ provider, devices, duration, warmup, rounds, socket, command },
+  });
 }
 
 /** The output for programs, which has each pairing only once for each scheme. */

@@ -10,6 +10,7 @@ import { PROFILES } from '../../sim/profile/profiles.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity } from '../../verbs/units.ts';
 import { schemesOf } from '../schemes.ts';
+import { medianOf } from '../worse-off.ts';
 import {
   ATTACKER,
   type Isolation,
@@ -30,6 +31,8 @@ export interface LiveOptions
   readonly devices: readonly string[];
   readonly duration: string;
   readonly warmup: string;
+  /** How often everything runs. Rates are medians of all rounds, because a machine's speed changes. Default 1. */
+  readonly rounds?: number;
   /** Default: the bare device and LIVE_POLICIES. */
   readonly policies?: readonly string[];
   /** The socket of a daemon. Default: for each policy, a daemon of its own. */
@@ -59,7 +62,7 @@ function isPossible({ app }: Test, scale: Scale): boolean {
  * @throws ProcessError, NoDaemonError for a process or a daemon that ends
  */
 export async function isolationLive(options: LiveOptions): Promise<Isolation> {
-  const { policies = LIVE_POLICIES, provider, seed, duration, warmup, socket, onDone } = options;
+  const { policies = LIVE_POLICIES, provider, seed, duration, warmup, rounds = 1, socket, onDone } = options;
   const says = saysOf(policies);
   const named = { attackers: attackersOf(options.attackers), victims: victimsOf(options.victims) };
   const devices = devicesOf(options);
@@ -71,16 +74,19 @@ export async function isolationLive(options: LiveOptions): Promise<Isolation> {
   }
   if (socket !== undefined) await requestTenants(socket);
   const lab = new Lab({ ...options, devices }, scale);
-  const of = attackers.length + victims.length + policies.length * attackers.length * victims.length;
-  lab.onRun = (done) => onDone?.(done, of);
-  await lab.measureAlone([...victims, ...attackers]);
+  const tests = [...victims, ...attackers];
   const pairs = attackers.flatMap((attacker) => victims.map((victim) => [attacker, victim] as const));
-  const schemes: SchemeMeetings[] = [];
-  for (const policy of policies) {
-    const [scheme, group] = policy === 'none' ? ['bare', 'bare' as const] : [policy, 'policy' as const];
-    const meetings = await lab.meetAll(pairs, policy);
-    schemes.push({ scheme, group, says: says.get(policy) ?? 'no policy', meetings });
+  const of = rounds * (tests.length + policies.length * pairs.length);
+  lab.onRun = (done) => onDone?.(done, of);
+  for (let round = 0; round < rounds; round++) {
+    await lab.measureAlone(tests);
+    for (const policy of policies) await lab.meetAll(pairs, policy);
   }
+  const schemes = policies.map((policy): SchemeMeetings => {
+    const [scheme, group] = policy === 'none' ? ['bare', 'bare' as const] : [policy, 'policy' as const];
+    const meetings = pairs.map(([attacker, victim]) => lab.meetingOf(attacker, victim, policy));
+    return { scheme, group, says: says.get(policy) ?? 'no policy', meetings };
+  });
   const { broken, runs } = lab;
   const fixed = { profile: devices.join(', '), duration, warmup };
   return { fixed, seed, pairings: schemes[0].meetings, schemes, runs, broken, scale };
@@ -96,6 +102,8 @@ function saysOf(policies: readonly string[]): ReadonlyMap<string, string> {
   return new Map(schemes.map(({ name, says }) => [name, says]));
 }
 
+const aloneKey = ({ name }: Test) => `${name} alone`;
+
 /** Runs mixtures on real devices, one at a time. */
 class Lab {
   runs = 0;
@@ -104,34 +112,58 @@ class Lab {
   onRun: (done: number) => void = () => {};
   private readonly options: LiveOptions;
   private readonly scale: Scale;
-  /** What each application gets alone on the bare device, by name. */
-  private readonly alone = new Map<string, AppResult>();
+  /** Throughputs of all rounds, in Gbit/s, by what ran. */
+  private readonly rates = new Map<string, number[]>();
 
   constructor(options: LiveOptions, scale: Scale) {
     this.options = options;
     this.scale = scale;
   }
 
+  /** Runs each application alone on the bare device. */
   async measureAlone(tests: readonly Test[]): Promise<void> {
     for (const test of tests) {
-      const apps = [this.named(test, VICTIM)];
-      const [result] = await this.run(apps, 'none', null, `${test.name} alone`);
-      this.alone.set(test.name, result);
+      const key = aloneKey(test);
+      const [result] = await this.run([this.named(test, VICTIM)], 'none', null, key);
+      this.record(key, result);
     }
   }
 
-  /** All pairs under a policy, whose processes share a daemon. */
-  async meetAll(pairs: readonly (readonly [Attacker, Test])[], policy: string): Promise<Meeting[]> {
+  /** Runs all pairs under a policy, whose processes share a daemon. */
+  async meetAll(pairs: readonly (readonly [Attacker, Test])[], policy: string): Promise<void> {
     const { socket } = this.options;
     const own = policy === 'none' || socket !== undefined ? null : await this.daemon(policy);
     const at = policy === 'none' ? null : { socket: socket ?? own!.socket, signal: own?.signal };
     try {
-      const meetings: Meeting[] = [];
-      for (const [attacker, victim] of pairs) meetings.push(await this.meet(attacker, victim, policy, at));
-      return meetings;
+      for (const [attacker, victim] of pairs) {
+        const apps = [this.named(victim, VICTIM), this.named(attacker, ATTACKER)];
+        const command = this.commandOf(attacker, victim, policy);
+        const results = await this.run(apps, policy, at, command);
+        for (const [i, result] of results.entries()) this.record(`${command} ${apps[i].spec.name}`, result);
+      }
     } finally {
       await own?.end();
     }
+  }
+
+  private record(key: string, { throughputGbps }: AppResult): void {
+    const rates = this.rates.get(key) ?? [];
+    this.rates.set(key, rates);
+    rates.push(throughputGbps);
+  }
+
+  private median(key: string): { throughputGbps: number } {
+    return { throughputGbps: medianOf([...this.rates.get(key)!].sort((a, b) => a - b)) };
+  }
+
+  /** What came of a pair in all rounds. */
+  meetingOf(attacker: Attacker, victim: Test, policy: string): Meeting {
+    const own = this.median(aloneKey(victim));
+    const contention = { resource: 'the device', dueGbps: own.throughputGbps / 2 };
+    const pairing = { attacker: attacker.name, class: attacker.class, victim: victim.name, contention };
+    const command = this.commandOf(attacker, victim, policy);
+    const both = [VICTIM, ATTACKER].map((name) => this.median(`${command} ${name}`));
+    return { ...judged(pairing, own, this.median(aloneKey(attacker)), both), command };
   }
 
   private daemon(policy: string): Promise<OwnDaemon> {
@@ -139,21 +171,6 @@ class Lab {
     // Each process has a user-space device of its own, which the daemon need not open.
     const opened = provider === 'soft' ? [] : ['--device', ...devices];
     return OwnDaemon.start(command, ['--provider', provider, '--policy', policy, ...opened]);
-  }
-
-  private async meet(
-    attacker: Attacker,
-    victim: Test,
-    policy: string,
-    daemon: { socket: string; signal?: AbortSignal } | null,
-  ): Promise<Meeting> {
-    const own = this.alone.get(victim.name)!;
-    const contention = { resource: 'the device', dueGbps: own.throughputGbps / 2 };
-    const pairing = { attacker: attacker.name, class: attacker.class, victim: victim.name, contention };
-    const apps = [this.named(victim, VICTIM), this.named(attacker, ATTACKER)];
-    const command = this.commandOf(attacker, victim, policy);
-    const both = await this.run(apps, policy, daemon, command);
-    return { ...judged(pairing, own, this.alone.get(attacker.name)!, both), command };
   }
 
   private named({ app }: Test, name: string): MixApp {
@@ -181,12 +198,13 @@ class Lab {
   }
 
   private commandOf(attacker: Attacker, victim: Test, policy: string): string {
-    const { provider, devices, duration, warmup, seed, socket } = this.options;
+    const { provider, devices, duration, warmup, rounds, seed, socket } = this.options;
     return [
       `isoverbs isolation --provider ${provider}`,
       ...devices.map((device) => `--device ${device}`),
       ...(socket === undefined ? [] : [`--socket ${quoted(socket)}`]),
       `--policy ${quoted(policy)} --duration ${duration} --warmup ${warmup} --seed ${seed}`,
+      ...(rounds === undefined ? [] : [`--rounds ${rounds}`]),
       `--attacker ${attacker.name} --victim ${victim.name}`,
     ].join(' ');
   }

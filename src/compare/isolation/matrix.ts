@@ -177,6 +177,9 @@ function meetingOf(
   return [{ ...judged(pairing, own[0], other, both), command: commandOf(mix, seed) }];
 }
 
+/** What counts of the result of an application. */
+type Rate = Pick<AppResult, 'throughputGbps'>;
+
 /**
  * What came of a pair.
  * @param own the victim alone
@@ -185,13 +188,13 @@ function meetingOf(
  */
 export function judged(
   pairing: Pairing,
-  own: AppResult,
-  other: AppResult | null,
-  both: readonly AppResult[],
+  own: Rate,
+  other: Rate | null,
+  both: readonly Rate[],
 ): Omit<Meeting, 'command'> {
   const [{ throughputGbps: aloneGbps }, { throughputGbps: gotGbps }] = [own, both[0]];
   const dueGbps = Math.min(aloneGbps, pairing.contention?.dueGbps ?? Number.POSITIVE_INFINITY);
-  const part = (app: AppResult, alone: AppResult) => app.throughputGbps / alone.throughputGbps;
+  const part = (app: Rate, alone: Rate) => app.throughputGbps / alone.throughputGbps;
   return {
     ...pairing,
     ...{ aloneGbps, gotGbps, dueGbps },
