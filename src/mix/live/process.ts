@@ -25,8 +25,18 @@ function join(socket: string, tenant: string): DaemonClient {
   return client;
 }
 
+let client: DaemonClient | null = null;
+
 function requireDaemon(): void {
   if (warnings.length > 0) throw new NoDaemonError(warnings[0]);
+}
+
+/** The error of a run: once the daemon has gone, an error without a code follows from that. */
+function reasonOf(error: unknown, { socket }: ProcessJob): Error {
+  const own = error as Error;
+  const isGone = client !== null && !client.isConnected;
+  if (!isGone || own instanceof IsoverbsError) return own;
+  return new NoDaemonError(warnings[0] ?? `no connection to the daemon at ${socket}: ${own.message}`);
 }
 
 /** Awaited after each message, because a process that is killed takes what it has not yet sent with it. */
@@ -36,7 +46,7 @@ const send = (message: ProcessMessage) =>
   });
 
 async function run({ app, spec, policyOptions, socket }: ProcessJob): Promise<void> {
-  const client = socket === null ? null : join(socket, app.tenant);
+  client = socket === null ? null : join(socket, app.tenant);
   const policies = spec.policy === 'none' ? [] : [{ name: spec.policy, options: { ...policyOptions } }];
   const provider = compose(liveProvider(spec), [
     ...policyInterceptors('inline', policies),
@@ -63,6 +73,7 @@ const [job] = (await once(process, 'message')) as [ProcessJob];
 try {
   await run(job);
 } catch (error) {
-  const { message } = error as Error;
-  await send({ kind: 'failed', code: error instanceof IsoverbsError ? error.code : null, message });
+  const reason = reasonOf(error, job);
+  const code = reason instanceof IsoverbsError ? reason.code : null;
+  await send({ kind: 'failed', code, message: reason.message });
 }
