@@ -112,8 +112,9 @@ export class Reporter {
     // The page of a closed context may be another member's by now.
     this.prune();
     for (const member of this.members.values()) {
-      const { reports } = member.columns;
+      // It may find that the daemon has gone, whose columns are gone, too.
       member.page.beat();
+      const { reports } = member.columns;
       // After a reconnection to another daemon, the columns are new.
       reports[HAS_POLICY] = 1;
       member.isActive = false;

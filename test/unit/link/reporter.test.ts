@@ -69,6 +69,23 @@ test('a sample has the bytes on the wire of all queue pairs so far, and whether 
   expect([one.said('wireBytes'), one.said('isHungry')]).toEqual([1501, 0]);
 });
 
+test('the daemon may be found gone while a sample is written', () => {
+  const { registry, reporter, sent, open } = ground();
+  const one = open(0);
+  const a = one.add();
+  const page = registry.page(one.context);
+  const columns = page.columns(windows) as { reports: Float64Array<ArrayBuffer> };
+  const daemons = Float64Array.from(columns.reports);
+  columns.reports = daemons;
+  page.beat = () => {
+    columns.reports = daemons.slice();
+    structuredClone(daemons.buffer, { transfer: [daemons.buffer] });
+  };
+  sent.set(a.index, 1000);
+  reporter.sample(0.25, 1);
+  expect([one.said('wireBytes'), one.said('leastPart'), one.said('weight0')]).toEqual([1000, 0.25, 1]);
+});
+
 test('weights are added up by group: those of all queue pairs, and of those that have sent or wait', () => {
   const { reporter, waiting, sent, open } = ground();
   const one = open(0);
