@@ -77,8 +77,9 @@ export interface NicFacts extends MeasuredFacts {
   /** Queue pairs that the NIC serves at a time. */
   readonly processingUnits: number | null;
   /**
-   * Whether the NIC takes turns between its queue pairs, a few packets each. Soft-RoCE executes one request after another,
-   * each for as long as a CPU takes.
+   * Whether the NIC takes turns between its queue pairs, a few packets each, at no cost. Soft-RoCE does not: in the
+   * kernel, it executes one request after another, each for as long as a CPU takes; in user space, it takes turns, but
+   * each piece of a message costs time of the CPU that carries the packets.
    */
   readonly arbitrates: boolean | null;
   /** The buffer that all queue pairs of a port share on the way to the wire. */

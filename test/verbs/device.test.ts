@@ -60,6 +60,8 @@ feature('device queries', { group: 'device', others: 'every device' }, (it) => {
       if (ground.name === 'sim') expect(fact).toBeTypeOf('number');
       else expect(fact).toBe(null);
     }
+    // Software pays for each piece of a message, so policies should not presume that pieces help.
+    if (ground.name === 'soft') expect(nic?.arbitrates).toBe(false);
     expect(() => end.p.describeNic?.(0)).toThrow(code('HANDLE'));
     closeEnd(end);
   });

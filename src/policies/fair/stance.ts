@@ -13,7 +13,7 @@ export const Stance = {
   UNKNOWN: 0,
   /** The device is scheduled, and has not been left alone yet for comparison. */
   SCHEDULED: 1,
-  /** The device is left alone, because it serves one request at a time. */
+  /** The device is left alone, because it serves one request at a time, or is software. */
   ONE_AT_A_TIME: 2,
   /** A comparison has shown that scheduling helps, or that it does not. */
   HELPS: 3,
@@ -70,7 +70,7 @@ export function reasonOf(at: (number: number) => number): string {
   const tail = `${target}, and 99 % of short messages take at most ${us(at(SHORT_NS))} us`;
   switch (at(STANCE)) {
     case Stance.ONE_AT_A_TIME:
-      return 'the device serves one request at a time';
+      return 'the device is software, or serves one request at a time';
     case Stance.HELPS:
     case Stance.LEFT_ALONE:
       return (

@@ -158,7 +158,7 @@ function softProvider(
   return Object.freeze({
     ...base,
     describeWait: () => 'WAIT and ENABLE are executed by the device, which is software',
-    describeNic: (context: number) => describeNic(base, context),
+    describeNic: (context: number) => ({ ...describeNic(base, context), arbitrates: false }),
     ...lifetimes(base, ports),
     ...timedVerbs(base, pump),
     ...groupVerbs(base, pump),
