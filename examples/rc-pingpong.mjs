@@ -88,7 +88,7 @@ const [remote] = await exchange({
   connectQps: ([peer]) => qp.connectTo(peer, path),
   listening: (port) =>
     console.log(
-      `waiting on TCP port ${port}: start the other end with the same options and the name of this host (on this host: 127.0.0.1)`,
+      `waiting on TCP port ${port}: start the other end with the same options, followed by the name of this host (on the same host: 127.0.0.1)`,
     ),
 });
 show('remote', remote);

@@ -66,7 +66,7 @@ export function metrics(): ProcessMetric[] {
   };
   const uncut: ProcessMetric = {
     ...{ name: 'isoverbs_process_uncut_requests_total', type: 'counter' },
-    help: 'Requests that a policy would have cut and that went whole, by reason.',
+    help: 'Held requests that a policy would have cut, but that went whole, by reason.',
     samples: UNCUT_REASONS.map((reason) => ({ labels: { reason }, value: counters.uncut[reason] })),
   };
   return [...sums, failed, uncut, latencies(), policyGauges()];

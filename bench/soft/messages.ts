@@ -18,7 +18,7 @@ export interface Answer {
   readonly ns: number;
   /** CPU time of the process, user and system. */
   readonly cpuNs: number;
-  /** Bytes that the sender allocates for a packet of 2 bytes, of 4096, and of 4096 from a place after the former. */
+  /** Bytes that the sender allocates for a packet: of 2 bytes; of 4096; of 4096 from the next place in the region. */
   readonly bytes?: number;
   readonly longBytes?: number;
   readonly streamedBytes?: number;

@@ -118,8 +118,8 @@ export class SoftEnd {
   }
 
   /**
-   * Batches of WRITEs, each from the next place in the first `spanBytes` of the region. A step returns how many WRITEs have
-   * ended.
+   * Batches of WRITEs, each from the next place in the first `spanBytes` of the region. A step returns how many WRITEs
+   * have ended.
    */
   private writes(lengthBytes: number, batch: number, depth: number, spanBytes = lengthBytes) {
     const batches = Array.from({ length: spanBytes / lengthBytes }, (_, place) =>

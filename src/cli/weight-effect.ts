@@ -28,7 +28,7 @@ export function whyIneffective(
   const [{ gbps }] = own;
   if (gbps !== null)
     return {
-      reason: `its rate is fixed to ${gbps} Gbit/s`,
+      reason: `its rate is fixed at ${gbps} Gbit/s`,
       remedy: `\`isoverbs set ${tenant} gbps=share\` gives it a share by weight again`,
     };
   const isUnknown = (name: string) => devices.find(({ device }) => device === name)?.linkGbps === 0;
@@ -44,9 +44,9 @@ export function whyIneffective(
 export function weightNotice(tenant: string, weight: number, listing: TenantListing): string {
   const isNow = `the weight of ${tenant} is now ${weight}`;
   const ineffective = whyIneffective(tenant, listing);
-  if (ineffective !== null) return `${isNow}, without effect: ${ineffective.reason}`;
+  if (ineffective !== null) return `${isNow}, but has no effect: ${ineffective.reason}`;
   // The column WEIGHT shows `own`.
   return listing.rows.some((row) => row.tenant === tenant && row.gbps !== null)
-    ? `${isNow}, besides its fixed rate`
+    ? `${isNow}, next to its fixed rate`
     : isNow;
 }

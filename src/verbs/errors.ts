@@ -88,7 +88,7 @@ export const ERRORS = {
   ISO_ERR_PROCESS: {
     meaning: 'A process that a command started has failed, has ended without a result, or does not answer.',
     advice:
-      'The message names the process and what it printed last. Processes of the same run have been ended.',
+      'The message names the process and what it printed last. The other processes of the run have been ended.',
   },
   ISO_ERR_LEDGER: {
     meaning:

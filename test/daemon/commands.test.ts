@@ -216,7 +216,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     expect(both).toMatchObject({
       status: 0,
       stderr:
-        "isoverbs: the weight of tenant 'storage' is now 2, without effect: its rate is fixed to 10 Gbit/s; " +
+        "isoverbs: the weight of tenant 'storage' is now 2, but has no effect: its rate is fixed at 10 Gbit/s; " +
         '`isoverbs set storage gbps=share` gives it a share by weight again\n',
     });
   });

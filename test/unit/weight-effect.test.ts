@@ -22,14 +22,16 @@ test.each([
   ['./own.mjs', undefined],
   // A daemon of an older version.
   [undefined, undefined],
-])('under %j, a weight: %j', (policy, reason) => expect(reasonOf(policy)).toBe(reason));
+])('under policy %j, why a weight has no effect: %j', (policy, reason) =>
+  expect(reasonOf(policy)).toBe(reason),
+);
 
 test('a fixed rate leaves no share, except under policies that take it as an upper bound or ignore it', () => {
-  expect(reasonOf('token-bucket', { gbps: 10 })).toBe('its rate is fixed to 10 Gbit/s');
+  expect(reasonOf('token-bucket', { gbps: 10 })).toBe('its rate is fixed at 10 Gbit/s');
   expect(reasonOf('fair', { gbps: 10 })).toBeUndefined();
 });
 
-test('a link of unknown rate is not shared, unless the policy says what it carries', () => {
+test('a link of unknown rate is not shared, unless an option of the policy gives its rate', () => {
   expect(reasonOf('token-bucket', {}, 0)).toBe('the link rate of dev0 is unknown');
   expect(reasonOf('token-bucket:linkGbps=25', {}, 0)).toBeUndefined();
   expect(reasonOf('palos', {}, 0)).toBeUndefined();
@@ -46,8 +48,8 @@ test('the notice of `isoverbs top` says what a weight means next to a fixed rate
   const rows = [rowOf('a', { gbps: 10 }), rowOf('b')];
   const notice = (tenant: string, policy: string) => weightNotice(tenant, 3, { rows, devices: [], policy });
   expect(notice('a', 'token-bucket')).toBe(
-    'the weight of a is now 3, without effect: its rate is fixed to 10 Gbit/s',
+    'the weight of a is now 3, but has no effect: its rate is fixed at 10 Gbit/s',
   );
-  expect(notice('a', 'fair')).toBe('the weight of a is now 3, besides its fixed rate');
+  expect(notice('a', 'fair')).toBe('the weight of a is now 3, next to its fixed rate');
   expect(notice('b', 'fair')).toBe('the weight of b is now 3');
 });

@@ -50,9 +50,9 @@ const PAGE: Page = {
     'Runs each victim alone, and next to each attacker: bare, under policies and under schedulers of the NIC. ' +
     `The ${ATTACKERS.length} attackers and ${VICTIM_TESTS.length} victims are those of Husky (NSDI 2023). What a ` +
     'victim is due is decided before the run, from the resources that both want. Reports how many victims get less ' +
-    'than that, by class of the attacker, and the commands that repeat the worst cases. On real devices, victim and ' +
-    'attacker are processes under a daemon, with as many queue pairs as the machine allows, and due half of what ' +
-    'they get alone.',
+    'than that, by class of the attacker, and the commands that repeat the worst cases. With rdma-core and soft, victim ' +
+    'and attacker are processes, under a policy with a daemon; they have at most as many queue pairs as the machine ' +
+    'allows, and the victim is due half of what it gets alone.',
   examples: [
     [
       'isoverbs isolation --policy none --policy fair --attacker BW-1MB --victim large_bw/read --duration 2ms --warmup 1ms',
@@ -68,7 +68,7 @@ const PAGE: Page = {
       'one pair as processes, on user-space RoCE',
     ],
   ],
-  failed: 'a run broke an invariant, a process or the daemon ended, or a file cannot be written',
+  failed: 'a run broke an invariant, a process or the daemon ended too early, or a file cannot be written',
   environment: ['ISOVERBS_FACTS'],
   seeAlso: ['docs/isolation.md', 'isoverbs compare', 'isoverbs mix', 'isoverbs daemon'],
 };
@@ -88,8 +88,11 @@ export function addIsolation(command: Command): void {
       'real device of host 0, then of host 1; a single device serves both ends (default: the first device)',
       collect,
     )
-    .option('--socket <path>', 'real devices: the socket of a running daemon (default: one for each policy)')
-    .option('--rounds <n>', 'real devices: run everything this often, and take medians (default: 1)')
+    .option(
+      '--socket <path>',
+      'rdma-core and soft: socket of a running daemon (default: a new daemon for each policy)',
+    )
+    .option('--rounds <n>', 'rdma-core and soft: run everything this often, and take medians (default: 1)')
     .option(
       '--policy <policy[:option[=value],...]>',
       `a policy, or none; may be repeated (default: ${POLICIES.join(', ')}; real devices: ${LIVE_POLICIES.join(', ')})`,

@@ -181,14 +181,14 @@ async function set(
   if (setting.weight !== undefined) await noteIneffective(socket, tenant, setting.weight);
 }
 
-/** Says so if the weight that was set has no effect. */
+/** Says why the weight that was set has no effect, if it has none. */
 async function noteIneffective(socket: string, tenant: string, weight: number): Promise<void> {
   // Loaded only here, because it knows the policies.
   const { whyIneffective } = await import('../weight-effect.ts');
   const ineffective = whyIneffective(tenant, await requestListing(socket));
   if (ineffective === null) return;
   const { reason, remedy } = ineffective;
-  note(`the weight of tenant '${tenant}' is now ${weight}, without effect: ${reason}; ${remedy}`);
+  note(`the weight of tenant '${tenant}' is now ${weight}, but has no effect: ${reason}; ${remedy}`);
 }
 
 /** The error for a tenant that is not present, whose name may be misspelt. */

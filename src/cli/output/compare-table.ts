@@ -125,7 +125,7 @@ function tableOf(result: Comparison, from: number, to: number): string {
   return out.toString();
 }
 
-/** A line that fits the terminal: what follows a name is wrapped next to it. */
+/** Wraps a line at the width of the terminal. Text that follows a name stays in a column next to it. */
 function hanging(line: string): string {
   const [name] = /^\S+ {2,}/.exec(line) ?? [''];
   const indent = ' '.repeat(name.length);

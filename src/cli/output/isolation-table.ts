@@ -54,11 +54,11 @@ function notesOf({ fixed, seed, runs, scale }: Isolation): string {
   const machine =
     scale === undefined
       ? ''
-      : `; with ${scale.cpus} CPUs, an application has at most ${scale.qps} queue pairs and ${scale.depth} requests outstanding on each`;
+      : `; an application has at most ${scale.qps} queue pairs, and ${scale.depth} requests outstanding on each (CPUs: ${scale.cpus})`;
   return `${profile}${changes.join('')}, seed ${seed}; ${runs} runs of ${duration}, including ${warmup} of warm-up${machine}`;
 }
 
-/** On real devices, whose rates mean little to others: what both of each pair get, relative to alone. */
+/** What both applications of each pair get, relative to alone: rates of real devices mean little on other machines. */
 function ratioLines({ schemes, scale }: Isolation): string[] {
   const [{ meetings }] = schemes;
   if (scale === undefined || meetings.length > MAX_RATIOS) return [];

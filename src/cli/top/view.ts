@@ -285,7 +285,7 @@ function footerLine(state: TopState): Line {
   if (prompt !== null) {
     const tenant = prompt.kind === 'weight' ? selectedOf(state)?.tenant.row.tenant : undefined;
     const ineffective = tenant === undefined || sample === null ? null : whyIneffective(tenant, sample);
-    const problem = ineffective === null ? '' : `  without effect: ${ineffective.reason}`;
+    const problem = ineffective === null ? '' : `  no effect: ${ineffective.reason}`;
     return [
       span(`${prompt.kind}: ${prompt.text}`, 'head'),
       span('_'),

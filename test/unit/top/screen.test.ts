@@ -142,9 +142,9 @@ test('weights are changed in place', () => {
   session.press('w', 'x', 'return');
   expect(session.effects).toHaveLength(3);
   expect(session.lines().at(-1)).toBe("a weight is a number from 1e-6 to 1e6, not '3x'");
-  // Before Enter: the policy, perf, takes no notice of weights.
+  // The notice comes before Enter: the policy perf ignores weights.
   expect(session.press('w').lines().at(-1)).toBe(
-    'weight: 3_  Enter applies, Esc cancels  without effect: perf ignores weights',
+    'weight: 3_  Enter applies, Esc cancels  no effect: perf ignores weights',
   );
   session.press('escape');
   session.state = reduce(session.state, { type: 'notice', text: 'only root may' }).state;
