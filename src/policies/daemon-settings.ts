@@ -1,4 +1,4 @@
-/** Policies under a daemon: which of their options the settings of its tenants replace, and which settings have an effect. */
+/** Policies under a daemon: which of their options its settings replace, and whether its weights have an effect. */
 import { policies } from './index.ts';
 import { parseOptions } from './parse-options.ts';
 
@@ -8,8 +8,8 @@ interface NamedPolicy {
 }
 
 /**
- * The built-in policies that divide a device by the weights of tenants, whatever the rate of its link. Those of tassel
- * count for what has no rate.
+ * The built-in policies that divide a device by the weights of tenants, whatever the rate of its link. Under tassel,
+ * weights apply to traffic without a rate.
  */
 const BY_WEIGHT: readonly string[] = ['justitia', 'palos', 'drum', 'fair', 'tassel'];
 

@@ -33,7 +33,7 @@ export const HELD_TWO_SIDED = 11;
 export const FAILED = 12;
 /** Times that the queue pair had to wait for the limit on requests per second. */
 export const LIMITED = 18;
-/** Held requests that a policy would have cut and that went whole, by reason (`UNCUT_REASONS`): that many columns. */
+/** Held requests that a policy would have cut, but that went whole: a column for each reason (`UNCUT_REASONS`). */
 export const UNCUT = 19;
 /** The only column that is a maximum, not a sum: most requests in the device's queue at once. */
 export const HIGH_WATER = 24;
@@ -57,7 +57,7 @@ export const UNCUT_REASONS = [
   'short SEND or immediate',
   'no receive that fits',
 ] as const;
-/** Indices of these. */
+/** Indices of `UNCUT_REASONS`. */
 export const UNCUT_UNRELIABLE = 0;
 export const UNCUT_INLINE = 1;
 export const UNCUT_NOT_AGREED = 2;

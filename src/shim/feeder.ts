@@ -50,7 +50,7 @@ export class Feeder {
   /** Whether the policy has onCompleted, and whether it is called for queue pairs that have never held a request, too. */
   readonly reportsCompletions: boolean;
   readonly reportsPassed: boolean;
-  /** Called for each held request that the policy would have cut and that goes whole. */
+  /** Called for each held request that the policy would have cut, but that goes whole. */
   readonly uncutListeners: UncutListener[] = [];
   private readonly parts: FeederParts;
   private feeding = false;
@@ -345,7 +345,7 @@ export class Feeder {
     this.feed(qp);
   }
 
-  /** Tells those who watch that the oldest held request goes whole. */
+  /** Reports to the listeners that the oldest held request goes whole. */
   private reportUncut(qp: QpLedger, reason: number): void {
     const from = (qp.issued & qp.mask) * qp.stride;
     const request = {

@@ -90,13 +90,13 @@ export interface ShimCounters {
   /** Times that a queue pair had to wait for a limit on requests per second. */
   limited: number;
   /**
-   * Held requests that the policy would have cut and that went whole, by reason: `UC or UD`, `inline`, `not agreed with
-   * the peer`, `short SEND or immediate`, `no receive that fits`.
+   * Held requests that the policy would have cut, but that went whole, by reason: `UC or UD`, `inline`,
+   * `not agreed with the peer`, `short SEND or immediate`, `no receive that fits`.
    */
   uncut: Record<string, number>;
 }
 
-/** A held request that a policy would have cut and that goes whole. `wrIdLo`, `wrIdHi`: the halves of its wr_id. */
+/** A held request that a policy would have cut, but that goes whole. `wrIdLo`, `wrIdHi`: the halves of its wr_id. */
 export interface UncutRequest {
   readonly qp: number;
   readonly wrIdLo: number;
@@ -107,7 +107,7 @@ export interface UncutRequest {
   readonly reason: string;
 }
 
-/** Is told of each such request. */
+/** Called with each such request. */
 export type UncutListener = (request: UncutRequest) => void;
 
 /** The latencies of all requests sampled so far: one of each context for each call of `sampleLatency`. */
@@ -238,8 +238,8 @@ export interface Provider extends Verbs, PeerVerbs {
   /** The counts of the shims around the provider, the outermost first. */
   counters?(): readonly LayerCounters[];
   /**
-   * Tells a listener of each held request that the policies around the provider would have cut and that goes whole. Policies
-   * in a worker thread do not tell; their counts have the number.
+   * Calls a listener for each held request that the policies around the provider would have cut, but that goes whole.
+   * Policies in a worker thread do not call it; their counters have the number of such requests.
    */
   watchUncut?(listener: UncutListener): void;
   /** What the outermost shim has sampled so far. Each context then samples its next signaled request. */

@@ -109,7 +109,7 @@ const keysOf = (name: string, scale: Scale) => {
   return { qps, depth, batch, contexts, cores };
 };
 
-test('on real devices, applications are threads with as many queue pairs and requests as the machine allows', () => {
+test('on real devices, an application is one thread, and the machine limits its queue pairs and requests', () => {
   const one = { contexts: undefined, cores: undefined };
   expect(keysOf('Cache-QPC/write', SMALL)).toEqual({ qps: 8, depth: 16, batch: 1, ...one });
   expect(keysOf('Cache-QPC/write', LARGE)).toEqual({ qps: 512, depth: 128, batch: 1, ...one });
@@ -119,7 +119,7 @@ test('on real devices, applications are threads with as many queue pairs and req
   expect(keysOf('BW-1MB/send', LARGE)).toEqual({ qps: 16, depth: 21, batch: 21, ...one });
 });
 
-test('the limits of the least device apply to both ends of a victim and an attacker', () => {
+test('both ends of a victim and an attacker keep to the smallest limits of their devices', () => {
   const devices = [
     { maxQp: 1 << 17, maxQpWr: 1 << 15, maxCqe: 1 << 22 },
     { maxQp: 64, maxQpWr: 4096, maxCqe: 31 },

@@ -1,7 +1,7 @@
 /**
- * Programs of ours on user-space RoCE, in two network namespaces whose cable loses, delays and reorders packets: the kernel's
- * netem does it, in both directions. Random programs print the same as on simulated devices. Needs root and netem, so it
- * runs in the virtual machine only (ISOVERBS_GROUND=rxe), and a build.
+ * Programs of ours on user-space RoCE, in two network namespaces. The kernel's netem loses, delays and reorders packets
+ * on the cable between them, in both directions. Random programs print the same as on simulated devices. Needs a build,
+ * root and netem, and therefore runs only in the virtual machine (ISOVERBS_GROUND=rxe).
  */
 import { execFile } from 'node:child_process';
 import { join, resolve } from 'node:path';
@@ -85,22 +85,25 @@ describe.skipIf(!here)('programs in two network namespaces', () => {
 
     const options = { tags: ['long'], timeout: PATIENCE };
 
-    test('random programs', { ...options, tags: netem === WORST ? [] : ['long'] }, async () => {
+    test('random programs print the same as on simulated devices', {
+      ...options,
+      tags: netem === WORST ? [] : ['long'],
+    }, async () => {
       expect(simulated.split('\n')).toHaveLength(10);
       expect(await printed(port, RANDOM_ENDS, ...words)).toBe(simulated);
     });
 
-    test('a file transfer', options, async () => {
+    test('a file transfer arrives intact', options, async () => {
       const output = await printed(port + 1, join(ROOT, 'examples/file-transfer.mjs'), '--size', '1M');
       expect(output).toMatch(/^sent 1048576 bytes, .* sha256 ok$/m);
     });
 
-    test('a key-value store', options, async () => {
+    test('a key-value store answers all GETs', options, async () => {
       const output = await printed(port + 2, join(ROOT, 'examples/kv-store.mjs'), '--count', '100');
       expect(output).toMatch(/^100 GETs: p50/);
     });
 
-    test('a pingpong', options, async () => {
+    test('a pingpong ends at both ends', options, async () => {
       const bench = ['bench', 'send_lat', '-d', 'soft0', '-n', '100', '-s', '20000', '-p', `${port + 3}`];
       const server = startAt(SERVER, MAIN, ...bench);
       await listeningIn(SERVER.space, port + 3);

@@ -1,5 +1,5 @@
-// `isoverbs isolation` on user-space RoCE: each application is a process, under a daemon that the command starts or that
-// runs already. Whichever process ends, the command says so, and nothing stays behind. Needs a build.
+// `isoverbs isolation` on user-space RoCE: each application is a process, under a daemon that the command starts or one
+// that is already running. Whichever process ends, the command reports it and leaves nothing behind. Needs a build.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -18,9 +18,9 @@ const PAIR = [
   '--warmup',
   '50ms',
 ];
-/** Each application runs alone before the pair, so this is how long a test waits twice. */
+/** A test waits for this duration twice, because each application runs alone before the pair. */
 const RUN = ['--duration', '2s'];
-/** Never over: what ends such a run is the test. */
+/** Such a run lasts until the test ends it. */
 const ENDLESS = ['--duration', '1000s'];
 
 /** Starts the command. Its temporary files are in `temporary`. */

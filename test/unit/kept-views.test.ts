@@ -18,16 +18,19 @@ test.each([
   [64, 1024, 0],
   [256, 4096, 0],
   [1, 1024, 0],
-])('%i MiB in packets of %i bytes, from byte %i on', (mib, packetBytes, first) => {
-  const bytes = new Uint8Array(mib * MIB);
-  const views = keptViewsOf(bytes);
-  const once = pass(views, first, bytes.length, packetBytes);
-  const again = pass(views, first, bytes.length, packetBytes);
-  expect(once.every((view, i) => view === again[i])).toBe(true);
-  expect(once.every((view, i) => view.byteOffset === first + i * packetBytes)).toBe(true);
-});
+])(
+  '%i MiB in packets of %i bytes from byte %i, sent again, take the same views',
+  (mib, packetBytes, first) => {
+    const bytes = new Uint8Array(mib * MIB);
+    const views = keptViewsOf(bytes);
+    const once = pass(views, first, bytes.length, packetBytes);
+    const again = pass(views, first, bytes.length, packetBytes);
+    expect(once.every((view, i) => view === again[i])).toBe(true);
+    expect(once.every((view, i) => view.byteOffset === first + i * packetBytes)).toBe(true);
+  },
+);
 
-test('a place whose view was replaced gets a right one', () => {
+test('a place whose view was replaced gets a correct view again', () => {
   const bytes = new Uint8Array(512 * MIB);
   const views = keptViewsOf(bytes);
   for (const at of [0, 256 * MIB, 0]) {

@@ -1,4 +1,4 @@
-// Held requests that a policy would have cut and that go whole: their counts, and what a trace says about them.
+// Held requests that a policy would have cut, but that go whole: their counts, and what a trace says about them.
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parsePolicies } from '../../src/config.ts';
@@ -10,7 +10,7 @@ import { type Pair, pairOn, scratch, simUnder } from './interceptors-rig.ts';
 const folder = scratch();
 const LONG_BYTES = 1000;
 
-/** A queue pair whose peer's shim does not know of it, because the program itself exchanged the numbers. */
+/** A queue pair whose shim has no agreement with the peer's. */
 function strangers({ a, b }: Pair, qpType: 'RC' | 'UC') {
   const [qp, peer] = [b, a].map(({ pd, cq }) => pd.createQp({ type: qpType, sendCq: cq }));
   qp.connectTo(peer.endpoint());

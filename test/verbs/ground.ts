@@ -48,13 +48,13 @@ const netem = process.env.ISOVERBS_SOFT_NETEM ?? '';
 export const impairsPackets = Object.keys(impairment).length > 0;
 /** Whether packets of user-space devices are lost, late or reordered. */
 const isImpaired = impairsPackets || netem !== '';
-/** Whether netem loses packets, which are others in each run. */
+/** Whether netem loses packets: different ones in each run. */
 const netemLoses = /\bloss (?!0%)/.test(netem);
 /** Whether packets of user-space devices are lost. */
 export const softLoses = (impairment.loss ?? 0) > 0 || netemLoses;
 /**
- * While packets are lost or late, a case settles when several timeouts have passed: of 8 ms, or of 67 ms with netem, because an
- * emulated machine may stall for longer.
+ * While packets are lost or late, a case settles when several timeouts have passed: of 8 ms, or of 67 ms with netem,
+ * because an emulated machine may stall for longer.
  */
 const [IMPAIRED_TIMEOUT, IMPAIRED_TURN_MS] = netem === '' ? [11, 5] : [14, 30];
 
@@ -143,8 +143,8 @@ export function groundOf(name: GroundName, wait = true): Ground {
 }
 
 /**
- * Whether a case may have failed because the error of the peer was lost, which is not repeated: the request then ends with
- * RETRY_EXC_ERR. Such a case runs once more.
+ * Whether a case may have failed because the peer's error was lost. The peer does not repeat it, so the request ends
+ * with RETRY_EXC_ERR. Such a case runs once more.
  */
 const mayHaveLostItsError = (error: { message: string; actual?: unknown }) =>
   netemLoses && inspect([error.message, error.actual], { depth: 6 }).includes('RETRY_EXC_ERR');

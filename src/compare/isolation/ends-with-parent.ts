@@ -1,2 +1,2 @@
-/** Loaded into a program that must not outlive the command that started it, whichever way that ends. */
+/** Loaded into a program that must not outlive the command that started it, however the command ends. */
 process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));

@@ -1,4 +1,4 @@
-/** Runs victims alone and next to attackers on real devices, in real time and each as a process: one run after the other. */
+/** Runs victims, alone and next to attackers, as processes on real devices, in real time: one run after another. */
 import { requestTenants } from '../../daemon/client/tool-request.ts';
 import { runProcesses } from '../../mix/live/processes.ts';
 import { devicesOf } from '../../mix/live/run.ts';
@@ -59,7 +59,7 @@ function isPossible({ app }: Test, scale: Scale): boolean {
  * what it gets alone, whatever the attacker does.
  * @throws ConfigError for an unknown policy, attacker or victim, and if no pair is possible
  * @throws NoDeviceError for a missing device
- * @throws ProcessError, NoDaemonError for a process or a daemon that ends
+ * @throws ProcessError, NoDaemonError for a process or a daemon that fails or ends too early
  */
 export async function isolationLive(options: LiveOptions): Promise<Isolation> {
   const { policies = LIVE_POLICIES, provider, seed, duration, warmup, rounds = 1, socket, onDone } = options;
@@ -92,7 +92,7 @@ export async function isolationLive(options: LiveOptions): Promise<Isolation> {
   return { fixed, seed, pairings: schemes[0].meetings, schemes, runs, broken, scale };
 }
 
-/** What the policies are. @throws ConfigError for an unknown policy, and for one inside another */
+/** Describes the policies. @throws ConfigError for an unknown policy, and for one inside another */
 function saysOf(policies: readonly string[]): ReadonlyMap<string, string> {
   if (policies.some((policy) => parsePolicy(policy).inner !== undefined)) {
     throw new ConfigError('several policies (OUTER;INNER) are for simulated devices (--provider sim)');
@@ -129,7 +129,7 @@ class Lab {
     }
   }
 
-  /** Runs all pairs under a policy, whose processes share a daemon. */
+  /** Runs all pairs under a policy. Their processes share a daemon. */
   async meetAll(pairs: readonly (readonly [Attacker, Test])[], policy: string): Promise<void> {
     const { socket } = this.options;
     const own = policy === 'none' || socket !== undefined ? null : await this.daemon(policy);

@@ -9,9 +9,9 @@ import { NoDaemonError, ProcessError } from '../../verbs/errors.ts';
 
 /** Starting Node.js takes tens of seconds on an emulated machine whose host is busy. */
 const START_TIMEOUT_MS = 180_000;
-/** A daemon ends at once when it is asked to, unless it is stopped. */
+/** A daemon ends at once on SIGTERM, unless it is suspended (SIGSTOP). */
 const END_TIMEOUT_MS = 5000;
-/** The log line of a daemon that listens. */
+/** Matches the line that a daemon logs once it listens. */
 const LISTENING = /"event":"listening"/;
 
 export class OwnDaemon {
@@ -53,7 +53,7 @@ export class OwnDaemon {
     });
   }
 
-  /** Aborts with a NoDaemonError when the daemon ends before it is asked to. */
+  /** Aborts with a NoDaemonError if the daemon ends before `end()` is called. */
   get signal(): AbortSignal {
     return this.gone.signal;
   }
@@ -91,7 +91,7 @@ export class OwnDaemon {
     this.kill();
   }
 
-  /** Leaves neither the process nor its socket, when this process exits. */
+  /** Leaves neither the process nor its socket behind, even when this process exits. */
   private readonly kill = () => {
     this.child.kill('SIGKILL');
     rmSync(this.folder, { recursive: true, force: true });

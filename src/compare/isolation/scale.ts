@@ -1,11 +1,11 @@
-/** Applications of the suite on real devices: how many queue pairs and requests they have on this machine. */
+/** How many queue pairs and requests the suite's applications have on real devices of this machine. */
 import { availableParallelism, totalmem } from 'node:os';
 import { liveProvider } from '../../mix/live/provider.ts';
 import type { LiveSpec } from '../../mix/live/spec.ts';
 import { type MixApp, mixApp } from '../../mix/mixture.ts';
 import type { DeviceAttr } from '../../verbs/types.ts';
 
-/** The most that an application has on a machine. The suite is made for servers with many cores. */
+/** The limits of an application on a machine. The suite is made for servers with many cores. */
 export interface Scale {
   readonly cpus: number;
   /** Queue pairs, and requests outstanding on each. */
@@ -47,7 +47,7 @@ export function scaleOf(spec: Pick<LiveSpec, 'provider' | 'devices'>): Scale {
   });
 }
 
-/** The scale, as far as the devices allow it. */
+/** The scale, reduced to what the devices allow. */
 export function limitedTo(
   devices: readonly Pick<DeviceAttr, 'maxQp' | 'maxQpWr' | 'maxCqe'>[],
   scale: Scale,

@@ -101,13 +101,13 @@ export class TraceLog {
     this.uncutRequests = this.spareUncut;
   }
 
-  /** The call is logged. */
+  /** The call has been logged: writes the entries of the requests that went whole within it. */
   leave(): void {
     this.uncutRequests = null;
     if (this.spareUncut.length > 0) for (const request of this.spareUncut.splice(0)) this.uncut(request);
   }
 
-  /** A held request that a policy would have cut, and that went whole. */
+  /** Logs a held request that a policy would have cut, but that went whole. */
   uncut(request: UncutRequest): void {
     if (this.uncutRequests !== null) {
       this.uncutRequests.push(request);
@@ -117,13 +117,13 @@ export class TraceLog {
     this.json(Buffer.from(toJson({ verb: UNCUT, args: [], result })), qp);
   }
 
-  /** How a shim has treated requests so far. */
+  /** Logs how a shim has treated requests so far. */
   treatment({ name, seen, split, held, emulated, uncut }: LayerCounters): void {
     const result = { seen, split, held, emulated, uncut };
     this.json(Buffer.from(toJson({ verb: COUNTERS, args: [name], result })), 0);
   }
 
-  /** An entry with JSON, about the object with this handle. */
+  /** Writes an entry with JSON, about the object with this handle. */
   private json(bytes: Buffer, handle: number): void {
     this.nowNs[0] = this.clock();
     const payload = (bytes.length + 3) >> 2;

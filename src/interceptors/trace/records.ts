@@ -34,9 +34,9 @@ export interface TraceRecord {
   lost?: number;
 }
 
-/** A held request that a policy would have cut, and that went whole. */
+/** The `verb` of a held request that a policy would have cut, but that went whole. */
 export const UNCUT = 'uncut';
-/** How a shim has treated requests, at the end. */
+/** The `verb` of an entry at the end: how a shim has treated requests. */
 export const COUNTERS = 'counters';
 
 const SHORT_NAMES = [

@@ -12,7 +12,7 @@ import { Clock } from './clock.ts';
 import type { ProcessJob, ProcessMessage, ProcessStart } from './protocol.ts';
 import { liveProvider } from './provider.ts';
 
-/** What the client of the daemon reported: whatever it is, the policy is not what it should be. */
+/** Warnings of the daemon's client. After any of them, the policy may not do what the daemon decides. */
 const warnings: string[] = [];
 
 /** Makes the policies of this process clients of the daemon. */
@@ -39,7 +39,7 @@ function reasonOf(error: unknown, { socket }: ProcessJob): Error {
   return new NoDaemonError(warnings[0] ?? `no connection to the daemon at ${socket}: ${own.message}`);
 }
 
-/** Awaited after each message, because a process that is killed takes what it has not yet sent with it. */
+/** Resolves once the message is sent: what a killed process has not yet sent is lost. */
 const send = (message: ProcessMessage) =>
   new Promise<void>((resolve, reject) => {
     process.send!(message, (error: Error | null) => (error === null ? resolve() : reject(error)));
@@ -67,7 +67,7 @@ async function run({ app, spec, policyOptions, socket }: ProcessJob): Promise<vo
 }
 
 if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
-// Without the command that started it, the process has nobody to work for.
+// Without the command that started it, the process has nothing to do.
 process.once('disconnect', () => process.exit());
 const [job] = (await once(process, 'message')) as [ProcessJob];
 try {

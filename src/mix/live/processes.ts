@@ -9,11 +9,11 @@ import type { ProcessJob, ProcessMessage, ProcessStart, WorkerMessage } from './
 import { liveResultOf, resolvedLive } from './run.ts';
 import type { LiveResult, LiveSpec } from './spec.ts';
 
-/** The time from when all processes are ready until time 0 of the run, in which the message must reach them. */
+/** The time from when all processes are ready to time 0 of the run. The message with time 0 must arrive in between. */
 const START_DELAY_NS = 100_000_000n;
 /** Starting Node.js takes tens of seconds on an emulated machine whose host is busy. */
 const START_TIMEOUT_MS = 180_000;
-/** What a result may take after the last request has completed: messages are compared, and contexts closed. */
+/** How long a result may take after the last request has completed: messages are compared, and contexts closed. */
 const RESULT_TIMEOUT_MS = 60_000;
 
 export interface ProcessOptions {
@@ -28,8 +28,8 @@ export interface ProcessOptions {
 /**
  * Runs a mix on real devices, and returns what each application achieved. No process is left when it returns or throws.
  * @throws ConfigError, NoDeviceError as runLive does
- * @throws ProcessError for a process that ends, or does not start or end in time
- * @throws NoDaemonError for a daemon that does not answer, or ends
+ * @throws ProcessError for a process that fails or ends too early, or does not start or end in time
+ * @throws NoDaemonError for a daemon that does not answer, or that ends
  */
 export async function runProcesses(spec: LiveSpec, options: ProcessOptions): Promise<LiveResult> {
   const { socket, signal, startTimeoutMs = START_TIMEOUT_MS } = options;
@@ -124,7 +124,7 @@ class AppProcess {
     this.child.kill('SIGKILL');
   };
 
-  /** A process that cannot be reached has ended, or will be late. */
+  /** Ignores errors: a process that cannot be reached has ended or misses its deadline, and is then reported. */
   private send(message: ProcessJob | ProcessStart): void {
     this.child.send(message, () => {});
   }
@@ -157,5 +157,5 @@ class AppProcess {
   }
 }
 
-/** Processes cannot run TypeScript, so this is the name of the compiled file. */
+/** The path of the compiled file, because processes cannot run TypeScript. */
 const compiledPath = () => fileURLToPath(new URL('./process.js', import.meta.url));

@@ -57,7 +57,7 @@ export class CmError extends ConnectionError {
     this.event = name;
     this.reason = reason;
     this.privateData = event.privateData;
-    // A printed error has no buffer of zeros.
+    // Keeps a buffer of zeros out of printed errors.
     if (event.privateData?.some((byte) => byte !== 0) !== true)
       Object.defineProperty(this, 'privateData', { enumerable: false });
   }

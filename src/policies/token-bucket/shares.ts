@@ -239,7 +239,7 @@ export class Shares implements Decider<ShareRules> {
 
   describe(tenant: number): Description {
     const { ratedQps, rateGbps } = this;
-    // A part of an unknown link is no number for people.
+    // A share of a link of unknown rate is not a rate that a reader could use.
     if (this.isUnlimited && this.entitlements.values[tenant] > 0) return { rateGbps: 0 };
     const { tenants } = this.members;
     let [ratedGbps, otherGbps] = [0, 0];

@@ -50,7 +50,7 @@ export function softDevices(addresses: readonly string[]): SoftDevice[] {
   );
 }
 
-/** The interfaces of this host, by each of their addresses. It takes long on a host with many addresses. */
+/** The interfaces of this host, by each of their addresses. The look-up is slow on a host with many addresses. */
 export function interfacesByAddress(): Map<string, string> {
   const all = Object.entries(networkInterfaces());
   return new Map(all.flatMap(([ndev, list]) => (list ?? []).map(({ address }) => [address, ndev] as const)));
@@ -71,7 +71,7 @@ function numberOf(ndev: string | undefined, file: string, otherwise: number): nu
   }
 }
 
-/** The largest MTU of packets of this address that fits into that of its interface, as it is now. */
+/** The largest RoCE MTU whose packets from this address fit into the current MTU of its interface. */
 export function mtuOf(address: string, ndev: string | undefined): number {
   const ipBytes = address.includes(':') ? IPV6_BYTES : IPV4_BYTES;
   const room = numberOf(ndev, 'mtu', ETHERNET_BYTES) - ipBytes - ROCE_BYTES;

@@ -138,7 +138,7 @@ export class Issuer extends SyntheticWriter implements Actions {
     return obstacle === NO_OBSTACLE;
   }
 
-  /** What prevents that the oldest held request goes in pieces: an index of UNCUT_REASONS, or a negative number. */
+  /** What keeps the oldest held request from going in pieces: an index of UNCUT_REASONS, or a negative number. */
   private obstacle(qp: QpLedger): number {
     if (qp.type !== IBV_QPT_RC) return UNCUT_UNRELIABLE;
     if (qp.broken) return BROKEN;

@@ -40,7 +40,7 @@ export class PieceWriter {
   /** Slots of the owner that are being posted, and its last signaled request before them. */
   private posting = 0;
   private signaledBefore = -1;
-  /** The last request that a policy would have cut, and what prevented it: an index of UNCUT_REASONS if not negative. */
+  /** The last request that a policy would have cut, and what prevented it: an index of UNCUT_REASONS, or negative. */
   private uncutQp: QpLedger | null = null;
   private uncutSeq = 0;
   private uncutReason = NO_OBSTACLE;
@@ -169,7 +169,7 @@ export class PieceWriter {
     this.uncutSeq = qp.issued;
   }
 
-  /** The oldest held request goes whole. */
+  /** Counts the oldest held request, which goes whole, if the policy would have cut it. */
   private countUncut(qp: QpLedger): void {
     if (this.uncutQp === qp && this.uncutSeq === qp.issued) {
       qp.counts[UNCUT + this.uncutReason]++;

@@ -311,7 +311,7 @@ export class KeptViews {
   }
 }
 
-/** The kept views of a region, enough to send it from one end to the other again and again. */
+/** The kept views of a region: enough to send the whole region again and again. */
 export function keptViewsOf(bytes: Uint8Array): KeptViews {
   const { length } = bytes;
   let count = LEAST_VIEWS;

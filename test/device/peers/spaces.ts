@@ -13,7 +13,7 @@ export const startIn = (space: string, address: string, ...words: string[]): Pro
     ...[`ISOVERBS_SOFT_ADDRESSES=${address}`, process.execPath, ...words],
   );
 
-/** Waits for a port in a namespace, which only a program there sees. */
+/** Waits until a program listens on a port in a namespace. Only programs in the namespace can see the port. */
 export async function listeningIn(space: string, port: number): Promise<void> {
   for (let tries = 0; tries < 600; tries++) {
     const table = run('ip', 'netns', 'exec', space, 'cat', '/proc/net/tcp', '/proc/net/tcp6');

@@ -1,8 +1,8 @@
 // @ts-nocheck
 /**
- * Random requests over three reliable connections: SENDs, WRITEs, READs, immediates and atomics. Prints what the client sees: its
- * completions in order, and digests of both memories and of the server's receives. Equal seeds print the same on any
- * devices.
+ * Random requests over three reliable connections: SENDs, WRITEs, READs, immediates and atomics. Prints what the client
+ * sees: its completions in order, and digests of both memories and of the server's receives. The same seed prints the
+ * same on all devices.
  *   node random-ends.mjs --seed 1 --rounds 5    both ends in this process
  * With --listen PORT it runs only the server, with --connect HOST:PORT only the client.
  */
@@ -34,7 +34,7 @@ const OPCODES = [
   'ATOMIC_CMP_AND_SWP',
 ];
 
-/** The requests of a connection, which both ends know. The last one tells the server that the others have been executed. */
+/** The requests of a connection, which both ends know. The last one shows the server that the others have ended. */
 function requestsOf({ seed, index }) {
   const random = new Random(seed * CONNECTIONS + index);
   const requests = Array.from({ length: REQUESTS }, () => ({
@@ -69,7 +69,7 @@ function accept(pd, qp, which) {
   return { index: which.index, receives, hash: createHash('sha256'), left: count };
 }
 
-/** Notes receives. When all have arrived, it sends the digest to the client. */
+/** Hashes the receives of each connection. When all have arrived, sends the digest to the client. */
 async function answer(cq, reply, memory, sides) {
   for await (const completion of cq) {
     const { status, isRecv, wrId, byteLen, imm, opcode, qp } = completion;
