@@ -51,14 +51,14 @@ export const ERROR_KINDS = [
 
 /** Why a request that a policy would have cut went whole, in the order of the columns. */
 export const UNCUT_REASONS = [
-  'UC or UD',
+  'not RC',
   'inline',
   'not agreed with the peer',
   'short SEND or immediate',
   'no receive that fits',
 ] as const;
 /** Indices of `UNCUT_REASONS`. */
-export const UNCUT_UNRELIABLE = 0;
+export const UNCUT_NOT_RC = 0;
 export const UNCUT_INLINE = 1;
 export const UNCUT_NOT_AGREED = 2;
 export const UNCUT_SHORT = 3;
@@ -130,7 +130,7 @@ export function shimCounters(provider: Provider): ShimCounters {
   return total;
 }
 
-/** How shims have treated requests, such as `12 split, 15 held, 0 emulated; 3 not cut: 2 inline, 1 UC or UD`. */
+/** How shims have treated requests, such as `12 split, 15 held, 0 emulated; 3 not cut: 2 inline, 1 not RC`. */
 export function treatmentText({
   split,
   held,

@@ -90,7 +90,7 @@ export interface ShimCounters {
   /** Times that a queue pair had to wait for a limit on requests per second. */
   limited: number;
   /**
-   * Held requests that the policy would have cut, but that went whole, by reason: `UC or UD`, `inline`,
+   * Held requests that the policy would have cut, but that went whole, by reason: `not RC`, `inline`,
    * `not agreed with the peer`, `short SEND or immediate`, `no receive that fits`.
    */
   uncut: Record<string, number>;

@@ -10,6 +10,15 @@ import { type Pair, pairOn, scratch, simUnder } from './interceptors-rig.ts';
 const folder = scratch();
 const LONG_BYTES = 1000;
 
+/** A queue pair whose messages are reliable, but not those of RC. */
+function shared({ a, b }: Pair) {
+  const receiver = a.context.openXrcd().createQp();
+  const sender = b.pd.createQp({ type: 'XRC_SEND', sendCq: b.cq });
+  sender.connectTo(receiver.endpoint());
+  receiver.connectTo(sender.endpoint());
+  return sender;
+}
+
 /** A queue pair whose shim has no agreement with the peer's. */
 function strangers({ a, b }: Pair, qpType: 'RC' | 'UC') {
   const [qp, peer] = [b, a].map(({ pd, cq }) => pd.createQp({ type: qpType, sendCq: cq }));
@@ -28,6 +37,8 @@ async function run(pair: Pair): Promise<void> {
   await b.cq.next();
   const unreliable = strangers(pair, 'UC');
   unreliable.qp.post({ wrId: 3, opcode: 'RDMA_WRITE', sgList, remote });
+  await b.cq.next();
+  shared(pair).post({ wrId: 6, opcode: 'RDMA_WRITE', sgList, remote });
   await b.cq.next();
   const reliable = strangers(pair, 'RC');
   reliable.peer.receive({ sgList: [{ mr: a.mr, length: LONG_BYTES }] });
@@ -54,20 +65,21 @@ test('counters and a trace say which long requests were not cut, and why', async
   pair.close();
   expect(counters.split).toBe(2);
   expect(counters.uncut).toEqual({
-    'UC or UD': 1,
+    'not RC': 2,
     inline: 1,
     'not agreed with the peer': 1,
     'short SEND or immediate': 0,
     'no receive that fits': 1,
   });
   expect(treatmentText(counters)).toBe(
-    '2 split, 6 held, 0 emulated; 4 not cut: 1 UC or UD, 1 inline, 1 not agreed with the peer, 1 no receive that fits',
+    '2 split, 7 held, 0 emulated; 5 not cut: 2 not RC, 1 inline, 1 not agreed with the peer, 1 no receive that fits',
   );
   const records = [...readTrace(interceptor.files[0]).records()];
   const uncut = records.filter(({ verb }) => verb === 'uncut');
   expect(uncut.map(({ wrId, bytes, status }) => [wrId, bytes, status])).toEqual([
     ['2', 300, 'chunk: inline'],
-    ['3', LONG_BYTES, 'chunk: UC or UD'],
+    ['3', LONG_BYTES, 'chunk: not RC'],
+    ['6', LONG_BYTES, 'chunk: not RC'],
     ['4', LONG_BYTES, 'chunk: not agreed with the peer'],
     ['18446744073709551615', LONG_BYTES, 'chunk: no receive that fits'],
   ]);
@@ -76,5 +88,5 @@ test('counters and a trace say which long requests were not cut, and why', async
     const ofRequest = records.filter((record) => record.wrId === wrId).map(({ verb }) => verb);
     expect(ofRequest.slice(0, 2)).toEqual(['postSend', 'uncut']);
   }
-  expect(records.at(-2)).toMatchObject({ verb: 'counters', args: ['chunk'], result: { held: 6, split: 2 } });
+  expect(records.at(-2)).toMatchObject({ verb: 'counters', args: ['chunk'], result: { held: 7, split: 2 } });
 });

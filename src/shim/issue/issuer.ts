@@ -22,8 +22,8 @@ import {
   UNCUT_INLINE,
   UNCUT_NO_RECEIVE,
   UNCUT_NOT_AGREED,
+  UNCUT_NOT_RC,
   UNCUT_SHORT,
-  UNCUT_UNRELIABLE,
   WAITS,
 } from '../counters.ts';
 import type { CompletionBudget } from '../limits/completion-limits.ts';
@@ -140,7 +140,7 @@ export class Issuer extends SyntheticWriter implements Actions {
 
   /** What keeps the oldest held request from going in pieces: an index of UNCUT_REASONS, or a negative number. */
   private obstacle(qp: QpLedger): number {
-    if (qp.type !== IBV_QPT_RC) return UNCUT_UNRELIABLE;
+    if (qp.type !== IBV_QPT_RC) return UNCUT_NOT_RC;
     if (qp.broken) return BROKEN;
     const op = this.nextWord(qp, L.WR_OP);
     // The message of an inline request is part of the request, and short.
