@@ -128,4 +128,17 @@ describe.skipIf(absent !== null)('faults of user-space RoCE', () => {
       ]);
     },
   );
+
+  test.skipIf(!HAS_NAMESPACES)('an address of several interfaces is that of the first', () => {
+    const ends = ['va', 'vb'].map((end) => `ip addr add 10.99.0.1/32 dev ${end} && ip link set ${end} up`);
+    const script = `ip link add va type veth peer name vb && ${ends.join(' && ')} && exec "$0" "$@"`;
+    const devices = new URL('../../dist/providers/soft/devices.js', import.meta.url);
+    const program = `import { interfaceOf, interfacesByAddress } from '${devices}';
+      import { networkInterfaces } from 'node:os';
+      const all = Object.keys(networkInterfaces());
+      console.log(all.length, all.indexOf(interfaceOf('10.99.0.1', interfacesByAddress())));`;
+    const words = ['-rn', 'bash', '-c', script, process.execPath, '--input-type=module', '-e', program];
+    const { stdout, stderr } = spawnSync('unshare', words, { encoding: 'utf8', timeout: 30_000 });
+    expect({ stdout, stderr }).toEqual({ stdout: '2 0\n', stderr: '' });
+  });
 });

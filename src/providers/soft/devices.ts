@@ -50,9 +50,12 @@ export function softDevices(addresses: readonly string[]): SoftDevice[] {
   );
 }
 
-/** The interfaces of this host, by each of their addresses. The look-up is slow on a host with many addresses. */
+/**
+ * The interfaces of this host, by each of their addresses. Of several with the same address, it is the first. The look-up
+ * is slow on a host with many addresses.
+ */
 export function interfacesByAddress(): Map<string, string> {
-  const all = Object.entries(networkInterfaces());
+  const all = Object.entries(networkInterfaces()).reverse();
   return new Map(all.flatMap(([ndev, list]) => (list ?? []).map(({ address }) => [address, ndev] as const)));
 }
 
