@@ -20,8 +20,9 @@ function shared({ a, b }: Pair) {
 }
 
 /** A queue pair whose shim has no agreement with the peer's. */
-function strangers({ a, b }: Pair, qpType: 'RC' | 'UC') {
-  const [qp, peer] = [b, a].map(({ pd, cq }) => pd.createQp({ type: qpType, sendCq: cq }));
+function strangers({ a, b }: Pair, qpType: 'RC' | 'UC', maxInlineData = 0) {
+  const cap = { maxInlineData };
+  const [qp, peer] = [b, a].map(({ pd, cq }) => pd.createQp({ type: qpType, sendCq: cq, cap }));
   qp.connectTo(peer.endpoint());
   peer.connectTo(qp.endpoint());
   return { qp, peer };
@@ -89,4 +90,20 @@ test('counters and a trace say which long requests were not cut, and why', async
     expect(ofRequest.slice(0, 2)).toEqual(['postSend', 'uncut']);
   }
   expect(records.at(-2)).toMatchObject({ verb: 'counters', args: ['chunk'], result: { held: 7, split: 2 } });
+});
+
+test('short requests at the end of a turn count as such, not as uncut', async () => {
+  const policy = 'perf:isolation=always,qpIsolation=always,turnBytes=1000';
+  const provider = simUnder(...policyInterceptors('inline', parsePolicies(policy, 'test')));
+  const pair = await pairOn(provider, { maxInlineData: 512 });
+  const { a, b } = pair;
+  const remote = { addr: a.mr.addr, rkey: a.mr.rkey };
+  const { qp } = strangers(pair, 'RC', 512);
+  const request = { opcode: 'RDMA_WRITE', inlineData: Buffer.alloc(300), remote } as const;
+  for (let i = 0; i < 20; i++) for (const one of [b.qp, qp]) one.post({ wrId: i, ...request });
+  for (let i = 0; i < 40; i++) await b.cq.next();
+  const { held, uncut } = shimCounters(provider);
+  pair.close();
+  expect(held).toBe(40);
+  expect(uncut.inline).toBe(0);
 });

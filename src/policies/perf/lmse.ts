@@ -94,15 +94,17 @@ export class Lmse {
       if (quota.slots < 2 && out.inflight(qp) > 0) return;
       const bytes = out.nextBytes(qp);
       const size = this.sizeOf(qp, out);
-      const isCut = bytes > Math.min(size, quota.bytes) && quota.slots >= 2 && out.splittable(qp);
-      if (isCut && Math.min(bytes, quota.bytes) >= size) {
-        const most = Math.min(Math.floor(quota.bytes / size), quota.slots >> 1);
-        const n = this.sendPieces(qp, size, Math.min(bytes, most * size), out);
+      // At the end of the quota, a short message is not worth cutting.
+      const most = quota.bytes >= size ? size : Math.max(quota.bytes, LARGE_BYTES);
+      const isCut = bytes > most && quota.slots >= 2 && out.splittable(qp);
+      if (isCut && quota.bytes >= size) {
+        const count = Math.min(Math.floor(quota.bytes / size), quota.slots >> 1);
+        const n = this.sendPieces(qp, size, Math.min(bytes, count * size), out);
         quota.bytes -= n * size;
         quota.slots -= 2 * n;
       } else {
         // Ends the turn at its quota, because the next turn is enabled relative to that.
-        const part = isCut ? Math.min(bytes, Math.max(quota.bytes, LARGE_BYTES)) : bytes;
+        const part = isCut ? most : bytes;
         this.sendPart(qp, part, out);
         quota.bytes -= part;
         quota.slots -= 2;
