@@ -19,11 +19,12 @@ export function whyIneffective(
 ): Ineffective | null {
   const own = rows.filter((row) => row.tenant === tenant);
   if (policy === undefined || own.length === 0) return null;
-  const effect = effectOfWeights(policy === '' ? [] : parsePolicies(policy, 'the daemon'));
+  const list = policy === '' ? [] : parsePolicies(policy, 'the daemon');
+  const effect = effectOfWeights(list);
   if (effect === 'turns' || effect === 'unknown') return null;
   if (effect === 'nothing') {
     const remedy = 'token-bucket, justitia, palos, drum and fair share by weight';
-    return { reason: policy === '' ? 'the daemon has no policy' : `${policy} ignores weights`, remedy };
+    return { reason: list.length === 0 ? 'the daemon has no policy' : `${policy} ignores weights`, remedy };
   }
   const [{ gbps }] = own;
   if (gbps !== null)

@@ -14,6 +14,7 @@ test.each([
   ['perf', 'perf ignores weights'],
   ['chunk;perf', 'chunk;perf ignores weights'],
   ['', 'the daemon has no policy'],
+  ['none', 'the daemon has no policy'],
   ['token-bucket', undefined],
   ['token-bucket;perf', undefined],
   ['perf:weights=a:3', undefined],
