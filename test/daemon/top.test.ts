@@ -94,6 +94,24 @@ test('the table shows everything, and no terminal control characters', () => {
   expect(escaped('schön-\u{1f600}')).toBe('schön-\u{1f600}');
 });
 
+test('in a narrow terminal, limits and reasons follow below their rows', () => {
+  const why =
+    'with scheduling, short messages take 3.1 us instead of 9.4, and the throughput is 99 % of that without';
+  const rows = [
+    row('kv-store', { sentGbps: 12.345, maxQps: 8, why }),
+    row('idle', { requestsPerS: 0, why: '' }),
+  ];
+  const lines = topTable(rows, 80).split('\n');
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+  expect(lines.map((line) => line.replace(/ {2,}(?=\S)/g, '  '))).toEqual([
+    'device  tenant  class  QPs  procs  Gbit/s  req/s  may  weight  held  us',
+    'sim0  kv-store  messages  2  1  12.35  -  50.00  1  -  -',
+    '  limits: 8 QPs; why: with scheduling, short messages take 3.1 us instead of',
+    '  9.4, and the throughput is 99 % of that without',
+    'sim0  idle  idle  2  1  -  -  50.00  1  -  -',
+  ]);
+});
+
 test.skipIf(reason !== '')(
   'prints tables and JSON lines while a daemon stops and restarts; fails without a daemon',
   { timeout: 60_000 },

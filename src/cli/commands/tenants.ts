@@ -11,7 +11,7 @@ import { didYouMean, meantBy } from '../../verbs/suggestions.ts';
 import { escaped, escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { jsonText } from '../output/json.ts';
-import { tableText } from '../output/table.ts';
+import { tableWithNotes } from '../output/table.ts';
 import { limitsOf } from '../top/table.ts';
 
 /** Programs report how many of their queue pairs have a new rate within 20 ms, unless they wait for a CPU. */
@@ -46,6 +46,9 @@ function labelsOf({ traffic, group, qpWeight, groups = {}, moreGroups = 0 }: Ten
   return labels.filter((one) => one !== '').join(', ') || '-';
 }
 
+/** How many of these columns are texts. */
+const NOTES = 3;
+
 function tableOf(rows: readonly TenantRow[]): string {
   const cells = rows.map((row) => [
     row.device,
@@ -60,9 +63,10 @@ function tableOf(rows: readonly TenantRow[]): string {
     limitsOf(row),
     row.why,
   ]);
-  return tableText(
+  return tableWithNotes(
     cells.map((row) => row.map(escaped)),
-    { head: HEAD },
+    HEAD,
+    NOTES,
   );
 }
 

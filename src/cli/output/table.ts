@@ -35,6 +35,32 @@ export function tableText(
     .join('\n');
 }
 
+/** Like `tableText`. If the columns do not fit into `width`, the last `notes` ones follow below each row. */
+export function tableWithNotes(
+  rows: readonly (readonly string[])[],
+  head: readonly string[],
+  notes: number,
+  width = outWidth(),
+): string {
+  const whole = tableText(rows, { head }, width);
+  if (widestLine(whole) <= width) return whole;
+  const kept = head.length - notes;
+  const short = rows.map((row) => row.slice(0, kept));
+  const [first, ...lines] = tableText(short, { head: head.slice(0, kept) }, width).split('\n');
+  const notesOf = (row: readonly string[]) =>
+    head
+      .map((name, i) => ({ name, text: i < kept ? '' : row[i] }))
+      .filter(({ text }) => text !== '' && text !== '-')
+      .map(({ name, text }) => `${name}: ${text}`)
+      .join('; ');
+  const below = (text: string) =>
+    wrapped(text, width - 4)
+      .replace(/^/gm, '    ')
+      .slice(2);
+  const noted = rows.map(notesOf).map((text, i) => (text === '' ? lines[i] : `${lines[i]}\n${below(text)}`));
+  return [first, ...noted].join('\n');
+}
+
 const NO_LINES = {
   ...Object.fromEntries(
     ['top', 'bottom', 'left', 'right'].flatMap((side) =>

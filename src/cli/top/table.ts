@@ -2,7 +2,7 @@
 import type { ProgramRow, TenantRow } from '../../daemon/protocol.ts';
 import { MAX_RATES } from '../../verbs/rate-targets.ts';
 import { escaped } from '../escape.ts';
-import { tableText } from '../output/table.ts';
+import { tableWithNotes } from '../output/table.ts';
 import type { TenantSample } from '../watch-tenants.ts';
 
 /** Rates between two samples: message bytes in Gbit/s, and requests. Null for what was not in the first sample. */
@@ -137,7 +137,10 @@ const HEAD = [
   'why',
 ];
 
-/** The table; the last column is wrapped to the width. */
+/** How many of these columns are texts. */
+const NOTES = 2;
+
+/** The table. If it is wider than `width`, limits and reasons follow below their rows. */
 export function topTable(rows: readonly TopRow[], width?: number): string {
   const cells = rows.map((row) => [
     row.device,
@@ -154,9 +157,10 @@ export function topTable(rows: readonly TopRow[], width?: number): string {
     limitsOf(row),
     row.split ? `isolated: ${row.why}` : row.why,
   ]);
-  return tableText(
+  return tableWithNotes(
     cells.map((row) => row.map(escaped)),
-    { head: HEAD },
+    HEAD,
+    NOTES,
     width,
   );
 }
