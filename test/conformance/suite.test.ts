@@ -40,7 +40,7 @@ const SAMPLE = 12;
  * in VARIANT_SAMPLE, each a different one.
  */
 const WHOLE = /^split and 0_WAIT$|^perf, in turns$/;
-const VARIANT_SAMPLE = 10;
+const VARIANT_SAMPLE = 15;
 const tagsOf = (name: GroundName, i: number, isVariant = false) => ({
   tags: tagsIf(name !== 'sim' ? i % SAMPLE === 0 : !isVariant || i % VARIANT_SAMPLE === 0),
 });

@@ -145,7 +145,7 @@ describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
   });
 
   const ANSWERS: [string, string | null, number, string[]][] = [
-    ['garbage', 'GET / HTTP/1.1\r\n\r\n', 1, []],
+    ['garbage', 'GET / HTTP/1.1\r\n\r\n', 1, ['long']],
     ['nothing', '', 1, ['long']],
     ['a hang-up', null, 3, ['long']],
   ];

@@ -31,7 +31,7 @@ const cases = (dir: string) =>
     .map((name) => [name, resolve(dir, name)]);
 
 /** crash.test.ts runs the others in the application's own thread. */
-const SHORT = /^(close-in-any-order|detached-memory|throwing-listener)\.mjs$/;
+const SHORT = /^detached-memory\.mjs$/;
 
 for (const [name, file] of [...cases(CRASH), ...cases(OWN)]) {
   const tags = tagsIf(SHORT.test(name) || file.startsWith(OWN));

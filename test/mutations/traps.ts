@@ -33,7 +33,11 @@ export const traps: readonly Trap[] = [
     trap: 2,
     what: 'an immediate is delivered with every piece',
     edits: [
-      [issuer, 'if (outbox === null) return false;', 'if (outbox === null) return (op & 0xff) === 1;'],
+      [
+        issuer,
+        'if (outbox === null) return UNCUT_NOT_AGREED;',
+        'if (outbox === null) return (op & 0xff) === 1 ? NO_OBSTACLE : UNCUT_NOT_AGREED;',
+      ],
       ...CUT_UNASKED,
     ],
     caughtBy: 'RC RDMA_WRITE_WITH_IMM, signaled',
@@ -120,7 +124,11 @@ export const traps: readonly Trap[] = [
     trap: 10,
     what: 'SENDs are cut for peers that have no shim',
     edits: [
-      [issuer, 'if (outbox === null) return false;', 'if (outbox === null) return (op & 0xff) === 2;'],
+      [
+        issuer,
+        'if (outbox === null) return UNCUT_NOT_AGREED;',
+        'if (outbox === null) return (op & 0xff) === 2 ? NO_OBSTACLE : UNCUT_NOT_AGREED;',
+      ],
       ...CUT_UNASKED,
     ],
     caughtBy: 'RC SEND, signaled',
@@ -165,8 +173,8 @@ export const traps: readonly Trap[] = [
     edits: [
       [
         issuer,
-        'if (qp.type !== IBV_QPT_RC || qp.broken) return false;',
-        'if (qp.broken) return false;\n    if (qp.type !== IBV_QPT_RC) return true;',
+        'if (qp.type !== IBV_QPT_RC) return UNCUT_NOT_RC;',
+        'if (qp.type !== IBV_QPT_RC) return qp.broken ? BROKEN : NO_OBSTACLE;',
       ],
       ...CUT_UNASKED,
     ],

@@ -104,7 +104,7 @@ describe.skipIf(absent !== null)('rdma_cm between processes', { timeout: 60_000 
 
 test.skipIf(absent !== null || !hasSpaces)(
   'rdma_cm and multicast between two hosts, over IPv4 and IPv6',
-  { timeout: 60_000 },
+  { tags: ['long'], timeout: 60_000 },
   () => {
     const script = resolve(ROOT, CHILDREN, 'two-hosts-cm.sh');
     const { status, stdout, stderr } = spawnSync('unshare', ['-rnm', script], {
