@@ -239,7 +239,7 @@ class Front {
 
   /** Only the front has seen the sends that bypassed the worker. */
   private counters(): LayerCounters[] {
-    if (this.released) return this.lastCounters;
+    if (this.released || this.link.dead) return this.lastCounters;
     const layers = this.link.call({ counters: true }) as LayerCounters[];
     if (layers.length > 0) layers[0].seen += this.data.straight[0];
     return layers;

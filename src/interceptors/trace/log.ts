@@ -18,9 +18,9 @@ export class TraceLog {
   /** An array, because passing a double between functions would allocate memory each time. */
   private readonly nowNs = new Float64Array(1);
   private emptyPolls = 0;
-  /** Requests that went whole within the call in progress; null between calls. */
-  private uncutRequests: UncutRequest[] | null = null;
-  private readonly spareUncut: UncutRequest[] = [];
+  /** Whether a post or poll is in progress, and the requests that went whole within it. */
+  private isInCall = false;
+  private readonly uncutRequests: UncutRequest[] = [];
 
   constructor(chunks: ChunkWriter, clock: () => number) {
     this.chunks = chunks;
@@ -98,18 +98,19 @@ export class TraceLog {
 
   /** A post or poll begins: its entry precedes those of the requests that go whole within it. */
   enter(): void {
-    this.uncutRequests = this.spareUncut;
+    this.isInCall = true;
   }
 
   /** The call has been logged: writes the entries of the requests that went whole within it. */
   leave(): void {
-    this.uncutRequests = null;
-    if (this.spareUncut.length > 0) for (const request of this.spareUncut.splice(0)) this.uncut(request);
+    this.isInCall = false;
+    if (this.uncutRequests.length === 0) return;
+    for (const request of this.uncutRequests.splice(0)) this.uncut(request);
   }
 
   /** Logs a held request that a policy would have cut, but that went whole. */
   uncut(request: UncutRequest): void {
-    if (this.uncutRequests !== null) {
+    if (this.isInCall) {
       this.uncutRequests.push(request);
       return;
     }

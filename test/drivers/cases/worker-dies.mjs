@@ -13,6 +13,8 @@ try {
 }
 if (code !== 'ISO_ERR_DRIVER') throw new Error(`code ${code}`);
 const state = qp.query().attr?.qpState;
+// As the line at exit and the end of a trace do.
+if (!Array.isArray(context.provider.counters())) throw new Error('no counters');
 context.close();
 await new Promise((resolve) => setTimeout(resolve, 50));
 if (!warnings.includes('ISO_ERR_DRIVER')) throw new Error(`warnings ${warnings}, state ${state}`);
