@@ -9,8 +9,8 @@ import { readByRemoteControl } from '../../src/shim/peer/remote-read.ts';
 import { chains } from '../conformance/chains.ts';
 import { BYTES, transferOverCm } from '../conformance/cm-transfer.ts';
 import { negotiate } from '../conformance/negotiate.ts';
-import { program, runProgram } from '../conformance/program.ts';
-import { device, realGround } from './ground.ts';
+import { runProgram } from '../conformance/program.ts';
+import { device, realGround, realProgram } from './ground.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 4);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_125);
@@ -91,7 +91,7 @@ describe.skipIf(device === '')('cooperating shims on a real device', () => {
     'a program sees no difference: %s',
     async (name) => {
       await fc.assert(
-        fc.asyncProperty(program, async (p) => {
+        fc.asyncProperty(realProgram, async (p) => {
           const bare = await runProgram(p, [], realGround());
           const all = [negotiate(), readByRemoteControl({ minBytes: 2000 }), ...chains[name].chain()];
           expect(await runProgram(p, all, realGround())).toEqual(bare);
