@@ -93,3 +93,23 @@ eachShort(1, ['minimal', 'cx6-100g', 'cx5-40g'])(
     expect(fair.apps[0].throughputGbps).toBeGreaterThan(0.9 * bare.apps[0].throughputGbps);
   },
 );
+
+test('messages without acknowledgements do not shorten the window of short ones', async () => {
+  const { apps } = await runMix({
+    ...DEFAULTS,
+    profile: 'ideal',
+    topology: 'star',
+    hosts: 3,
+    payload: false,
+    policy: 'fair',
+    apps: [
+      'B:op=send,size=16KiB,qps=8,depth=8,transport=uc,to=2',
+      'M:op=write,size=512,qps=4,batch=8,depth=32,to=1',
+    ].map(parseApp),
+    warmupNs: 1e6,
+    durationNs: 3e6,
+  });
+  const [unacked, short] = apps.map(({ throughputGbps }) => throughputGbps);
+  // The headers of packets with 512 bytes take an eighth of the link.
+  expect(unacked + short).toBeGreaterThan(85);
+});

@@ -137,8 +137,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     for (const part of [pace, spacing, pieceLength, whole, reports]) part.reset(qp.index);
     lateness.add(qp);
     paths.land(qp.index);
-    // All peers of datagrams count as one.
-    if (qp.type === IBV_QPT_UD) this.roundTrip.connect(qp.index, '');
+    this.roundTrip.meet(qp);
     this.puller.onQp(qp, 'created', out);
   }
 
@@ -150,7 +149,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     if (change === 'state') this.pace.reset(qp.index);
     if (change === 'destroyed') this.lateness.remove(qp);
     if (change === 'destroyed') this.roundTrip.disconnect(qp.index);
-    else if (change === 'state' && qp.dgid !== '') this.roundTrip.connect(qp.index, qp.dgid);
+    else if (change === 'state') this.roundTrip.meet(qp);
     this.puller.onQp(qp, change, out);
     // Its requests may have been flushed.
     if (change === 'destroyed' || out.backlog(qp) === 0) this.order.release(qp.index);
@@ -240,7 +239,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
 
   /** Whether what a queue pair has in flight follows what its path carries. */
   private followsPath(index: number): boolean {
-    return this.window.followsPaths && !this.isSteered && !this.isPaced(index);
+    const isWatched = this.window.followsPaths && !this.isSteered && !this.isPaced(index);
+    return isWatched && !this.roundTrip.isUnacked(index);
   }
 
   /** Bytes on the wire that all queue pairs have sent. */

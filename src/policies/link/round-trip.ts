@@ -3,16 +3,19 @@
  * request, while nothing else is in flight, to its completion, without the time that its bytes take on the link. At
  * first, until a peer has been measured, one request is in flight at a time. The shortest sample of a peer counts,
  * because completions may be polled late. The longest of all peers counts for the device, because a window that fills the
- * path to a near peer does not fill the path to a far one.
+ * path to a near peer does not fill the path to a far one. All peers of unreliable queue pairs count as one, and only
+ * while no other one has been measured: their requests complete once they have been sent.
  *
- * A short message may travel inside its request, which is faster. Its time is therefore a lower bound: of its peer's round
- * trip, and, while no peer has been measured, of that of the device. Next to many short messages, few samples are of long
- * ones, and all of these may have been polled late, as after a long post. The time of short messages then limits theirs.
+ * A short message may travel inside its request, which is faster. Its time is therefore a lower bound of its peer's round
+ * trip, and of that of the device. Next to many short messages, few samples are of long ones, and all of these may have
+ * been polled late, as after a long post. The time of short messages then limits theirs.
  *
  * Queue pairs with rates must not wait for each other. While their peer is unknown, some of their requests are timed next
  * to others in flight, behind which they may have waited: that time is at least the round trip.
  */
+import type { QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
+import { IBV_QPT_UC, IBV_QPT_UD } from '../../verbs/constants.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 
 /** Samples after which a peer counts as measured. */
@@ -27,14 +30,19 @@ const MOST_TIMES = 2;
 /** Peers that are kept although no queue pair is connected with them, if there are no more in all. */
 const MAX_KEPT = 1024;
 
+/** The name of the peers of all unreliable queue pairs. */
+export const ANY_PEER = '*';
+
 /** Measures the round trip of one device. */
 export class RoundTrip {
   /** The longest of the peers' round trips, in ns; 0: not measured yet. */
   ns = 0;
-  /** The longest of the round trips of short messages to peers that are not measured yet, in ns; 0: there is none. */
+  /** The longest of the round trips of short messages to peers without samples of long ones, in ns; 0: there is none. */
   leastNs = 0;
   private readonly nsPerByte: number;
   private readonly peers = new Map<string, number>();
+  /** The peer that stands for all those of unreliable queue pairs. */
+  private unacked = NONE;
   /** Those that no queue pair is connected with, the one without for the longest time first. */
   private readonly unused = new RunQueue();
   // By peer: its name, its queue pairs, its shortest sample, that of a short message, and the number of samples.
@@ -74,6 +82,13 @@ export class RoundTrip {
     return this.peer !== NONE || this.unknown !== NONE;
   }
 
+  /** A queue pair was created, or its state has changed. It may be connected to a peer now. */
+  meet({ index, type, dgid }: QpView): void {
+    const isUnreliable = type === IBV_QPT_UC || type === IBV_QPT_UD;
+    if (isUnreliable) this.connect(index, ANY_PEER);
+    else if (dgid !== '') this.connect(index, dgid);
+  }
+
   /** The queue pair is connected to this peer: a GID, or any other name. */
   connect(qp: number, name: string): void {
     this.disconnect(qp);
@@ -94,6 +109,12 @@ export class RoundTrip {
     if (--this.counts[peer] === 0) this.unused.push(peer);
   }
 
+  /** Whether requests of a queue pair complete without an acknowledgement. */
+  isUnacked(qp: number): boolean {
+    const peer = this.of(qp);
+    return peer !== NONE && peer === this.unacked;
+  }
+
   /** The peer of a queue pair, as a number; NONE: it has none. */
   of(qp: number): number {
     return qp < this.peerOf.length ? this.peerOf[qp] - 1 : NONE;
@@ -108,10 +129,12 @@ export class RoundTrip {
       peers.delete(names[peer]);
       if (this.peer === peer) this.peer = NONE;
       if (this.unknown === peer) this.unknown = NONE;
+      if (this.unacked === peer) this.unacked = NONE;
       this.isStale = true;
     }
     names[peer] = name;
     peers.set(name, peer);
+    if (name === ANY_PEER) this.unacked = peer;
     this.counts = fitColumn(this.counts, peer);
     this.shortestNs = fitColumn(this.shortestNs, peer);
     this.shortNs = fitColumn(this.shortNs, peer);
@@ -219,12 +242,15 @@ export class RoundTrip {
     this.isStale = false;
     this.ns = 0;
     this.leastNs = 0;
-    for (let peer = 0; peer < this.names.length; peer++) {
-      const [longNs, shortNs] = [this.shortestNs[peer], this.shortNs[peer]];
-      // Requests of unreliable queue pairs complete before they have arrived.
-      if (longNs > 0) this.ns = Math.max(this.ns, longNs, shortNs);
-      else this.leastNs = Math.max(this.leastNs, shortNs);
-    }
+    for (let peer = 0; peer < this.names.length; peer++) if (peer !== this.unacked) this.include(peer);
+    if (this.ns > 0) this.ns = Math.max(this.ns, this.leastNs);
+    else if (this.leastNs === 0 && this.unacked !== NONE) this.include(this.unacked);
     return this.ns !== ns || this.leastNs !== leastNs;
+  }
+  /** A peer counts for the device. */
+  private include(peer: number): void {
+    const [longNs, shortNs] = [this.shortestNs[peer], this.shortNs[peer]];
+    if (longNs > 0) this.ns = Math.max(this.ns, longNs);
+    else this.leastNs = Math.max(this.leastNs, shortNs);
   }
 }

@@ -1,6 +1,8 @@
 // The round trip that palos measures with the traffic itself.
 import { describe, expect, test } from 'vitest';
 import { RoundTrip } from '../../../src/policies/link/round-trip.ts';
+import type { QpView } from '../../../src/shim/policy.ts';
+import { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD } from '../../../src/verbs/constants.ts';
 
 /** 100 Gbit/s. */
 const PER_NS = 12.5;
@@ -253,15 +255,44 @@ describe('short messages', () => {
     expect(rig.roundTrip.ns).toBeCloseTo(3000, 6);
   });
 
-  test('are a lower bound for their peer, whose requests may complete before they have arrived', () => {
+  test('are a lower bound for peers that nothing else goes to, also next to measured ones', () => {
     const rig = new Rig();
     const { roundTrip } = rig;
-    roundTrip.connect(0, 'peer');
+    roundTrip.connect(0, 'near');
     roundTrip.connect(1, 'far');
-    rig.measure(0, -1000);
-    expect(roundTrip.ns).toBe(1);
+    rig.measure(0, 1000);
     short(rig, 0, 2000);
+    expect(roundTrip.ns).toBeCloseTo(1000, 6);
     short(rig, 1, 9000);
-    expect([roundTrip.ns, roundTrip.leastNs]).toEqual([2000, 9000]);
+    expect([roundTrip.ns, roundTrip.leastNs]).toEqual([9000, 9000]);
+    rig.measure(1, 3000);
+    expect(roundTrip.ns).toBeCloseTo(3000, 6);
+  });
+});
+
+describe('unreliable queue pairs', () => {
+  const qp = (index: number, type: number, dgid: string) => ({ index, type, dgid }) as QpView;
+
+  test('count only while no other peer has been measured, because their requests complete early', () => {
+    const rig = new Rig();
+    const { roundTrip } = rig;
+    roundTrip.meet(qp(0, IBV_QPT_UC, 'peer'));
+    roundTrip.meet(qp(1, IBV_QPT_UD, ''));
+    roundTrip.meet(qp(2, IBV_QPT_RC, 'peer'));
+    rig.measure(0, 80);
+    expect(roundTrip.ns).toBeCloseTo(80, 6);
+    expect(roundTrip.isUnknown(1)).toBe(false);
+    rig.measure(2, 2000);
+    expect(roundTrip.ns).toBeCloseTo(2000, 6);
+    expect([0, 1, 2].map((i) => roundTrip.isUnacked(i))).toEqual([true, true, false]);
+  });
+
+  test('have no say even if their requests take long because they are never cut', () => {
+    const rig = new Rig();
+    rig.roundTrip.meet(qp(0, IBV_QPT_UC, 'peer'));
+    rig.roundTrip.meet(qp(1, IBV_QPT_RC, 'peer'));
+    rig.measure(0, 7000);
+    rig.measure(1, 1500);
+    expect(rig.roundTrip.ns).toBeCloseTo(1500, 6);
   });
 });
