@@ -421,7 +421,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
 
   /** Measures the round trip: until it is known, requests go one at a time. */
   private time(qp: QpView, opcode: number, bytes: number, out: Actions): void {
-    const { puller, roundTrip } = this;
+    const { puller, roundTrip, sizes } = this;
     const isFirst = puller.usedBytes === 0;
     const nowNs = isFirst ? this.clock.nowNs(qp.context, out) : 0;
     if (isFirst) this.drained(qp, out);
@@ -433,8 +433,9 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     } else {
       if (bytes < puller.pieceBytes) this.shortRound = this.order.round;
       const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
-      const part = this.part * (this.window.followsPaths && !this.isSteered ? this.paths.backoff.part : 1);
-      const usualBytes = isFetched ? this.sizes.fetchedBytes : this.sizes.windowBytes;
+      const isWatched = this.window.followsPaths && !this.isSteered;
+      const part = this.part * (isWatched ? this.paths.windowPart(this.sentBytes, sizes.windowBytes) : 1);
+      const usualBytes = isFetched ? sizes.fetchedBytes : sizes.windowBytes;
       puller.windowBytes = (usualBytes + waitingBytes(this.other)) * part;
       // Its requests go in order, so that others in front of them keep one direction of the link idle.
       if (this.other?.isUsed[qp.index] === 1 && this.isQuiet && this.other.isQuiet)

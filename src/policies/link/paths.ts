@@ -30,7 +30,7 @@ const LEAST_BEFORE = 2;
 
 /** The paths in one direction of a link. */
 export class Paths {
-  readonly backoff = new Backoff();
+  private readonly backoff = new Backoff();
   private states: Float64Array = new Float64Array(4 << BITS);
   /** By path: its queue pairs with something in flight. */
   private busy: Int32Array = new Int32Array(4);
@@ -54,6 +54,11 @@ export class Paths {
     this.busy = fitColumn(this.busy, path);
     if (this.busy[path]++ === 0) this.busyPaths++;
     this.busyOn[qp] = path + 1;
+  }
+
+  /** The part of the window in use, now that so many bytes have been sent. */
+  windowPart(sentBytes: number, windowBytes: number): number {
+    return this.backoff.partAt(sentBytes, windowBytes);
   }
 
   /** The part of what a queue pair has in flight that counts towards the window. */
@@ -90,7 +95,7 @@ export class Paths {
     const takenNs = pace.takenNs(qp, nowNs);
     this.compare(qp, pace.lateNs(qp, nowNs), takenNs, nowNs, pace.expectedNs);
     if (!pace.isSlow(qp))
-      this.backoff.timed(takenNs, roundTripNs, windowPieces, pace.wasBusy(qp, nowNs, sentBytes));
+      this.backoff.timed(takenNs, roundTripNs, windowPieces, pace.wasBusy(qp, nowNs, sentBytes), sentBytes);
   }
 
   /**

@@ -7,7 +7,7 @@ const PIECES = 8;
 
 /** The window's part after many requests that take this long. */
 function after(backoff: Backoff, takenNs: number, isBusy = false): number {
-  for (let i = 0; i < 50; i++) backoff.timed(takenNs, ROUND_TRIP_NS, PIECES, isBusy);
+  for (let i = 0; i < 50; i++) backoff.timed(takenNs, ROUND_TRIP_NS, PIECES, isBusy, 0);
   return backoff.part;
 }
 
@@ -33,5 +33,16 @@ describe('a window', () => {
     expect(after(backoff, ROUND_TRIP_NS)).toBe(1);
     after(backoff, 3 * ROUND_TRIP_NS);
     expect(after(backoff, 3 * ROUND_TRIP_NS, true)).toBe(1);
+  });
+
+  it('becomes longer again, step by step, while much is sent and nothing timed', () => {
+    const backoff = new Backoff();
+    const windowBytes = 10_000;
+    expect(after(backoff, 3 * ROUND_TRIP_NS)).toBe(0.5);
+    expect(backoff.partAt(31 * windowBytes, windowBytes)).toBe(0.5);
+    expect(backoff.partAt(32 * windowBytes, windowBytes)).toBe(0.5625);
+    expect(backoff.partAt(33 * windowBytes, windowBytes)).toBe(0.5625);
+    for (let windows = 64; windows < 400; windows += 32) backoff.partAt(windows * windowBytes, windowBytes);
+    expect(backoff.part).toBe(1);
   });
 });
