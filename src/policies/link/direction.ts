@@ -21,10 +21,7 @@ import { Spacing } from './spacing.ts';
 import type { TurnOrder } from './turn-order.ts';
 import { WholeMessages } from './whole-messages.ts';
 import type { LoadOf, Takes, WindowOptions } from './window-options.ts';
-import { BOTH_WINDOWS, MOST_REFILL, STALL_WINDOWS, WindowSizes } from './window-sizes.ts';
-
-/** The longest messages that may be sent whole, in pieces. */
-const WHOLE_PIECES = 3;
+import { BOTH_WINDOWS, MOST_REFILL, STALL_WINDOWS, WHOLE_PIECES, WindowSizes } from './window-sizes.ts';
 
 /** A queue pair cannot send what it has to send. */
 function held(order: TurnOrder, qp: number): number {
@@ -53,7 +50,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   private isUsed: Uint8Array = new Uint8Array(64);
   private readonly roundTrip: RoundTrip;
   window: WindowOptions;
-  private readonly sizes = new WindowSizes();
+  readonly sizes = new WindowSizes();
   private readonly lateness = new Lateness(this.sizes);
   /** The last round with a message shorter than a piece. */
   private shortRound = Number.NEGATIVE_INFINITY;
@@ -119,15 +116,6 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     this.rows.fit(window, this.roundTripNs + lateness.coveredNs, sizes.spareBytes);
   }
 
-  /** A piece on the wire, as a part of the window. */
-  get leastPart(): number {
-    return this.sizes.leastPart;
-  }
-
-  get spareBytes(): number {
-    return this.sizes.spareBytes;
-  }
-
   /** A queue pair was created. */
   add(qp: QpView, out: Actions): void {
     this.order.reset(qp.index);
@@ -137,7 +125,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     for (const part of [pace, spacing, pieceLength, whole, reports]) part.reset(qp.index);
     lateness.add(qp);
     paths.land(qp.index);
-    this.roundTrip.meet(qp);
+    this.roundTrip.changed(qp, 'created');
     this.puller.onQp(qp, 'created', out);
   }
 
@@ -148,8 +136,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     this.paths.land(qp.index);
     if (change === 'state') this.pace.reset(qp.index);
     if (change === 'destroyed') this.lateness.remove(qp);
-    if (change === 'destroyed') this.roundTrip.disconnect(qp.index);
-    else if (change === 'state') this.roundTrip.meet(qp);
+    this.roundTrip.changed(qp, change);
     this.puller.onQp(qp, change, out);
     // Its requests may have been flushed.
     if (change === 'destroyed' || out.backlog(qp) === 0) this.order.release(qp.index);
@@ -182,15 +169,14 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
 
   onCompleted(qp: QpView, out: Actions): void {
     if (this.isUsed[qp.index] === 0) return;
-    const { pace, order } = this;
     const { index } = qp;
     const inflight = out.inflight(qp);
     if (this.lateness.of(index).awaits(index)) this.followed(qp, out);
-    else if (pace.isDone(index, inflight)) this.timed(qp, inflight, out);
+    else if (this.pace.isDone(index, inflight)) this.timed(qp, inflight, out);
     this.puller.onCompleted(qp, out);
     if (inflight === 0) this.paths.land(index);
     // What was held here may have gone first, as an urgent message.
-    if (out.backlog(qp) === 0) order.release(qp.index);
+    if (out.backlog(qp) === 0) this.order.release(index);
     if (this.puller.usedBytes === 0) this.drained(qp, out);
   }
 
@@ -233,7 +219,14 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   private paceEnded(index: number, nowNs: number, isLate: boolean, isBulk: boolean): void {
     const { pace, paths, roundTripNs, sentBytes } = this;
     if (isBulk && !isLate && this.followsPath(index))
-      paths.timed(index, pace, nowNs, sentBytes, roundTripNs + mostDelayNs(this.other), 1 / this.leastPart);
+      paths.timed(
+        index,
+        pace,
+        nowNs,
+        sentBytes,
+        roundTripNs + mostDelayNs(this.other),
+        1 / this.sizes.leastPart,
+      );
     pace.completed(index, nowNs, sentBytes, isLate, this.lateness.of(index).coveredNs);
   }
 
@@ -351,12 +344,11 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
    */
   private goesWhole(qp: QpView, leftBytes: number, out: Actions): boolean {
     const { order, window } = this;
-    const { longestBytes } = this.sizes;
+    const { longestBytes, windowBytes } = this.sizes;
     if (!window.fitsPieces || leftBytes > WHOLE_PIECES * longestBytes) return false;
     if (leftBytes <= longestBytes) return order.creditOf(qp.index) >= leftBytes;
     if (order.isShared || out.backlog(qp) > 1) return false;
-    const roomBytes =
-      this.sizes.windowBytes * this.part * (1 - this.pieceLength.passedPart) - this.puller.usedBytes;
+    const roomBytes = windowBytes * this.part * (1 - this.pieceLength.passedPart) - this.puller.usedBytes;
     return egressBytes(this.wire, IBV_WR_RDMA_WRITE, leftBytes) <= roomBytes;
   }
 
@@ -393,8 +385,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
 
   /** Issues more pieces of a message, one of which was issued, as far as its chunk goes. Returns their bytes. */
   private issueMore(qp: QpView, out: Actions, most: number): number {
-    const { order } = this;
-    const { pieceBytes } = this.puller;
+    const { order, puller } = this;
+    const { pieceBytes } = puller;
     let n = 0;
     for (; n < most && this.reports.inRow > 0 && order.creditOf(qp.index) >= pieceBytes; n++) {
       // The last slot is kept for whole messages.
@@ -403,7 +395,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
       this.issued(qp, pieceBytes, out);
     }
     if (n > 0) this.roundTrip.cancel();
-    this.puller.pieces = 1 + n;
+    puller.pieces = 1 + n;
     return n * pieceBytes;
   }
 
@@ -433,10 +425,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     } else {
       if (bytes < puller.pieceBytes) this.shortRound = this.order.round;
       const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
-      const isWatched = this.window.followsPaths && !this.isSteered;
-      const part = this.part * (isWatched ? this.paths.windowPart(this.sentBytes, sizes.windowBytes) : 1);
       const usualBytes = isFetched ? sizes.fetchedBytes : sizes.windowBytes;
-      puller.windowBytes = (usualBytes + waitingBytes(this.other)) * part;
+      puller.windowBytes = (usualBytes + waitingBytes(this.other)) * this.part * this.watchedPart(qp, out);
       // Its requests go in order, so that others in front of them keep one direction of the link idle.
       if (this.other?.isUsed[qp.index] === 1 && this.isQuiet && this.other.isQuiet)
         puller.windowBytes *= BOTH_WINDOWS;
@@ -447,6 +437,16 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
         : 0;
       puller.refillBytes = Math.min(rowBytes, puller.windowBytes * MOST_REFILL);
     }
+  }
+
+  /** The part of the window in use, which follows what the network carries, or how long it is as a multiple. */
+  private watchedPart(qp: QpView, out: Actions): number {
+    if (!this.window.followsPaths || this.isSteered) return 1;
+    const { paths, order, window, sentBytes } = this;
+    const { windowBytes } = this.sizes;
+    if (paths.isPeriodOver(sentBytes, windowBytes))
+      paths.endPeriod(this.clock.nowNs(qp.context, out), sentBytes, window.linkPerNs, !order.isIdle);
+    return paths.windowPart(sentBytes, windowBytes);
   }
 
   private get isQuiet(): boolean {

@@ -214,7 +214,7 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
     const nowNs = this.clock.nowNs(context, out);
     if (nowNs >= this.nextSampleNs) {
       this.nextSampleNs = nowNs + this.samplePeriodNs;
-      this.reporter.sample(this.outbound.leastPart, nowNs);
+      this.reporter.sample(this.outbound.sizes.leastPart, nowNs);
     }
     // Each time, because the daemon may have asked for reports only now, and contexts come and go.
     this.planSample(out);

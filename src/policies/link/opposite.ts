@@ -10,7 +10,7 @@ export interface Opposite {
   readonly window: { readonly linkPerNs: number };
   /** The round trip of an idle device, and what a full window has in flight in addition. */
   readonly roundTripNs: number;
-  readonly spareBytes: number;
+  readonly sizes: { readonly spareBytes: number };
 }
 
 /** The most by which the other direction delays a request. */
@@ -26,8 +26,8 @@ const MOST_WAIT = 0.5;
  */
 export function waitingBytes(other: Opposite | null): number {
   if (other === null) return 0;
-  const { puller, window, roundTripNs, spareBytes } = other;
+  const { puller, window, roundTripNs, sizes } = other;
   const tripBytes = roundTripNs * window.linkPerNs;
-  const mostBytes = Math.max(spareBytes, MOST_WAIT * tripBytes);
+  const mostBytes = Math.max(sizes.spareBytes, MOST_WAIT * tripBytes);
   return Math.max(0, Math.min(mostBytes, puller.usedBytes - tripBytes));
 }

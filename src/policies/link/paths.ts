@@ -8,6 +8,7 @@ import { fitColumn } from '../../shim/tables.ts';
 import { NONE } from '../kit/run-queue.ts';
 import { Backoff } from './backoff.ts';
 import type { Pace } from './pace.ts';
+import { Stretch } from './stretch.ts';
 
 /** A path is congested if its requests count for less than this part. */
 const CONGESTED_BELOW = 0.75;
@@ -31,6 +32,7 @@ const LEAST_BEFORE = 2;
 /** The paths in one direction of a link. */
 export class Paths {
   private readonly backoff = new Backoff();
+  private readonly stretch = new Stretch();
   private states: Float64Array = new Float64Array(4 << BITS);
   /** By path: its queue pairs with something in flight. */
   private busy: Int32Array = new Int32Array(4);
@@ -56,9 +58,19 @@ export class Paths {
     this.busyOn[qp] = path + 1;
   }
 
-  /** The part of the window in use, now that so many bytes have been sent. */
+  /** The part of the window in use, now that so many bytes have been sent; above 1: a multiple. */
   windowPart(sentBytes: number, windowBytes: number): number {
-    return this.backoff.partAt(sentBytes, windowBytes);
+    return this.backoff.partAt(sentBytes, windowBytes) * this.stretch.times;
+  }
+
+  /** Whether it is time to find out whether the window suffices (`endPeriod`). */
+  isPeriodOver(sentBytes: number, windowBytes: number): boolean {
+    return this.stretch.isOver(sentBytes, windowBytes);
+  }
+
+  /** Fits the window to what the link has carried. @param isLimiting whether requests wait for the window */
+  endPeriod(nowNs: number, sentBytes: number, linkPerNs: number, isLimiting: boolean): void {
+    this.stretch.next(nowNs, sentBytes, linkPerNs, isLimiting && this.backoff.part === 1);
   }
 
   /** The part of what a queue pair has in flight that counts towards the window. */

@@ -13,7 +13,7 @@
  * Queue pairs with rates must not wait for each other. While their peer is unknown, some of their requests are timed next
  * to others in flight, behind which they may have waited: that time is at least the round trip.
  */
-import type { QpView } from '../../shim/policy.ts';
+import type { QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UC, IBV_QPT_UD } from '../../verbs/constants.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
@@ -82,8 +82,10 @@ export class RoundTrip {
     return this.peer !== NONE || this.unknown !== NONE;
   }
 
-  /** A queue pair was created, or its state has changed. It may be connected to a peer now. */
-  meet({ index, type, dgid }: QpView): void {
+  /** A queue pair was created, modified or destroyed. */
+  changed({ index, type, dgid }: QpView, change: QpChange): void {
+    if (change === 'destroyed') this.disconnect(index);
+    if (change !== 'created' && change !== 'state') return;
     const isUnreliable = type === IBV_QPT_UC || type === IBV_QPT_UD;
     if (isUnreliable) this.connect(index, ANY_PEER);
     else if (dgid !== '') this.connect(index, dgid);

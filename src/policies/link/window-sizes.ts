@@ -11,6 +11,9 @@ export const MOST_REFILL = 0.25;
 /** A queue pair without a completion for this many times the time of a full window is left out of the window. */
 export const STALL_WINDOWS = 8;
 
+/** The longest messages that may be sent whole, in pieces. */
+export const WHOLE_PIECES = 3;
+
 /** The lengths of one direction, in bytes. */
 export class WindowSizes {
   /**

@@ -276,9 +276,9 @@ describe('unreliable queue pairs', () => {
   test('count only while no other peer has been measured, because their requests complete early', () => {
     const rig = new Rig();
     const { roundTrip } = rig;
-    roundTrip.meet(qp(0, IBV_QPT_UC, 'peer'));
-    roundTrip.meet(qp(1, IBV_QPT_UD, ''));
-    roundTrip.meet(qp(2, IBV_QPT_RC, 'peer'));
+    roundTrip.changed(qp(0, IBV_QPT_UC, 'peer'), 'state');
+    roundTrip.changed(qp(1, IBV_QPT_UD, ''), 'state');
+    roundTrip.changed(qp(2, IBV_QPT_RC, 'peer'), 'state');
     rig.measure(0, 80);
     expect(roundTrip.ns).toBeCloseTo(80, 6);
     expect(roundTrip.isUnknown(1)).toBe(false);
@@ -289,8 +289,8 @@ describe('unreliable queue pairs', () => {
 
   test('have no say even if their requests take long because they are never cut', () => {
     const rig = new Rig();
-    rig.roundTrip.meet(qp(0, IBV_QPT_UC, 'peer'));
-    rig.roundTrip.meet(qp(1, IBV_QPT_RC, 'peer'));
+    rig.roundTrip.changed(qp(0, IBV_QPT_UC, 'peer'), 'state');
+    rig.roundTrip.changed(qp(1, IBV_QPT_RC, 'peer'), 'state');
     rig.measure(0, 7000);
     rig.measure(1, 1500);
     expect(rig.roundTrip.ns).toBeCloseTo(1500, 6);

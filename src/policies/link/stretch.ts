@@ -1,0 +1,79 @@
+/**
+ * Lengthens the window where requests take longer under load than on an idle device, as at a receiver whose caches are too
+ * small for its queue pairs. If the link stands idle although requests wait for the window, it is made longer by a step.
+ * If that does not use more of the link, requests queue elsewhere, and the step is taken back.
+ */
+
+/** One step, as a part of the window; and the longest window, as a multiple of it. */
+const STEP = 1 / 16;
+const MOST = 1.5;
+/** A period is the time in which so many full windows are sent. */
+const PERIOD_WINDOWS = 64;
+/** No step is tried while at least this part of the link is used; the window is then made shorter if it was longer. */
+const FULL = 0.95;
+/** A step is kept if it gains at least this part of what it would if the window were all that limits the link. */
+const LEAST_GAIN = 0.5;
+/** A step back is kept if it costs at most this part of that. */
+const MOST_LOSS = 0.25;
+/** Periods without a trial after one that failed, twice as many each time in a row. */
+const REST_PERIODS = 64;
+const MOST_REST_PERIODS = 4096;
+
+/** Words of the period: when it began, what had been sent by then, and the part of the link used in the one before. */
+const SINCE = 0;
+const FROM = 1;
+const USED = 2;
+
+/** The length of the window in one direction of a link. */
+export class Stretch {
+  /** The length, as a multiple of the usual one. */
+  times = 1;
+  private readonly period = Float64Array.of(Number.NaN, 0, 0);
+  /** The step that is being tried: -STEP, 0 or STEP. */
+  private tried = 0;
+  private restPeriods = 0;
+  private nextRestPeriods = REST_PERIODS;
+
+  /** Whether a period is over, now that so many bytes have been sent on the wire. */
+  isOver(sentBytes: number, windowBytes: number): boolean {
+    return sentBytes - this.period[FROM] >= PERIOD_WINDOWS * windowBytes;
+  }
+
+  /**
+   * A period is over.
+   * @param linkPerNs the rate of the link, in bytes on the wire per ns
+   * @param isLimiting whether requests wait only for the window
+   */
+  next(nowNs: number, sentBytes: number, linkPerNs: number, isLimiting: boolean): void {
+    const { period } = this;
+    const before = period[USED];
+    const isFirst = Number.isNaN(period[SINCE]);
+    period[USED] = (sentBytes - period[FROM]) / (linkPerNs * (nowNs - period[SINCE]));
+    period[SINCE] = nowNs;
+    period[FROM] = sentBytes;
+    if (isFirst || !this.keeps(period[USED] / before) || !isLimiting) return;
+    if (this.restPeriods > 0) this.restPeriods--;
+    else if (period[USED] >= FULL) this.try(Math.max(-STEP, 1 - this.times));
+    else this.try(Math.min(STEP, MOST - this.times));
+  }
+
+  private try(step: number): void {
+    this.tried = step;
+    this.times += step;
+  }
+
+  /** Ends a trial: takes its step back if it does not help. Returns whether the window has the length that it had. */
+  private keeps(ratio: number): boolean {
+    const { tried } = this;
+    this.tried = 0;
+    const needed = tried > 0 ? 1 + LEAST_GAIN * tried : 1 + MOST_LOSS * tried;
+    if (tried === 0 || ratio >= needed) {
+      if (tried > 0) this.nextRestPeriods = REST_PERIODS;
+      return true;
+    }
+    this.times -= tried;
+    this.restPeriods = this.nextRestPeriods;
+    this.nextRestPeriods = Math.min(2 * this.nextRestPeriods, MOST_REST_PERIODS);
+    return false;
+  }
+}

@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest';
+import { Stretch } from '#src/policies/link/stretch.ts';
+
+const WINDOW_BYTES = 20_000;
+/** 100 Gbit/s. */
+const LINK_PER_NS = 12.5;
+
+/** A path on which a request takes `tripNs` under load, and which carries at most `mostPart` of the link. */
+class Path {
+  readonly stretch = new Stretch();
+  tripNs: number;
+  private readonly mostPart: number;
+  private nowNs = 0;
+  private sentBytes = 0;
+
+  constructor(tripNs: number, mostPart = 1) {
+    this.tripNs = tripNs;
+    this.mostPart = mostPart;
+  }
+
+  /** The part of the link that the window fills. */
+  get used(): number {
+    return Math.min(this.mostPart, (WINDOW_BYTES * this.stretch.times) / this.tripNs / LINK_PER_NS);
+  }
+
+  /** Sends for some periods. Returns the lengths that the window has had. */
+  send(periods: number, isLimiting = true): number[] {
+    const times: number[] = [];
+    for (let i = 0; i < periods; i++) {
+      const perNs = this.used * LINK_PER_NS;
+      const { sentBytes } = this;
+      do this.sentBytes += 4000;
+      while (!this.stretch.isOver(this.sentBytes, WINDOW_BYTES));
+      this.nowNs += (this.sentBytes - sentBytes) / perNs;
+      this.stretch.next(this.nowNs, this.sentBytes, LINK_PER_NS, isLimiting);
+      times.push(this.stretch.times);
+    }
+    return times;
+  }
+}
+
+describe('the window', () => {
+  it('becomes longer until it fills the link', () => {
+    // It fills four fifths.
+    const path = new Path(2000);
+    path.send(60);
+    expect(path.used).toBeGreaterThanOrEqual(0.95);
+    expect(path.stretch.times).toBeLessThanOrEqual(1.25);
+  });
+
+  it('has its usual length if that fills the link', () => {
+    expect(new Path(1650).send(200).every((times) => times === 1)).toBe(true);
+  });
+
+  it('has its usual length, except for a rare trial, if the bottleneck is elsewhere', () => {
+    const longer = new Path(2000, 0.6).send(1000).filter((times) => times > 1);
+    expect(longer.length).toBeGreaterThan(0);
+    expect(longer.length).toBeLessThan(10);
+  });
+
+  it('stays at one and a half times its usual length', () => {
+    expect(Math.max(...new Path(10_000).send(500))).toBe(1.5);
+  });
+
+  it('stays as it is while no request waits for it', () => {
+    expect(new Path(2000).send(100, false).every((times) => times === 1)).toBe(true);
+  });
+
+  it('becomes shorter again once that costs nothing', () => {
+    const path = new Path(2000);
+    path.send(60);
+    expect(path.stretch.times).toBeGreaterThan(1);
+    path.tripNs = 1600;
+    path.send(2000);
+    expect(path.stretch.times).toBe(1);
+  });
+});
