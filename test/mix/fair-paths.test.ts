@@ -113,3 +113,21 @@ test('messages without acknowledgements do not shorten the window of short ones'
   // The headers of packets with 512 bytes take an eighth of the link.
   expect(unacked + short).toBeGreaterThan(85);
 });
+
+test('the link is full although requests take longer under load than on an idle device', {
+  tags: ['long'],
+}, async () => {
+  const { apps } = await runMix({
+    ...DEFAULTS,
+    profile: 'cx6-100g',
+    payload: false,
+    policy: 'fair',
+    apps: [
+      'B:size=4096,batch=16,depth=128,qps=64,contexts=4,cores=4,op=send',
+      'M:size=512,batch=1,depth=128,qps=512,contexts=16,cores=16,op=write',
+    ].map(parseApp),
+    warmupNs: 3e6,
+    durationNs: 6e6,
+  });
+  expect(apps[0].throughputGbps).toBeGreaterThan(0.46 * LINK_GBPS);
+});
