@@ -47,6 +47,18 @@ describe('--check-config', TIMEOUT, () => {
     expect(err).toMatch(problem);
   });
 
+  test('the socket is that of --socket, of the file, of ISOVERBS_DAEMON, or else the default one', async () => {
+    const path = file('socket: /run/of-file.sock');
+    const env = { ISOVERBS_DAEMON: '/run/of-environment.sock' };
+    const socketOf = async (...args: string[]) => {
+      const { stdout } = await isoverbs(['daemon', '--check-config', ...args], env).ended;
+      return /the socket is (.*)\n/.exec(stdout)?.[1];
+    };
+    expect(await socketOf('--config', path, '--socket', '/run/of-flag.sock')).toBe('/run/of-flag.sock');
+    expect(await socketOf('--config', path)).toBe('/run/of-file.sock');
+    expect(await socketOf('--config', file('rules: []'))).toBe('/run/of-environment.sock');
+  });
+
   test('a module whose ruler names a column that it does not have is refused', async () => {
     const module = join(folder(), 'broken.mjs');
     writeFileSync(

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Command, Option } from 'commander';
 import pino, { type Logger } from 'pino';
 import { busyCpuOf } from '../../daemon/busy-cpu.ts';
-import { defaultSocket } from '../../daemon/client/tool-request.ts';
+import { socketOf } from '../../daemon/client/tool-request.ts';
 import { type DaemonConfig, readDaemonConfig } from '../../daemon/config.ts';
 import { Daemon, prepareFolder } from '../../daemon/daemon.ts';
 import type { Ruling } from '../../daemon/devices.ts';
@@ -210,13 +210,16 @@ async function serveMetrics(
   }
 }
 
+/** Where the path of the socket was set. */
+function sourceOfSocket(flags: DaemonFlags, config: DaemonConfig): string {
+  if (flags.socket !== undefined) return '--socket';
+  return config.socket === undefined ? 'ISOVERBS_DAEMON' : `${flags.config}: socket`;
+}
+
 async function serve(flags: DaemonFlags, level: string): Promise<void> {
   const { config, rulings, agents } = checkedConfig(flags);
-  const socket = flags.socket ?? config.socket ?? defaultSocket();
-  requireSocketPath(
-    socket,
-    flags.socket === undefined && config.socket !== undefined ? `${flags.config}: socket` : '--socket',
-  );
+  const socket = flags.socket ?? config.socket ?? socketOf();
+  requireSocketPath(socket, sourceOfSocket(flags, config));
   if (flags.checkConfig) return check(flags, config, socket);
   const log = logOf(level);
   const known = knownDevices(flags, (device) => {
@@ -328,7 +331,7 @@ export function addDaemon(command: Command, level: () => string): void {
       ],
     ],
     failed: 'the socket is in use, or a device cannot be opened',
-    environment: ['ISOVERBS_FACTS'],
+    environment: ['ISOVERBS_DAEMON', 'ISOVERBS_FACTS'],
     seeAlso: [
       'docs/daemon.md',
       'docs/operations.md',
