@@ -122,9 +122,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     this.isUsed = fitColumn(this.isUsed, qp.index);
     this.isUsed[qp.index] = 0;
     const { pace, lateness, spacing, pieceLength, whole, reports, paths } = this;
-    for (const part of [pace, spacing, pieceLength, whole, reports]) part.reset(qp.index);
+    for (const part of [pace, spacing, pieceLength, whole, reports, paths]) part.reset(qp.index);
     lateness.add(qp);
-    paths.land(qp.index);
     this.roundTrip.changed(qp, 'created');
     this.puller.onQp(qp, 'created', out);
   }
@@ -243,6 +242,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
 
   /** What was in flight has completed. While others wait, this is noticed with the next request. */
   private drained(qp: QpView, out: Actions): void {
+    this.paths.idle();
     if (this.roundTrip.isAwaited && this.roundTrip.drained(this.clock.nowNs(qp.context, out))) this.fit();
   }
 

@@ -41,7 +41,12 @@ export class Paths {
   private busyPaths = 0;
   private readonly interval = Float64Array.of(0, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY);
 
-  /** A queue pair begins, or nothing of it is in flight any more. */
+  /** A queue pair begins. */
+  reset(qp: number): void {
+    this.land(qp);
+  }
+
+  /** Nothing of a queue pair is in flight any more. */
   land(qp: number): void {
     this.busyOn = fitColumn(this.busyOn, qp);
     const on = this.busyOn[qp];
@@ -66,6 +71,11 @@ export class Paths {
   /** Whether it is time to find out whether the window suffices (`endPeriod`). */
   isPeriodOver(sentBytes: number, windowBytes: number): boolean {
     return this.stretch.isOver(sentBytes, windowBytes);
+  }
+
+  /** Nothing is in flight. */
+  idle(): void {
+    this.stretch.interrupt();
   }
 
   /** Fits the window to what the link has carried. @param isLimiting whether requests wait for the window */

@@ -57,6 +57,13 @@ export class Stretch {
     else this.try(Math.min(STEP, MOST - this.times));
   }
 
+  /** The link is idle for lack of requests: this period says nothing. */
+  interrupt(): void {
+    this.period[SINCE] = Number.NaN;
+    this.times -= this.tried;
+    this.tried = 0;
+  }
+
   private try(step: number): void {
     this.tried = step;
     this.times += step;

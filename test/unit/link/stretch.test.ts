@@ -66,6 +66,15 @@ describe('the window', () => {
     expect(new Path(2000).send(100, false).every((times) => times === 1)).toBe(true);
   });
 
+  it('stays as it is if the link is idle now and then for lack of requests', () => {
+    const path = new Path(2000);
+    for (let i = 0; i < 100; i++) {
+      path.send(2);
+      path.stretch.interrupt();
+      expect(path.stretch.times).toBe(1);
+    }
+  });
+
   it('becomes shorter again once that costs nothing', () => {
     const path = new Path(2000);
     path.send(60);
