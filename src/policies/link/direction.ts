@@ -439,7 +439,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     }
   }
 
-  /** The part of the window in use, which follows what the network carries, or how long it is as a multiple. */
+  /** The length of the window as a multiple, below or above 1, by what the network carries. */
   private watchedPart(qp: QpView, out: Actions): number {
     if (!this.window.followsPaths || this.isSteered) return 1;
     const { paths, order, window, sentBytes } = this;

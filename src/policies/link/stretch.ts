@@ -9,7 +9,7 @@ const STEP = 1 / 16;
 const MOST = 1.5;
 /** A period is the time in which so many full windows are sent. */
 const PERIOD_WINDOWS = 64;
-/** No step is tried while at least this part of the link is used; the window is then made shorter if it was longer. */
+/** While at least this part of the link is used, only a shorter window is tried. */
 const FULL = 0.95;
 /** A step is kept if it gains at least this part of what it would if the window were all that limits the link. */
 const LEAST_GAIN = 0.5;
@@ -31,6 +31,8 @@ export class Stretch {
   private readonly period = Float64Array.of(Number.NaN, 0, 0);
   /** The step that is being tried: -STEP, 0 or STEP. */
   private tried = 0;
+  /** Whether the last trial that failed was of a longer window. What made it longer may be over then. */
+  private hasFailedLonger = false;
   private restPeriods = 0;
   private nextRestPeriods = REST_PERIODS;
 
@@ -53,7 +55,8 @@ export class Stretch {
     period[FROM] = sentBytes;
     if (isFirst || !this.keeps(period[USED] / before) || !isLimiting) return;
     if (this.restPeriods > 0) this.restPeriods--;
-    else if (period[USED] >= FULL) this.try(Math.max(-STEP, 1 - this.times));
+    else if (period[USED] >= FULL || (this.hasFailedLonger && this.times > 1))
+      this.try(Math.max(-STEP, 1 - this.times));
     else this.try(Math.min(STEP, MOST - this.times));
   }
 
@@ -69,16 +72,20 @@ export class Stretch {
     this.times += step;
   }
 
-  /** Ends a trial: takes its step back if it does not help. Returns whether the window has the length that it had. */
+  /** Ends a trial: takes its step back if it does not help. Returns whether another one may follow. */
   private keeps(ratio: number): boolean {
     const { tried } = this;
     this.tried = 0;
     const needed = tried > 0 ? 1 + LEAST_GAIN * tried : 1 + MOST_LOSS * tried;
     if (tried === 0 || ratio >= needed) {
-      if (tried > 0) this.nextRestPeriods = REST_PERIODS;
+      if (tried > 0) {
+        this.nextRestPeriods = REST_PERIODS;
+        this.hasFailedLonger = false;
+      }
       return true;
     }
     this.times -= tried;
+    this.hasFailedLonger = tried > 0;
     this.restPeriods = this.nextRestPeriods;
     this.nextRestPeriods = Math.min(2 * this.nextRestPeriods, MOST_REST_PERIODS);
     return false;

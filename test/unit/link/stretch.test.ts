@@ -9,7 +9,7 @@ const LINK_PER_NS = 12.5;
 class Path {
   readonly stretch = new Stretch();
   tripNs: number;
-  private readonly mostPart: number;
+  mostPart: number;
   private nowNs = 0;
   private sentBytes = 0;
 
@@ -81,6 +81,15 @@ describe('the window', () => {
     expect(path.stretch.times).toBeGreaterThan(1);
     path.tripNs = 1600;
     path.send(2000);
+    expect(path.stretch.times).toBe(1);
+  });
+
+  it('becomes shorter again once the bottleneck is elsewhere', () => {
+    const path = new Path(2000);
+    path.send(60);
+    expect(path.stretch.times).toBeGreaterThan(1);
+    path.mostPart = 0.6;
+    path.send(1000);
     expect(path.stretch.times).toBe(1);
   });
 });
