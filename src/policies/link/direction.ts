@@ -216,16 +216,9 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
 
   /** The request of a queue pair that was being timed has completed. @param isLate whether it may have been polled late */
   private paceEnded(index: number, nowNs: number, isLate: boolean, isBulk: boolean): void {
-    const { pace, paths, roundTripNs, sentBytes } = this;
+    const { pace, paths, sizes, roundTripNs, sentBytes } = this;
     if (isBulk && !isLate && this.followsPath(index))
-      paths.timed(
-        index,
-        pace,
-        nowNs,
-        sentBytes,
-        roundTripNs + mostDelayNs(this.other),
-        1 / this.sizes.leastPart,
-      );
+      paths.timed(index, pace, nowNs, sentBytes, roundTripNs + mostDelayNs(this.other), 1 / sizes.leastPart);
     pace.completed(index, nowNs, sentBytes, isLate, this.lateness.of(index).coveredNs);
   }
 
@@ -426,7 +419,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
       if (bytes < puller.pieceBytes) this.shortRound = this.order.round;
       const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
       const usualBytes = isFetched ? sizes.fetchedBytes : sizes.windowBytes;
-      puller.windowBytes = (usualBytes + waitingBytes(this.other)) * this.part * this.watchedPart(qp, out);
+      puller.windowBytes =
+        (usualBytes + waitingBytes(this.other)) * this.part * this.pathsPart(qp, bytes, out);
       // Its requests go in order, so that others in front of them keep one direction of the link idle.
       if (this.other?.isUsed[qp.index] === 1 && this.isQuiet && this.other.isQuiet)
         puller.windowBytes *= BOTH_WINDOWS;
@@ -440,11 +434,11 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   }
 
   /** The length of the window as a multiple, below or above 1, by what the network carries. */
-  private watchedPart(qp: QpView, out: Actions): number {
+  private pathsPart(qp: QpView, bytes: number, out: Actions): number {
     if (!this.window.followsPaths || this.isSteered) return 1;
     const { paths, order, window, sentBytes } = this;
     const { windowBytes } = this.sizes;
-    if (paths.isPeriodOver(sentBytes, windowBytes))
+    if (paths.isPeriodOver(sentBytes, windowBytes, this.isShort(bytes)))
       paths.endPeriod(this.clock.nowNs(qp.context, out), sentBytes, window.linkPerNs, !order.isIdle);
     return paths.windowPart(sentBytes, windowBytes);
   }

@@ -68,9 +68,9 @@ export class Paths {
     return this.backoff.partAt(sentBytes, windowBytes) * this.stretch.times;
   }
 
-  /** Whether it is time to find out whether the window suffices (`endPeriod`). */
-  isPeriodOver(sentBytes: number, windowBytes: number): boolean {
-    return this.stretch.isOver(sentBytes, windowBytes);
+  /** A message was sent. Returns whether it is time to find out whether the window suffices (`endPeriod`). */
+  isPeriodOver(sentBytes: number, windowBytes: number, isShort: boolean): boolean {
+    return this.stretch.isOver(sentBytes, windowBytes, isShort);
   }
 
   /** Nothing is in flight. */

@@ -33,11 +33,17 @@ export class Stretch {
   private tried = 0;
   /** Whether the last trial that failed was of a longer window. What made it longer may be over then. */
   private hasFailedLonger = false;
+  /** Whether a long message was sent in this period. Short ones alone wait for the processing units, not for the link. */
+  private hasLong = false;
   private restPeriods = 0;
   private nextRestPeriods = REST_PERIODS;
 
-  /** Whether a period is over, now that so many bytes have been sent on the wire. */
-  isOver(sentBytes: number, windowBytes: number): boolean {
+  /**
+   * A message was sent. Returns whether a period is over.
+   * @param sentBytes what has been sent, on the wire
+   */
+  isOver(sentBytes: number, windowBytes: number, isShort: boolean): boolean {
+    if (!isShort) this.hasLong = true;
     return sentBytes - this.period[FROM] >= PERIOD_WINDOWS * windowBytes;
   }
 
@@ -53,7 +59,9 @@ export class Stretch {
     period[USED] = (sentBytes - period[FROM]) / (linkPerNs * (nowNs - period[SINCE]));
     period[SINCE] = nowNs;
     period[FROM] = sentBytes;
-    if (isFirst || !this.keeps(period[USED] / before) || !isLimiting) return;
+    const { hasLong } = this;
+    this.hasLong = false;
+    if (isFirst || !this.keeps(period[USED] / before) || !isLimiting || !hasLong) return;
     if (this.restPeriods > 0) this.restPeriods--;
     else if (period[USED] >= FULL || (this.hasFailedLonger && this.times > 1))
       this.try(Math.max(-STEP, 1 - this.times));

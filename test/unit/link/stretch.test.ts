@@ -10,6 +10,7 @@ class Path {
   readonly stretch = new Stretch();
   tripNs: number;
   mostPart: number;
+  isShort = false;
   private nowNs = 0;
   private sentBytes = 0;
 
@@ -30,7 +31,7 @@ class Path {
       const perNs = this.used * LINK_PER_NS;
       const { sentBytes } = this;
       do this.sentBytes += 4000;
-      while (!this.stretch.isOver(this.sentBytes, WINDOW_BYTES));
+      while (!this.stretch.isOver(this.sentBytes, WINDOW_BYTES, this.isShort));
       this.nowNs += (this.sentBytes - sentBytes) / perNs;
       this.stretch.next(this.nowNs, this.sentBytes, LINK_PER_NS, isLimiting);
       times.push(this.stretch.times);
@@ -64,6 +65,12 @@ describe('the window', () => {
 
   it('stays as it is while no request waits for it', () => {
     expect(new Path(2000).send(100, false).every((times) => times === 1)).toBe(true);
+  });
+
+  it('stays as it is while all messages are short', () => {
+    const path = new Path(2000);
+    path.isShort = true;
+    expect(path.send(200).every((times) => times === 1)).toBe(true);
   });
 
   it('stays as it is if the link is idle now and then for lack of requests', () => {
