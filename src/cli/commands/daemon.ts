@@ -210,10 +210,11 @@ async function serveMetrics(
   }
 }
 
-/** Where the path of the socket was set. */
+/** Where the path of the socket was set, or for the default one, where another one may be set. */
 function sourceOfSocket(flags: DaemonFlags, config: DaemonConfig): string {
   if (flags.socket !== undefined) return '--socket';
-  return config.socket === undefined ? 'ISOVERBS_DAEMON' : `${flags.config}: socket`;
+  if (config.socket !== undefined) return `${flags.config}: socket`;
+  return process.env.ISOVERBS_DAEMON ? 'ISOVERBS_DAEMON' : '--socket';
 }
 
 async function serve(flags: DaemonFlags, level: string): Promise<void> {

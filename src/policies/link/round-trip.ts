@@ -31,7 +31,7 @@ const MOST_TIMES = 2;
 const MAX_KEPT = 1024;
 
 /** The name of the peers of all unreliable queue pairs. */
-export const ANY_PEER = '*';
+const ANY_PEER = '*';
 
 /** Measures the round trip of one device. */
 export class RoundTrip {
@@ -249,6 +249,7 @@ export class RoundTrip {
     else if (this.leastNs === 0 && this.unacked !== NONE) this.include(this.unacked);
     return this.ns !== ns || this.leastNs !== leastNs;
   }
+
   /** A peer counts for the device. */
   private include(peer: number): void {
     const [longNs, shortNs] = [this.shortestNs[peer], this.shortNs[peer]];
