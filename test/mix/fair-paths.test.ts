@@ -63,6 +63,25 @@ eachShort(2, [
   expect(fair.apps[0].messageRateMmps).toBeGreaterThan(0.99 * bare.apps[0].messageRateMmps);
 });
 
+eachShort(1, [
+  ['ideal', 'batch=32,depth=128'],
+  ['cx4-40g', 'batch=1,depth=8,qps=8'],
+  ['cx5-40g', 'batch=8,depth=16,qps=4'],
+])('short messages of two tenants together fill the link: %s, %s', async (profile, keys) => {
+  const mixture = {
+    ...{ ...DEFAULTS, profile, payload: false, warmupNs: 0.5e6, durationNs: 1.5e6 },
+    apps: [`M:size=64,${keys}`, `M:size=64,op=write,${keys}`].map(parseApp),
+  };
+  const bare = await runMix({ ...mixture, policy: 'none' });
+  const fair = await runMix({ ...mixture, policy: 'fair' });
+  const [one, other] = fair.apps.map(({ messageRateMmps }) => messageRateMmps);
+  expect(one + other).toBeGreaterThan(
+    0.9 * bare.apps.reduce((sum, { messageRateMmps }) => sum + messageRateMmps, 0),
+  );
+  expect(one / other).toBeGreaterThan(0.9);
+  expect(one / other).toBeLessThan(1.3);
+});
+
 test('what is sent and what is READ over a long path do not slow each other down by half', async () => {
   const { apps } = await runMix({
     ...DEFAULTS,

@@ -21,7 +21,14 @@ import { Spacing } from './spacing.ts';
 import type { TurnOrder } from './turn-order.ts';
 import { WholeMessages } from './whole-messages.ts';
 import type { LoadOf, Takes, WindowOptions } from './window-options.ts';
-import { BOTH_WINDOWS, MOST_REFILL, STALL_WINDOWS, WHOLE_PIECES, WindowSizes } from './window-sizes.ts';
+import {
+  BOTH_WINDOWS,
+  LEAST_ALONE,
+  MOST_REFILL,
+  STALL_WINDOWS,
+  WHOLE_PIECES,
+  WindowSizes,
+} from './window-sizes.ts';
 
 /** A queue pair cannot send what it has to send. */
 function held(order: TurnOrder, qp: number): number {
@@ -426,11 +433,14 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
         puller.windowBytes *= BOTH_WINDOWS;
       if (this.window.fitsPieces) this.fitPieces();
       if (this.isSoleNow) puller.windowBytes = Number.POSITIVE_INFINITY;
-      const rowBytes = this.isShort(bytes)
-        ? this.rows.rowMessages * this.loadOf(this.wire, opcode, bytes)
-        : 0;
-      puller.refillBytes = Math.min(rowBytes, puller.windowBytes * MOST_REFILL);
+      puller.refillBytes = Math.min(this.rowBytes(opcode, bytes), puller.windowBytes * MOST_REFILL);
     }
+  }
+
+  /** What goes in one post, in bytes on the wire, because each post takes time of the core: a row of short messages. */
+  private rowBytes(opcode: number, bytes: number): number {
+    if (this.isShort(bytes)) return this.rows.rowMessages * this.loadOf(this.wire, opcode, bytes);
+    return bytes <= LEAST_ALONE * this.sizes.longestBytes ? Number.POSITIVE_INFINITY : 0;
   }
 
   /** The length of the window as a multiple, below or above 1, by what the network carries. */
@@ -483,7 +493,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   /** Requests completions often enough, and ends the turn of a queue pair with many short messages. */
   private report(qp: QpView, bytes: number, out: Actions): void {
     const { order, puller, reports } = this;
-    reports.issued(qp.index, bytes);
+    reports.issued(qp.index, bytes + this.wire.headerBytes);
     const isEndOfRow = !this.isSoleNow && this.isShort(bytes) && reports.inRow >= this.rows.rowMessages;
     const isLast = order.creditOf(qp.index) <= 0 || isEndOfRow;
     const leastBytes = this.cutsEvenly ? puller.pieceBytes / 2 : puller.pieceBytes;

@@ -77,10 +77,12 @@ export class PieceLength {
   /**
    * How much less than the window may be in flight before the next piece is sent, in pieces: half of one, so that as much
    * as the window is in flight on average. The more pieces end messages, the longer the link would be idle, unless much
-   * else passes.
+   * else passes. Messages shorter than a piece hardly exceed the window.
    */
   get lessPieces(): number {
-    return 0.5 * Math.max(1 - this.endsPart / MOST_ENDS, Math.min(1, PASSED_TIMES * this.passedPart));
+    const most = Math.max(1 - this.endsPart / MOST_ENDS, Math.min(1, PASSED_TIMES * this.passedPart));
+    const waitedPart = 1 - this.passedPart;
+    return waitedPart > this.shortPart ? 0.5 * most * (1 - this.shortPart / waitedPart) : 0;
   }
 
   /** Measures again after enough bytes. Returns whether it did. @param pieceWireBytes the longest piece on the wire */

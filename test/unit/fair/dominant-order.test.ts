@@ -56,6 +56,26 @@ describe('tenants', () => {
     expect(sent[1] / others).toBeCloseTo(1 / 3, 2);
   });
 
+  test('send short messages in rows of an eighth of a turn, and others one at a time', () => {
+    const { order, sent, sendMany } = ground([0, 1]);
+    order.join(0);
+    order.join(1);
+    const rows = (bytes: number) => sendMany(16, () => bytes).join('');
+    sendMany(2, () => 100);
+    expect(rows(100)).toBe('0101010101010101');
+    expect(rows(30)).toBe('0000111100001111');
+    sendMany(4000, () => 30);
+    expect(sent[0] / sent[1]).toBeCloseTo(1, 2);
+  });
+
+  test('begin before the row of another one is over', () => {
+    const { order, sendMany } = ground([0, 1]);
+    order.join(0);
+    sendMany(10, () => 30);
+    order.join(1);
+    expect(sendMany(4, () => 30)).toEqual([1, 1, 1, 1]);
+  });
+
   test('share in proportion to their weights', () => {
     const { order, sent, sendMany } = ground([0, 1, 2], [1, 2, 4]);
     for (let qp = 0; qp < 3; qp++) order.join(qp);

@@ -36,6 +36,12 @@ describe('the length of pieces', () => {
     expect(measured(0, 1e6, 1).fit(6 * WIRE, LONGEST, WIRE)).toBe(LONGEST * 0.75);
   });
 
+  it('leaves the less of the window unused, the more of what waits is shorter than a piece', () => {
+    expect(measured(0, 0, 90_000).lessPieces).toBeCloseTo(0.5, 2);
+    expect(measured(0, 45_000, 45_000).lessPieces).toBeCloseTo(0.25, 2);
+    expect(measured(50_000, 45_000, 0).lessPieces).toBeCloseTo(0, 2);
+  });
+
   it('is measured only after enough traffic', () => {
     const length = new PieceLength();
     length.issued(60_000, false);
