@@ -21,14 +21,7 @@ import { Spacing } from './spacing.ts';
 import type { TurnOrder } from './turn-order.ts';
 import { WholeMessages } from './whole-messages.ts';
 import type { LoadOf, Takes, WindowOptions } from './window-options.ts';
-import {
-  BOTH_WINDOWS,
-  LEAST_ALONE,
-  MOST_REFILL,
-  STALL_WINDOWS,
-  WHOLE_PIECES,
-  WindowSizes,
-} from './window-sizes.ts';
+import { BOTH_WINDOWS, MOST_REFILL, STALL_WINDOWS, WHOLE_PIECES, WindowSizes } from './window-sizes.ts';
 
 /** A queue pair cannot send what it has to send. */
 function held(order: TurnOrder, qp: number): number {
@@ -417,8 +410,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const isFirst = puller.usedBytes === 0;
     const nowNs = isFirst ? this.clock.nowNs(qp.context, out) : 0;
     if (isFirst) this.drained(qp, out);
-    const load = isFirst ? this.loadOf(this.wire, opcode, bytes) : 0;
-    roundTrip.issued(qp.index, load, isFirst, bytes < puller.pieceBytes / 2, nowNs);
+    const load = this.loadOf(this.wire, opcode, bytes);
+    roundTrip.issued(qp.index, isFirst ? load : 0, isFirst, bytes < puller.pieceBytes / 2, nowNs);
     if (roundTrip.isMeasuring && !this.isPaced(qp.index)) {
       out.signalNow(qp);
       puller.windowBytes = 1;
@@ -433,14 +426,9 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
         puller.windowBytes *= BOTH_WINDOWS;
       if (this.window.fitsPieces) this.fitPieces();
       if (this.isSoleNow) puller.windowBytes = Number.POSITIVE_INFINITY;
-      puller.refillBytes = Math.min(this.rowBytes(opcode, bytes), puller.windowBytes * MOST_REFILL);
+      const rowBytes = this.rows.postBytes(bytes, load, sizes.longestBytes);
+      puller.refillBytes = Math.min(rowBytes, puller.windowBytes * MOST_REFILL);
     }
-  }
-
-  /** What goes in one post, in bytes on the wire, because each post takes time of the core: a row of short messages. */
-  private rowBytes(opcode: number, bytes: number): number {
-    if (this.isShort(bytes)) return this.rows.rowMessages * this.loadOf(this.wire, opcode, bytes);
-    return bytes <= LEAST_ALONE * this.sizes.longestBytes ? Number.POSITIVE_INFINITY : 0;
   }
 
   /** The length of the window as a multiple, below or above 1, by what the network carries. */

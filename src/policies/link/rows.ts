@@ -11,6 +11,8 @@ const SPARE_MESSAGES = 4;
  * in the window for longer than the spare pieces allow for: on average, half the time of the row.
  */
 const ROW_PER_SPARE = 2;
+/** Messages longer than this part of a piece go one in each post. */
+const LEAST_ALONE = 1 / 4;
 
 /** The messages of one queue pair in one direction of the link. */
 export class Rows {
@@ -24,7 +26,11 @@ export class Rows {
   private linkPerNs = 1;
 
   /** @param coveredNs the time that what is in flight must cover; `spareBytes`: what is in flight in addition to that */
-  fit({ gapNs, linkPerNs, queuedMessages }: WindowOptions, coveredNs: number, spareBytes: number): void {
+  fit(
+    { gapNs, linkPerNs, queuedMessages }: WindowOptions,
+    coveredNs: number,
+    spareBytes: number,
+  ): void {
     this.gapNs = gapNs;
     this.linkPerNs = linkPerNs;
     this.countedMessages = Math.max(1, coveredNs / Math.max(gapNs, 1));
@@ -32,6 +38,15 @@ export class Rows {
     const rowNs = (ROW_PER_SPARE * spareBytes) / linkPerNs;
     this.rowBytes = gapNs * linkPerNs;
     this.rowMessages = Math.max(1, Math.floor(rowNs / Math.max(gapNs, 1)));
+  }
+
+  /**
+   * What goes in one post, in bytes on the wire, because each post takes time of the core: a row of short messages.
+   * @param loadBytes the length of a message on the wire
+   */
+  postBytes(bytes: number, loadBytes: number, longestPieceBytes: number): number {
+    if (this.isShort(bytes)) return this.rowMessages * loadBytes;
+    return bytes <= LEAST_ALONE * longestPieceBytes ? Number.POSITIVE_INFINITY : 0;
   }
 
   /** Whether messages of this length occupy their queue pair for longer than the link. */

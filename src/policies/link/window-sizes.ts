@@ -8,8 +8,6 @@ import type { WindowOptions } from './window-options.ts';
 export const BOTH_WINDOWS = 4;
 /** A row of short messages goes in one post, because each takes time of the core, if it is at most this part of the window. */
 export const MOST_REFILL = 0.25;
-/** Messages longer than this part of a piece go one in each post. */
-export const LEAST_ALONE = 0.25;
 /** A queue pair without a completion for this many times the time of a full window is left out of the window. */
 export const STALL_WINDOWS = 8;
 
