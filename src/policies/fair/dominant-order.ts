@@ -26,17 +26,17 @@ export interface Costs {
 
 /**
  * Words of a tenant: its virtual time, in ns of its dominant resource; its weight; while it waits, its sort key: its
- * virtual time, or one shortly before the present if it may go beyond its share; and the bytes on the wire of its run.
+ * virtual time, or one shortly before the present if it may go beyond its share; and the bytes on the wire of its row.
  */
 const BITS = 2;
 const WEIGHT = 1;
 const KEY = 2;
-const RUN = 3;
+const ROW = 3;
 /**
  * Short messages of a tenant in a row, as a part of a turn, go before those of others, in one post. One at a time, each
  * would be a post of its own, with a completion of its own, and take that much more time of the core.
  */
-const RUN_PART = 1 / 8;
+const ROW_PART = 1 / 8;
 /**
  * Words of a queue pair: its weight among those of its tenant, the bytes left of its turn, and its bytes on the wire,
  * for takeSentBytes. The fourth word is unused.
@@ -383,17 +383,17 @@ export class DominantOrder implements TurnOrder {
     const at = tenant << BITS;
     const isBeyond = this.tenants[at + KEY] < this.tenants[at];
     this.chargeTenant(tenant, qp, wireBytes, isBeyond, this.waitingCosts);
-    if (this.continuesRun(at, wireBytes, isBeyond)) return;
+    if (this.continuesRow(at, wireBytes, isBeyond)) return;
     this.place(tenant);
     const first = this.wanting.first();
     if (first !== NONE && 2 * this.allowance.leftNs(first) > this.costs.lagNs) this.place(first);
   }
 
   /** Whether the tenant in service stays the first one, in case its next message is like the last one. */
-  private continuesRun(at: number, wireBytes: number, isBeyond: boolean): boolean {
+  private continuesRow(at: number, wireBytes: number, isBeyond: boolean): boolean {
     const { tenants, costs } = this;
-    tenants[at + RUN] += wireBytes;
-    if (tenants[at + RUN] + wireBytes > RUN_PART * costs.turnBytes) return false;
+    tenants[at + ROW] += wireBytes;
+    if (tenants[at + ROW] + wireBytes > ROW_PART * costs.turnBytes) return false;
     if (!isBeyond) tenants[at + KEY] = tenants[at];
     return true;
   }
@@ -432,7 +432,7 @@ export class DominantOrder implements TurnOrder {
     const { tenants, totals, tree, wanting, costs } = this;
     const at = tenant << BITS;
     wanting.remove(tenant);
-    tenants[at + RUN] = 0;
+    tenants[at + ROW] = 0;
     tenants[at + KEY] = tenants[at];
     if (tenants[at] >= totals[NOW] && this.tiny[this.ready.first(tenant)] === 1) {
       if (this.allowance.leftNs(tenant) > 0) tenants[at + KEY] = totals[NOW] - costs.lagNs;

@@ -10,7 +10,7 @@ export class Reports {
   /** Messages in a row of the queue pair that was served last. */
   inRow = 0;
   private last = NONE;
-  /** By queue pair: bytes since its last signaled request. */
+  /** By queue pair: bytes since its last signaled request, headers included. */
   private unreported: Float64Array = new Float64Array(64);
 
   /** A queue pair begins. */
@@ -19,7 +19,7 @@ export class Reports {
     this.unreported[qp] = 0;
   }
 
-  /** A request was issued. @param bytes of its message */
+  /** A request was issued. @param bytes of its message, and its headers */
   issued(qp: number, bytes: number): void {
     if (qp !== this.last) {
       this.last = qp;
