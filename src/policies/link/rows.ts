@@ -26,11 +26,7 @@ export class Rows {
   private linkPerNs = 1;
 
   /** @param coveredNs the time that what is in flight must cover; `spareBytes`: what is in flight in addition to that */
-  fit(
-    { gapNs, linkPerNs, queuedMessages }: WindowOptions,
-    coveredNs: number,
-    spareBytes: number,
-  ): void {
+  fit({ gapNs, linkPerNs, queuedMessages }: WindowOptions, coveredNs: number, spareBytes: number): void {
     this.gapNs = gapNs;
     this.linkPerNs = linkPerNs;
     this.countedMessages = Math.max(1, coveredNs / Math.max(gapNs, 1));
