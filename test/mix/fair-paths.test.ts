@@ -113,6 +113,28 @@ eachShort(1, ['minimal', 'cx6-100g', 'cx5-40g'])(
   },
 );
 
+eachShort(1, [
+  ['cx6-100g', 'star', 100],
+  ['cx5-100g', 'cable', 100],
+  ['cx3-56g', 'star', 56],
+])(
+  'two hosts that send to each other do not halve their windows: %s, %s',
+  async (profile, topology, gbps) => {
+    const { apps } = await runMix({
+      ...DEFAULTS,
+      profile,
+      topology,
+      payload: false,
+      policy: 'fair',
+      apps: ['B:size=256KiB,qps=8,depth=2,host=1,to=0', 'B:host=0,to=1'].map(parseApp),
+      warmupNs: 2e6,
+      durationNs: 5e6,
+    });
+    const [one, other] = apps.map(({ throughputGbps }) => throughputGbps);
+    expect(one + other).toBeGreaterThan(1.4 * gbps);
+  },
+);
+
 test('messages without acknowledgements do not shorten the window of short ones', async () => {
   const { apps } = await runMix({
     ...DEFAULTS,

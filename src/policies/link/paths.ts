@@ -80,7 +80,9 @@ export class Paths {
 
   /** Fits the window to what the link has carried. @param isLimiting whether requests wait for the window */
   endPeriod(nowNs: number, sentBytes: number, linkPerNs: number, isLimiting: boolean): void {
-    this.stretch.next(nowNs, sentBytes, linkPerNs, isLimiting && this.backoff.part === 1);
+    const { stretch, backoff } = this;
+    const usedPart = stretch.next(nowNs, sentBytes, linkPerNs, isLimiting && backoff.part === 1);
+    if (isLimiting && !Number.isNaN(usedPart)) backoff.endPeriod(usedPart);
   }
 
   /** The part of what a queue pair has in flight that counts towards the window. */

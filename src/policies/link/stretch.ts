@@ -16,7 +16,7 @@ const LEAST_GAIN = 0.5;
 /** A step back is kept if it costs at most this part of that. */
 const MOST_LOSS = 0.25;
 /** Periods without a trial after one that failed, twice as many each time in a row. */
-const REST_PERIODS = 64;
+const REST_PERIODS = 8;
 const MOST_REST_PERIODS = 4096;
 
 /** Words of the period: when it began, what had been sent by then, and the part of the link used in the one before. */
@@ -51,8 +51,9 @@ export class Stretch {
    * A period is over.
    * @param linkPerNs the rate of the link, in bytes on the wire per ns
    * @param isLimiting whether requests wait only for the window
+   * @returns the part of the link that was used; NaN: this was the first period
    */
-  next(nowNs: number, sentBytes: number, linkPerNs: number, isLimiting: boolean): void {
+  next(nowNs: number, sentBytes: number, linkPerNs: number, isLimiting: boolean): number {
     const { period } = this;
     const before = period[USED];
     const isFirst = Number.isNaN(period[SINCE]);
@@ -61,11 +62,12 @@ export class Stretch {
     period[FROM] = sentBytes;
     const { hasLong } = this;
     this.hasLong = false;
-    if (isFirst || !this.keeps(period[USED] / before) || !isLimiting || !hasLong) return;
+    if (isFirst || !this.keeps(period[USED] / before) || !isLimiting || !hasLong) return period[USED];
     if (this.restPeriods > 0) this.restPeriods--;
     else if (period[USED] >= FULL || (this.hasFailedLonger && this.times > 1))
       this.try(Math.max(-STEP, 1 - this.times));
     else this.try(Math.min(STEP, MOST - this.times));
+    return period[USED];
   }
 
   /** The link is idle for lack of requests: this period says nothing. */
