@@ -31,7 +31,7 @@ feature('Address handles', { group: 'addr', others: 'every InfiniBand and RoCE d
     closeEnd(end);
   });
 
-  it('put the traffic class and the hop limit of a global route into every datagram', async (ground) => {
+  it('put the traffic class and the hop limit of a global route into every UD message', async (ground) => {
     const pair = connectedPair(ground, { qpType: V.IBV_QPT_UD });
     const { a, b, qpA, qpB } = pair;
     const routes = [{ trafficClass: 8, flowLabel: 3, hopLimit: 5, sl: 1 }, { trafficClass: 16 }];

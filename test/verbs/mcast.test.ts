@@ -99,7 +99,7 @@ feature('Multicast groups', NOTES, (it) => {
 });
 
 feature('Multicast messages', NOTES, (it) => {
-  it('reach every attached queue pair, including those on the sender’s device', async (ground) => {
+  it('reach every attached UD queue pair, including those on the sender’s device', async (ground) => {
     const pair = datagrams(ground);
     const { a, b, qpA, qpB } = pair;
     const leave = await joinHosts(pair, [GROUP]);
@@ -134,7 +134,7 @@ feature('Multicast messages', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('do not reach a detached queue pair or one of another group', async (ground) => {
+  it('do not reach a detached UD queue pair or one of another group', async (ground) => {
     const pair = datagrams(ground);
     const { a, b, qpA, qpB } = pair;
     const other = '::ffff:239.1.2.4';
@@ -156,7 +156,7 @@ feature('Multicast messages', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('are dropped if the Q_Key differs', async (ground) => {
+  it('are dropped if the UD queue pair has another Q_Key', async (ground) => {
     const pair = datagrams(ground);
     const { a, b, qpA, qpB } = pair;
     const leave = await joinHosts(pair, [GROUP]);

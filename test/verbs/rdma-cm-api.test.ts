@@ -292,7 +292,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
 });
 
 feature('isoverbs/rdma-cm: datagrams', NOTES, (it) => {
-  it('a peer is resolved and receives datagrams', async (ground) => {
+  it('a peer is resolved and receives UD messages', async (ground) => {
     const town = townOf(ground);
     let inbox: Uint8Array | undefined;
     const server = createDatagramServer({
@@ -330,7 +330,7 @@ feature('isoverbs/rdma-cm: datagrams', NOTES, (it) => {
     await closed(server);
   });
 
-  it('members of a group receive its datagrams', async (ground) => {
+  it('members of a group receive its UD messages', async (ground) => {
     const town = townOf(ground);
     const { provider } = town;
     let inbox: Uint8Array | undefined;

@@ -161,7 +161,7 @@ feature('SRQ receives', NOTES, (it) => {
     });
   }
 
-  it('datagrams also take receives from it', async (ground) => {
+  it('UD messages also take receives from it', async (ground) => {
     const a = openEnd(ground, 0);
     const b = openEnd(ground, 1);
     const srq = b.p.createSrq(b.pd, { maxWr: 8, maxSge: 1 });
