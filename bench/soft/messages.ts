@@ -1,7 +1,7 @@
 /** What the benchmark and its processes say to each other, and how they measure. */
 
-/** What a process does: one end of a connection over user-space RoCE, or one of two UDP sockets. */
-export type Role = 'soft' | 'udp';
+/** What a process does: one end of a connection over user-space RoCE or kernel soft-RoCE, or one of two UDP sockets. */
+export type Role = 'soft' | 'rxe' | 'udp';
 
 export type Test = 'write' | 'messages' | 'pingpong' | 'idle' | 'bytes';
 

@@ -1,5 +1,6 @@
-/** One end of a connection over user-space RoCE. */
+/** One end of a reliable connection: over user-space RoCE, or over kernel soft-RoCE. */
 import { Context, type Endpoint } from '#src/objects/index.ts';
+import { createRdmaCoreProvider } from '#src/providers/rdma-core/index.ts';
 import { createSoftNetwork } from '#src/providers/soft/index.ts';
 import * as V from '#src/verbs/index.ts';
 import {
@@ -33,9 +34,18 @@ export interface Introduction {
   readonly rkey: number;
 }
 
-/** Opens the device of one end, with a reliable connection that waits for what the other end says. */
-export class SoftEnd {
-  private readonly network;
+/** The device of one end on user-space RoCE. */
+export function openSoft(index: number): Context {
+  return new Context(createSoftNetwork({ addresses: [ADDRESSES[index]] }).provider, 'soft0', {});
+}
+
+/** The kernel's soft-RoCE device, which both ends share. */
+export function openRxe(device: string): Context {
+  return new Context(createRdmaCoreProvider(), device, {});
+}
+
+/** One end, which waits for what the other end says. */
+export class VerbsEnd {
   private readonly context: Context;
   private readonly cq;
   private readonly qp;
@@ -43,23 +53,18 @@ export class SoftEnd {
   private readonly wcs;
   private peer: Introduction;
 
-  constructor(index: number) {
-    this.network = createSoftNetwork({ addresses: [ADDRESSES[index]] });
-    this.context = new Context(this.network.provider, 'soft0', {});
-    const pd = this.context.allocPd();
-    this.cq = this.context.createCq({ cqe: 1024 });
+  constructor(context: Context) {
+    this.context = context;
+    const pd = context.allocPd();
+    this.cq = context.createCq({ cqe: 1024 });
     this.qp = pd.createQp({ sendCq: this.cq, cap: { maxSendWr: 512, maxRecvWr: 64 } });
     this.mr = pd.allocate(STREAM_BYTES, { access: { remoteWrite: true } });
-    this.wcs = this.context.wcBatch({ capacity: 64 });
+    this.wcs = context.wcBatch({ capacity: 64 });
     this.peer = this.introduction;
   }
 
   get introduction(): Introduction {
     return { endpoint: this.qp.endpoint(), addr: this.mr.addr, rkey: this.mr.rkey };
-  }
-
-  get counters() {
-    return this.network.counters('soft0');
   }
 
   connect(peer: Introduction): void {
