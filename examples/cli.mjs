@@ -2,7 +2,7 @@
 // Shared by the longer example programs: roles on the command line, and statistics.
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { openDevice } from 'isoverbs';
+import { ConfigError, openDevice } from 'isoverbs';
 import { deviceNames } from './ends.mjs';
 
 /** Whether `url` (import.meta.url) is the main program. */
@@ -11,23 +11,37 @@ export function isProgram(url) {
 }
 
 /**
- * Runs the program. By default both ends run in this process, on the devices of deviceNames(). --listen PORT runs only
+ * Runs the program as runEnds() does. An error with a code says by itself what is wrong and what to do: it is printed
+ * without its stack.
+ */
+export async function run(program) {
+  try {
+    await runEnds(program);
+  } catch (error) {
+    if (error.code === undefined) throw error;
+    console.error(`${error.message} (${error.code})`);
+    process.exit(1);
+  }
+}
+
+/**
+ * By default both ends run in this process, on the devices of deviceNames(). --listen PORT runs only
  * the server, --connect HOST:PORT only the client. `options` are the program's own options for parseArgs.
  */
-export async function run({ options = {}, server, client }) {
+async function runEnds({ options = {}, server, client }) {
   const text = { type: 'string' };
   const all = { listen: text, connect: text, device: text, ...options };
   const { values } = parseArgs({ options: all });
   const both = values.listen === undefined && values.connect === undefined;
   const [ofServer, ofClient] = both ? deviceNames(values.device) : [values.device, values.device];
   const target = /^(.*):(\d+)$/.exec(values.connect ?? ':0');
-  if (target === null) throw new Error('--connect takes HOST:PORT');
+  if (target === null) throw new ConfigError('--connect takes HOST:PORT');
   let [host, port] = [target[1] || undefined, Number(target[2])];
   let serving;
   if (values.connect === undefined) {
     serving = openDevice(ofServer);
     if (!both && serving.provider.name === 'sim') {
-      throw new Error(
+      throw new ConfigError(
         'simulated devices connect within one process only: leave out --listen, name a real --device or soft0 (RoCE over UDP), or run under `isoverbs rxe -- COMMAND`',
       );
     }

@@ -206,6 +206,11 @@ void addControl(msghdr* header, unsigned char* control, int level, int type, con
   header->msg_controllen += CMSG_SPACE(bytes);
 }
 
+/** Whether packets that a read did not get may still be read later: nothing is there, or the kernel has no memory now. */
+bool isTransient(int error) {
+  return error == EAGAIN || error == EINTR || error == ECONNREFUSED || error == ENOMEM || error == ENOBUFS;
+}
+
 /** Whether the batch has rows for `count` packets. */
 bool checkCount(IpcArgs& args, size_t count, size_t words) {
   if (!args.ok()) return false;
@@ -473,7 +478,7 @@ napi_value receiveUdp(napi_env napi, napi_callback_info info) {
   const size_t most = std::min({slabBytes / kDatagramBytes, packets.count / kMaxReceivedSegments, kMaxBatch});
   arrivals.prepare(slab, most);
   const int got = most == 0 ? 0 : recvmmsg(fd, arrivals.headers, static_cast<unsigned>(most), MSG_DONTWAIT, nullptr);
-  if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNREFUSED) {
+  if (got < 0 && !isTransient(errno)) {
     return failOn(args, errno, "the UDP socket cannot be read");
   }
   size_t next = 0;
