@@ -2,7 +2,7 @@
 // a build.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { connect as connectNet } from 'node:net';
+import { connect as connectNet, createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { command } from '../mix/command.ts';
@@ -231,6 +231,28 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
         "isoverbs: the weight of tenant 'storage' is now 2, but has no effect: its rate is fixed at 10 Gbit/s; " +
         '`isoverbs set storage gbps=share` gives it a share by weight again\n',
     });
+  });
+
+  test('a weight that was set remains so if the daemon answers no more', async () => {
+    const socket = join(folder(), 's');
+    await daemon(socket);
+    await tenant(socket, 'storage');
+    // Lets a single tool reach the daemon.
+    let tools = 0;
+    const gate = createServer((tool) => {
+      if (++tools > 1) tool.destroy();
+      else tool.pipe(connectNet(socket)).pipe(tool);
+    });
+    const closing = join(folder(), 'closing');
+    gate.listen(closing);
+    const { status, stderr } = await isoverbs(['set', 'storage', 'weight=2', '--socket', closing]).ended;
+    gate.close();
+    expect({ status, tools }).toEqual({ status: 0, tools: 2 });
+    expect(stderr).toMatch(
+      /^isoverbs: the weight of tenant 'storage' is now 2; whether it has an effect is unknown: /,
+    );
+    const { stdout } = await isoverbs(['tenants', '--json', '--socket', socket]).ended;
+    expect(JSON.parse(stdout).tenants).toMatchObject([{ tenant: 'storage', weight: 2 }]);
   });
 
   test('a log that cannot be written, for example on a full disk, ends no process', async () => {

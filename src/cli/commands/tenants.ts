@@ -189,7 +189,16 @@ async function set(
 async function noteIneffective(socket: string, tenant: string, weight: number): Promise<void> {
   // Loaded only here, because it knows the policies.
   const { whyIneffective } = await import('../weight-effect.ts');
-  const ineffective = whyIneffective(tenant, await requestListing(socket));
+  let listing: Awaited<ReturnType<typeof requestListing>>;
+  try {
+    listing = await requestListing(socket);
+  } catch (error) {
+    note(
+      `the weight of tenant '${tenant}' is now ${weight}; whether it has an effect is unknown: ${(error as Error).message}`,
+    );
+    return;
+  }
+  const ineffective = whyIneffective(tenant, listing);
   if (ineffective === null) return;
   const { reason, remedy } = ineffective;
   note(`the weight of tenant '${tenant}' is now ${weight}, but has no effect: ${reason}; ${remedy}`);
