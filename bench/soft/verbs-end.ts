@@ -23,6 +23,8 @@ const SHORT_DEPTH = 4;
 /** Where a round trip of a pingpong is written, and from where. */
 const THEIRS = 1;
 const MINE = 64;
+/** 4.096 us * 2^18: a virtual machine may stand still for half a second, as long as all retries take by default. */
+const TIMEOUT = 18;
 /** Messages of a run that counts bytes. */
 const SHORT_MESSAGES = 20_000;
 const LONG_MESSAGES = 1000;
@@ -52,6 +54,8 @@ export class VerbsEnd {
   private readonly mr;
   private readonly wcs;
   private peer: Introduction;
+  /** Goes on from one measurement to the next: the peer may send before this end has begun. */
+  private trip = 0;
 
   constructor(context: Context) {
     this.context = context;
@@ -69,7 +73,7 @@ export class VerbsEnd {
 
   connect(peer: Introduction): void {
     this.peer = peer;
-    this.qp.connectTo(peer.endpoint);
+    this.qp.connectTo(peer.endpoint, { timeout: TIMEOUT });
     // A process that waits for packets stays alive.
     this.cq.next().catch(() => {});
   }
@@ -160,19 +164,17 @@ export class VerbsEnd {
       peer.addr + THEIRS - 1,
       peer.rkey,
     );
-    let trip = 0;
     let pending = 0;
     const send = () => {
-      mr.bytes[MINE + 1] = trip;
+      mr.bytes[MINE + 1] = this.trip;
       this.qp.postSend(requests);
       pending++;
     };
     const wait = () => {
-      while (mr.bytes[THEIRS] !== trip) pending -= this.take();
+      while (mr.bytes[THEIRS] !== this.trip) pending -= this.take();
     };
-    mr.bytes[THEIRS] = 0;
     const next = () => {
-      trip = (trip % 255) + 1;
+      this.trip = (this.trip % 255) + 1;
       if (measures) send();
       wait();
       if (!measures) send();
