@@ -34,6 +34,7 @@ function hostOf(gid = HERE) {
   const sent: { to: string; message: CmMessage }[] = [];
   const events: V.CmEvent[] = [];
   const objects = new CmObjects({ notify: (action) => action() });
+  let lingering = 0;
   const channel = {
     ids: new Set<CmId>(),
     listener: (event: V.CmEvent) => void events.push(event),
@@ -46,6 +47,10 @@ function hostOf(gid = HERE) {
     gidOf: () => gid,
     mtuCode: () => MTU,
     hold: () => {},
+    linger: () => {
+      lingering++;
+      return () => void lingering--;
+    },
   });
   const inbound = new CmInbound(exchange);
   const newId = (portSpace = V.RDMA_PS_TCP) => objects.addId(channel, portSpace);
@@ -67,6 +72,15 @@ function hostOf(gid = HERE) {
       id.remotePort = PORT;
       exchange.connect(id, PARAM);
       return id;
+    },
+    /** Destroys an identifier. */
+    destroy(id: CmId) {
+      exchange.abandon(id);
+      objects.removeId(id);
+    },
+    /** Whether the device must stay open for a destroyed identifier. */
+    get lingers() {
+      return lingering > 0;
     },
     idOf: (event: V.CmEvent) => objects.ids.get(event.id) as CmId,
     advance(byNs: number) {
@@ -323,6 +337,69 @@ test('a DREQ stands for a confirmation that was lost', () => {
   const ids = { localCommId: 0xaaaa, remoteCommId: rep.localCommId };
   host.hear(THERE, { kind: 'DREQ', ...ids, remoteQpn: PARAM.qpNum } as CmDraft<never>);
   expect(host.names()).toEqual(['ESTABLISHED', 'DISCONNECTED']);
+});
+
+describe('a destroyed end of a connection', () => {
+  /** A connected server whose identifier is then destroyed, and the IDs that the peer's messages name. */
+  function destroyed() {
+    const { host, id, rep } = accepted();
+    const ids = { localCommId: 0xaaaa, remoteCommId: rep.localCommId };
+    host.hear(THERE, { kind: 'RTU', ...ids } as CmDraft<never>);
+    host.names();
+    host.destroy(id);
+    return { host, ids };
+  }
+
+  test('repeats its DREQ until the peer answers', () => {
+    const { host, ids } = destroyed();
+    host.advance(250e6);
+    expect(host.kinds()).toEqual(['DREQ', 'DREQ']);
+    expect(host.lingers).toBe(true);
+    host.hear(THERE, { kind: 'DREP', ...ids } as CmDraft<never>);
+    host.advance(60e9);
+    expect([host.kinds(), host.names(), host.lingers]).toEqual([[], [], false]);
+  });
+
+  test('gives up after 1.5 s', () => {
+    const { host } = destroyed();
+    host.advance(1.4e9);
+    expect(host.lingers).toBe(true);
+    host.advance(0.1e9);
+    expect(host.lingers).toBe(false);
+    host.advance(60e9);
+    expect([host.kinds(), host.names()]).toEqual([new Array(5).fill('DREQ'), []]);
+  });
+
+  test('answers a DREQ that crossed its own', () => {
+    const { host, ids } = destroyed();
+    const dreq = { kind: 'DREQ', ...ids, remoteQpn: PARAM.qpNum } as CmDraft<never>;
+    host.hear(THERE, dreq);
+    host.hear(THERE, dreq);
+    host.advance(60e9);
+    expect([host.kinds(), host.names(), host.lingers]).toEqual([['DREQ', 'DREP', 'DREP'], [], false]);
+  });
+
+  test('goes on with a disconnect() that is under way', () => {
+    const { host, id, rep } = accepted();
+    host.hear(THERE, { kind: 'RTU', localCommId: 0xaaaa, remoteCommId: rep.localCommId } as CmDraft<never>);
+    host.names();
+    host.exchange.disconnect(id);
+    host.advance(50e6);
+    host.destroy(id);
+    host.advance(60e9);
+    expect([host.kinds(), host.names(), host.lingers]).toEqual([new Array(5).fill('DREQ'), [], false]);
+  });
+
+  test('needs no answer after the peer has confirmed the end', () => {
+    const { host, id, rep } = accepted();
+    const ids = { localCommId: 0xaaaa, remoteCommId: rep.localCommId };
+    host.hear(THERE, { kind: 'RTU', ...ids } as CmDraft<never>);
+    host.exchange.disconnect(id);
+    host.hear(THERE, { kind: 'DREP', ...ids } as CmDraft<never>);
+    host.kinds();
+    host.destroy(id);
+    expect([host.kinds(), host.lingers]).toEqual([[], false]);
+  });
 });
 
 test('a server that gets no confirmation gives up', () => {

@@ -9,7 +9,7 @@ export class OpenPorts {
   private readonly watch: AddressWatch;
   private readonly users = new Map<number, number>();
   /** Handles of channels, and of contexts with asynchronous events, that keep the process alive. */
-  private readonly keepers = new Set<number>();
+  private readonly keepers = new Set<number | object>();
 
   constructor(pump: RealTimePump, start: (host: number) => SoftPort, watch: AddressWatch) {
     this.pump = pump;
@@ -42,8 +42,19 @@ export class OpenPorts {
     this.watch.remove(host);
   }
 
+  /** Keeps the port of a device open, and the process alive, until the function that it returns is called. */
+  linger(host: number): () => void {
+    const keeper = {};
+    this.acquire(host);
+    this.keep(keeper, true);
+    return () => {
+      this.keep(keeper, false);
+      this.release(host);
+    };
+  }
+
   /** Sets whether waiting for events of this handle keeps the process alive. */
-  keep(handle: number, keeps: boolean): void {
+  keep(handle: number | object, keeps: boolean): void {
     if (keeps) this.keepers.add(handle);
     else this.keepers.delete(handle);
     for (const port of this.pump.open.values()) port.keepAlive(this.keepers.size > 0);

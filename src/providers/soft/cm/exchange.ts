@@ -25,6 +25,8 @@ export interface CmOutlet {
   mtuCode(host: number): number;
   /** Keeps a host receiving for an identifier that a request has created. */
   hold(id: CmId, host: number): void;
+  /** Keeps a host receiving, and the process alive, until the function that it returns is called. */
+  linger(host: number): () => void;
 }
 
 /** Reasons of a REJ. */
@@ -58,6 +60,11 @@ const ACK_TIMEOUT = 14;
  * takes less than the 10 s that connect() waits.
  */
 const RETRIES = 10;
+/**
+ * The same for the message that a destroyed identifier leaves behind: it is sent for the last time after 1.5 s, because a
+ * peer that has ended does not answer, and the device stays open meanwhile.
+ */
+const LINGER_RETRIES = 4;
 /** How often the peer may send its answer again. */
 const PEER_RETRIES = 15;
 const FIRST_RETRY_NS = 100e6;
@@ -182,19 +189,39 @@ export class SoftExchange implements CmExchange {
     }
   }
 
-  /** Like the kernel, it sends one message and does not wait for an answer. */
+  /** Sends the peer one message, as the kernel does, and repeats only the one that ends a connection. */
   abandon(id: CmId): void {
     const link = this.links.of(id);
     const { link: state } = id;
     id.link = 'over';
     if (link === undefined) return;
+    if (state === 'ESTABLISHED' || state === 'DREQ_SENT') {
+      this.linger(link, state);
+      return;
+    }
     if (state === 'REQ_RCVD' || state === 'REP_SENT' || state === 'REP_RCVD') {
       id.link = state;
       this.refuse(link, REJ_CONSUMER_DEFINED, new Uint8Array(0));
     } else if (state === 'REQ_SENT' && id.portSpace === C.RDMA_PS_TCP) this.sendTimeout(link, TO_REQ);
-    else if (state === 'ESTABLISHED') this.sendDreq(link);
     else if (state === 'DREQ_RCVD') this.send(link, { kind: 'DREP', ...this.idsOf(link) });
     this.links.remove(link);
+  }
+
+  /** Repeats the message that ends a connection until the peer answers, although the identifier is gone. */
+  private linger(link: Link, state: 'ESTABLISHED' | 'DREQ_SENT'): void {
+    link.id.link = 'DREQ_SENT';
+    link.release = this.outlet.linger(link.id.host);
+    if (state === 'DREQ_SENT') return;
+    this.sendDreq(link);
+    this.expectAnswer(link);
+  }
+
+  /** The peer of a destroyed identifier has answered, or has had time to. */
+  forget(link: Link): void {
+    this.stop(link);
+    this.links.remove(link);
+    link.release?.();
+    link.release = null;
   }
 
   /** Both communication IDs of an exchange, and its transaction ID. */
@@ -226,7 +253,9 @@ export class SoftExchange implements CmExchange {
   private startTimer(link: Link, delayNs: number): void {
     const timer = ++link.timer;
     this.outlet.after(delayNs, () => {
-      if (link.timer === timer && link.id.alive) this.onTimeout(link);
+      if (link.timer !== timer) return;
+      if (link.release !== null) this.onLingerTimeout(link);
+      else if (link.id.alive) this.onTimeout(link);
     });
   }
 
@@ -235,11 +264,19 @@ export class SoftExchange implements CmExchange {
     if (id.link === 'TIMEWAIT') {
       id.link = 'over';
       this.objects.emit(id, C.RDMA_CM_EVENT_TIMEWAIT_EXIT);
-    } else if (link.tries < RETRIES) {
-      link.tries++;
-      this.sendAgain(link);
-      this.startTimer(link, Math.min(FIRST_RETRY_NS * 2 ** link.tries, LAST_RETRY_NS));
-    } else this.giveUp(link);
+    } else if (link.tries < RETRIES) this.retry(link);
+    else this.giveUp(link);
+  }
+
+  private onLingerTimeout(link: Link): void {
+    if (link.tries < LINGER_RETRIES) this.retry(link);
+    if (link.tries >= LINGER_RETRIES) this.forget(link);
+  }
+
+  private retry(link: Link): void {
+    link.tries++;
+    this.sendAgain(link);
+    this.startTimer(link, Math.min(FIRST_RETRY_NS * 2 ** link.tries, LAST_RETRY_NS));
   }
 
   private giveUp(link: Link): void {

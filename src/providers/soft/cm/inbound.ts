@@ -189,6 +189,7 @@ export class CmInbound {
     if (m.kind === 'RTU') exchange.established(id);
     else if (m.kind === 'MRA') this.onMra(link, m);
     else if (m.kind === 'DREQ') this.onDreq(link, m);
+    else if (link.release !== null) exchange.forget(link);
     else if (id.link === 'DREQ_SENT' || id.link === 'DREQ_RCVD') {
       exchange.enterTimewait(link);
       exchange.disconnected(id);
@@ -212,7 +213,10 @@ export class CmInbound {
     link.transaction = m.transaction;
     // Only an established end disconnects: its confirmation was lost.
     exchange.established(id);
-    if (id.link === 'TIMEWAIT' || id.link === 'over') {
+    if (link.release !== null) {
+      exchange.send(link, { kind: 'DREP', ...exchange.idsOf(link) });
+      exchange.forget(link);
+    } else if (id.link === 'TIMEWAIT' || id.link === 'over') {
       exchange.send(link, { kind: 'DREP', ...exchange.idsOf(link) });
     } else if (id.link === 'ESTABLISHED' || id.link === 'DREQ_SENT') {
       exchange.stop(link);

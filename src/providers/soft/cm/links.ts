@@ -22,6 +22,8 @@ export interface Link {
   timer: number;
   /** Whether the peer has asked for more time, which it may do once for each message. */
   extended: boolean;
+  /** Closes the device, once the identifier is destroyed and the peer has not confirmed the end yet; otherwise null. */
+  release: (() => void) | null;
 }
 
 /** The most requests without a connection that a process keeps. Further ones are dropped, and their clients repeat them. */
@@ -60,6 +62,7 @@ export class Links {
       tries: 0,
       timer: 0,
       extended: false,
+      release: null,
     };
     this.byId.set(id, link);
     this.byLocal.set(localId, link);

@@ -211,6 +211,7 @@ export function softCm(pump: RealTimePump, devices: readonly SoftDevice[], ports
     gidOf: (host) => devices[host].gid,
     mtuCode: (host) => mtuCode(pump.sim.world.hosts[host].mtuBytes),
     hold: (id, host) => places.hold('listen', id, host, null),
+    linger: (host) => ports.linger(host),
   });
   const inbound = new CmInbound(protocol);
   const manager = new CmManager({ pump, objects, protocol, places });
