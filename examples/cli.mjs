@@ -26,17 +26,19 @@ export async function run(program) {
 
 /**
  * By default both ends run in this process, on the devices of deviceNames(). --listen PORT runs only
- * the server, --connect HOST:PORT only the client. `options` are the program's own options for parseArgs.
+ * the server, --connect HOST:PORT only the client. --qp-timeout is the code of the acknowledgement timeout of queue pairs,
+ * 14 (67 ms) by default. `options` are the program's own options for parseArgs.
  */
 async function runEnds({ options = {}, server, client }) {
   const text = { type: 'string' };
-  const all = { listen: text, connect: text, device: text, ...options };
+  const all = { listen: text, connect: text, device: text, 'qp-timeout': text, ...options };
   const { values } = parseArgs({ options: all });
   const both = values.listen === undefined && values.connect === undefined;
   const [ofServer, ofClient] = both ? deviceNames(values.device) : [values.device, values.device];
   const target = /^(.*):(\d+)$/.exec(values.connect ?? ':0');
   if (target === null) throw new ConfigError('--connect takes HOST:PORT');
   let [host, port] = [target[1] || undefined, Number(target[2])];
+  const timeout = Number(values['qp-timeout'] ?? 14);
   let serving;
   if (values.connect === undefined) {
     serving = openDevice(ofServer);
@@ -45,7 +47,7 @@ async function runEnds({ options = {}, server, client }) {
         'simulated devices connect within one process only: leave out --listen, name a real --device or soft0 (RoCE over UDP), or run under `isoverbs rxe -- COMMAND`',
       );
     }
-    ({ port } = await server(serving, { port: Number(values.listen ?? 0) }, values));
+    ({ port } = await server(serving, { port: Number(values.listen ?? 0), timeout }, values));
     if (!both) {
       console.log(`listening on ${serving.name}, port ${port}`);
       return;
@@ -53,7 +55,7 @@ async function runEnds({ options = {}, server, client }) {
     host = serving.provider.name === 'sim' ? serving.name : '127.0.0.1';
   }
   const context = openDevice(ofClient);
-  await client(context, { host, port }, values);
+  await client(context, { host, port, timeout }, values);
   context.close();
   serving?.close();
 }

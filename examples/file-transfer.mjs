@@ -16,7 +16,7 @@ const LIMIT_BYTES = 2 ** 31;
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest();
 
 /** Receives files; each sender announces the size of its file. Calls `onFile(bytes, whole)`. Returns the listener. */
-export async function server(context, { port = 0, host, onFile = () => {} } = {}) {
+export async function server(context, { port = 0, host, timeout, onFile = () => {} } = {}) {
   const pd = context.allocPd();
   const transfers = new Map();
 
@@ -57,7 +57,7 @@ export async function server(context, { port = 0, host, onFile = () => {} } = {}
     connection.close();
   }
 
-  return listen(context, { port, host, createQp, prepare, privateData }, (connection) => {
+  return listen(context, { port, host, timeout, createQp, prepare, privateData }, (connection) => {
     connection.on('close', () => connection.close());
     finish(connection);
   });
@@ -69,7 +69,7 @@ export async function server(context, { port = 0, host, onFile = () => {} } = {}
  * elapsed time, and all samples.
  */
 export async function client(context, options) {
-  const { port, host, data, seconds = 0, isOver = () => false, outstanding = 8, onSample } = options;
+  const { port, host, timeout, data, seconds = 0, isOver = () => false, outstanding = 8, onSample } = options;
   const pd = context.allocPd();
   const cq = context.createCq();
   const file = pd.allocate(data.length);
@@ -77,7 +77,7 @@ export async function client(context, options) {
   const note = pd.allocate(DIGEST_BYTES + 1);
   const batch = context.sendBatch({ capacity: 1 });
   const privateData = { sizeBytes: data.length };
-  const connection = await connect(context, { port, host, pd, sendCq: cq, privateData });
+  const connection = await connect(context, { port, host, timeout, pd, sendCq: cq, privateData });
   const { qp, remote } = connection;
   const { addr, rkey } = remote.privateData;
 

@@ -66,7 +66,7 @@ async function answer(cq, table, entries, clients) {
 }
 
 /** Serves a table of `entries` keys; returns the listener. */
-export async function server(context, { port = 0, host, entries = 4096 } = {}) {
+export async function server(context, { port = 0, host, timeout, entries = 4096 } = {}) {
   const pd = context.allocPd();
   const cq = context.createCq({ cqe: 4096 });
   const table = pd.allocate(entries * RECORD_BYTES, { access: { remoteRead: true } });
@@ -88,18 +88,18 @@ export async function server(context, { port = 0, host, entries = 4096 } = {}) {
   }
   answer(cq, table, entries, clients);
   const privateData = { entries, addr: table.addr, rkey: table.rkey };
-  return listen(context, { port, host, pd, sendCq: cq, privateData, prepare }, (connection) => {
+  return listen(context, { port, host, timeout, pd, sendCq: cq, privateData, prepare }, (connection) => {
     connection.on('close', () => connection.close());
   });
 }
 
 /** Connects to a server; returns get, put and close. Only one request may be outstanding. */
-export async function client(context, { port, host }) {
+export async function client(context, { port, host, timeout }) {
   const pd = context.allocPd();
   const cq = context.createCq();
   const mr = pd.allocate(3 * RECORD_BYTES); // the record read by GET, the record sent by PUT, the reply
   const batch = context.sendBatch({ capacity: 1 });
-  const connection = await connect(context, { port, host, pd, sendCq: cq });
+  const connection = await connect(context, { port, host, timeout, pd, sendCq: cq });
   const { qp } = connection;
   const { entries, addr, rkey } = connection.remote.privateData;
 

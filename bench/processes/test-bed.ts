@@ -10,6 +10,9 @@ import { type Program, Programs, type RunOptions } from './programs.ts';
 /** Bytes of each WRITE of file-transfer.mjs. */
 export const CHUNK_BYTES = 1 << 20;
 
+/** 1.07 s: an emulated machine may stand still for longer than all repetitions take with the usual 67 ms. */
+const QP_TIMEOUT = ['--qp-timeout', '18'];
+
 /** The devices of the clients (near) and of the servers (far). */
 export interface Devices {
   readonly near: string;
@@ -40,7 +43,14 @@ export class TestBed {
   /** Starts both servers, which accept any number of clients. */
   async serve(): Promise<{ transfers: Program; store: Program }> {
     const [transfers, store] = ['file-transfer', 'kv-store'].map((name) =>
-      this.programs.start([`examples/${name}.mjs`, '--device', this.devices.far, '--listen', '0']),
+      this.programs.start([
+        `examples/${name}.mjs`,
+        ...QP_TIMEOUT,
+        '--device',
+        this.devices.far,
+        '--listen',
+        '0',
+      ]),
     );
     const [transferPort, storePort] = await Promise.all(
       [transfers, store].map(async (one) => Number((await one.line(/^listening on .* port (\d+)$/))[1])),
@@ -63,7 +73,7 @@ export class TestBed {
   }
 
   private client(name: string, run: RunOptions | null, seconds: number, args: readonly string[]): Program {
-    const words = ['--device', this.devices.near, '--seconds', String(seconds), ...args];
+    const words = [...QP_TIMEOUT, '--device', this.devices.near, '--seconds', String(seconds), ...args];
     return this.programs.run(run, [`examples/${name}.mjs`, ...words]);
   }
 
