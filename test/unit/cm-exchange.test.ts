@@ -35,6 +35,10 @@ function hostOf(gid = HERE) {
   const events: V.CmEvent[] = [];
   const objects = new CmObjects({ notify: (action) => action() });
   let lingering = 0;
+  const linger = () => {
+    lingering++;
+    return () => void lingering--;
+  };
   const channel = {
     ids: new Set<CmId>(),
     listener: (event: V.CmEvent) => void events.push(event),
@@ -47,10 +51,7 @@ function hostOf(gid = HERE) {
     gidOf: () => gid,
     mtuCode: () => MTU,
     hold: () => {},
-    linger: () => {
-      lingering++;
-      return () => void lingering--;
-    },
+    linger,
   });
   const inbound = new CmInbound(exchange);
   const newId = (portSpace = V.RDMA_PS_TCP) => objects.addId(channel, portSpace);
@@ -73,11 +74,6 @@ function hostOf(gid = HERE) {
       exchange.connect(id, PARAM);
       return id;
     },
-    /** Destroys an identifier. */
-    destroy(id: CmId) {
-      exchange.abandon(id);
-      objects.removeId(id);
-    },
     /** Whether the device must stay open for a destroyed identifier. */
     get lingers() {
       return lingering > 0;
@@ -98,6 +94,12 @@ function hostOf(gid = HERE) {
     kinds: () => sent.splice(0).map(({ message }) => message.kind),
     names: () => events.splice(0).map(({ event }) => V.cmEventName(event)),
   };
+}
+
+/** Destroys an identifier. */
+function destroy({ exchange, objects }: ReturnType<typeof hostOf>, id: CmId): void {
+  exchange.abandon(id);
+  objects.removeId(id);
 }
 
 function reqOf(change: Partial<CmMessage<'REQ'>> = {}): CmDraft<'REQ'> {
@@ -346,7 +348,7 @@ describe('a destroyed end of a connection', () => {
     const ids = { localCommId: 0xaaaa, remoteCommId: rep.localCommId };
     host.hear(THERE, { kind: 'RTU', ...ids } as CmDraft<never>);
     host.names();
-    host.destroy(id);
+    destroy(host, id);
     return { host, ids };
   }
 
@@ -385,7 +387,7 @@ describe('a destroyed end of a connection', () => {
     host.names();
     host.exchange.disconnect(id);
     host.advance(50e6);
-    host.destroy(id);
+    destroy(host, id);
     host.advance(60e9);
     expect([host.kinds(), host.names(), host.lingers]).toEqual([new Array(5).fill('DREQ'), [], false]);
   });
@@ -397,7 +399,7 @@ describe('a destroyed end of a connection', () => {
     host.exchange.disconnect(id);
     host.hear(THERE, { kind: 'DREP', ...ids } as CmDraft<never>);
     host.kinds();
-    host.destroy(id);
+    destroy(host, id);
     expect([host.kinds(), host.lingers]).toEqual([[], false]);
   });
 });
