@@ -1,9 +1,12 @@
 // Two processes over user-space RoCE: the example programs, unchanged. Needs a build.
 import { type ChildProcess, spawn } from 'node:child_process';
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
+import { ROCE_PORT } from '../../src/roce/icrc.ts';
 import { eachShort } from '../support/variants.ts';
 import { realDevices } from '../verbs/ground.ts';
 import { absent } from './rig.ts';
@@ -153,6 +156,22 @@ describe.skipIf(absent !== null)('programs in two processes', () => {
       }
       expect(await run(['--provider', 'sim'])).toBe('opened sim0,sim0,sim0\n');
       expect(await run([], { ...open, ISOVERBS_DEVICE: 'sim1' })).toBe('opened sim1,sim0,sim1\n');
+      rmSync(folder, { recursive: true });
+    },
+  );
+
+  test.each([[[]], [['--device', 'soft0']]])(
+    'a daemon started with %j does not need the sockets of the devices',
+    async (words) => {
+      const folder = mkdtempSync(join(tmpdir(), 'isoverbs-soft-'));
+      const taken = createSocket('udp4');
+      taken.bind(ROCE_PORT, '127.0.0.77');
+      await once(taken, 'listening');
+      const daemon = start([MAIN, 'daemon', '--socket', join(folder, 'socket'), ...words], {
+        ISOVERBS_SOFT_ADDRESSES: '127.0.0.77',
+      });
+      await daemon.printed('listening');
+      taken.close();
       rmSync(folder, { recursive: true });
     },
   );

@@ -46,7 +46,10 @@ interface KnownDevice {
   readonly provider: Provider;
 }
 
-/** Present devices, by name. @throws NoDeviceError for a named device, or a provider, that is missing */
+/**
+ * Present devices, by name. Those of user-space RoCE are not opened, because their sockets belong to the programs.
+ * @throws NoDeviceError for a named device, or a provider, that is missing
+ */
 function knownDevices(
   { device: names, provider: wanted }: DaemonFlags,
   unknown: (device: string) => void,
@@ -54,7 +57,12 @@ function knownDevices(
   const known = new Map<string, KnownDevice>();
   if (wanted === 'soft' && names === undefined) return withSoft(known);
   const present = wanted === undefined ? getDeviceList() : providerFor(wanted).getDeviceList();
+  const soft = new Set(present.filter(({ provider }) => provider === 'soft').map(({ name }) => name));
   for (const name of names ?? present.map((device) => device.name)) {
+    if (soft.has(name)) {
+      known.set(name, { nic: null, provider: defaultSoftProvider() });
+      continue;
+    }
     const context = openDevice(name, { policy: null, provider: wanted });
     const { provider, handle } = context;
     // With the facts of ISOVERBS_FACTS.
@@ -67,10 +75,7 @@ function knownDevices(
   return isLimited || !isSoftAvailable() ? known : withSoft(known);
 }
 
-/**
- * Adds the devices of user-space RoCE, which are not opened: their sockets belong to the programs. @throws UnsupportedError
- * without the addon
- */
+/** Adds the devices of user-space RoCE. @throws UnsupportedError without the addon */
 function withSoft(known: Map<string, KnownDevice>): Map<string, KnownDevice> {
   const provider = defaultSoftProvider();
   for (const { name } of provider.getDeviceList()) known.set(name, { nic: null, provider });
