@@ -1,6 +1,6 @@
 // @ts-nocheck
 // Extended reliable connections: one connection per peer host instead of one per peer process. Each message names its
-// shared receive queue. Only mlx5 and the simulated devices support them.
+// shared receive queue. Only mlx5, simulated devices and RoCE over UDP support them.
 //   node examples/xrc.mjs [--device NAME]
 import { expectSuccess } from 'isoverbs';
 import { openEnds, put, text } from './ends.mjs';
