@@ -11,8 +11,8 @@ export function isProgram(url) {
 }
 
 /**
- * Runs the program as runEnds() does. An error with a code says by itself what is wrong and what to do: it is printed
- * without its stack.
+ * Runs the program as runEnds() does. The message of an error with a code states the problem and the remedy, so it is
+ * printed without its stack.
  */
 export async function run(program) {
   try {
@@ -25,8 +25,8 @@ export async function run(program) {
 }
 
 /**
- * By default both ends run in this process, on the devices of deviceNames(). --listen PORT runs only
- * the server, --connect HOST:PORT only the client. --qp-timeout is the code of the acknowledgement timeout of queue pairs,
+ * By default, both ends run in this process, on the devices of deviceNames(). --listen PORT runs only the server,
+ * --connect HOST:PORT only the client. --qp-timeout is the code of the acknowledgement timeout of queue pairs,
  * 14 (67 ms) by default. `options` are the program's own options for parseArgs.
  */
 async function runEnds({ options = {}, server, client }) {

@@ -24,7 +24,7 @@ export async function server(context, { port = 0, host, timeout, onFile = () => 
   function createQp({ privateData }) {
     const { sizeBytes } = privateData;
     if (!(sizeBytes > 0 && sizeBytes <= LIMIT_BYTES))
-      throw new RangeError(`a file of ${sizeBytes} bytes is not supported`);
+      throw new RangeError(`a file must have 1 to ${LIMIT_BYTES} bytes, got ${sizeBytes}`);
     const cq = context.createCq({ cqe: 16 });
     const qp = pd.createQp({ sendCq: cq });
     const file = pd.allocate(sizeBytes, { access: { remoteWrite: true } });
