@@ -19,8 +19,8 @@ const RXE = process.env.RXE_DEV;
 const NAMESPACE = 'bench-soft';
 const TESTS: readonly Test[] = ['write', 'messages', 'pingpong'];
 
-/** What a child sends first; null for a socket. */
-type Hello = Introduction | null;
+/** What a child sends first; an empty object for a socket. */
+type Hello = Introduction | Record<string, never>;
 
 /** A child: answers orders until its parent ends. */
 function serve(role: Role, index: number): void {
@@ -48,7 +48,7 @@ async function startPair(role: Role): Promise<ChildProcess[]> {
   return children;
 }
 
-/** Both processes do their part; the answer of the one that measures, with the CPU time of both if it has that. */
+/** Runs a test in both processes, and returns the answer of the one that measures. */
 async function run([other, measurer]: readonly ChildProcess[], test: Test): Promise<Answer> {
   const answers = [other, measurer].map(async (child) => (await once(child, 'message'))[0] as Answer);
   other.send({ test, measures: false } satisfies Order);

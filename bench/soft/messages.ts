@@ -1,4 +1,4 @@
-/** What the benchmark and its processes say to each other, and how they measure. */
+/** Messages between the benchmark and its processes, and functions that measure. */
 
 /** What a process does: one end of a connection over user-space RoCE or kernel soft-RoCE, or one of two UDP sockets. */
 export type Role = 'soft' | 'rxe' | 'udp';
@@ -40,7 +40,7 @@ export const SHORT_BYTES = 2;
 /** The addresses of both ends, whose UDP port belongs to one process. */
 export const ADDRESSES = ['127.73.0.1', '127.73.0.2'] as const;
 
-/** Runs `step`, which returns the units that it did, until `isDone` says so. */
+/** Runs `step`, which returns the number of units it has completed, until `isDone` returns true. */
 export function measure(step: () => number, isDone: (units: number, ns: number) => boolean): Answer {
   const before = process.cpuUsage();
   const began = performance.now();
@@ -56,7 +56,7 @@ export function measure(step: () => number, isDone: (units: number, ns: number) 
 
 export const afterSlice = (_units: number, ns: number): boolean => ns >= SLICE_MS * 1e6;
 
-/** Makes round trips, and returns the median of their times as if each had taken it: a wait for a CPU takes far longer. */
+/** Makes round trips, and returns the median of their times: unlike the mean, it hardly depends on waits for a CPU. */
 export function measureTrips(trip: () => void): Answer {
   const times = new Float64Array(ROUND_TRIPS);
   const { cpuNs } = measure(

@@ -20,16 +20,16 @@ import {
 const LONG_DEPTH = 8;
 const BATCH = 64;
 const SHORT_DEPTH = 4;
-/** Where a round trip of a pingpong is written, and from where. */
+/** Offsets in the region of the pingpong's round trip numbers: the one that the peer writes, and the one that is sent. */
 const THEIRS = 1;
 const MINE = 64;
-/** 4.096 us * 2^18: a virtual machine may stand still for half a second, as long as all retries take by default. */
+/** 4.096 us * 2^18: a virtual machine may pause for half a second, which is as long as all retries take by default. */
 const TIMEOUT = 18;
 /** Messages of a run that counts bytes. */
 const SHORT_MESSAGES = 20_000;
 const LONG_MESSAGES = 1000;
 
-/** What one end tells the other. */
+/** What one end sends to the other. */
 export interface Introduction {
   readonly endpoint: Endpoint;
   readonly addr: number;
@@ -46,7 +46,7 @@ export function openRxe(device: string): Context {
   return new Context(createRdmaCoreProvider(), device, {});
 }
 
-/** One end, which waits for what the other end says. */
+/** One end. connect() gives it the introduction of the other one. */
 export class VerbsEnd {
   private readonly context: Context;
   private readonly cq;
@@ -54,7 +54,7 @@ export class VerbsEnd {
   private readonly mr;
   private readonly wcs;
   private peer: Introduction;
-  /** Goes on from one measurement to the next: the peer may send before this end has begun. */
+  /** Continues from one measurement to the next: the peer may send before this end has begun. */
   private trip = 0;
 
   constructor(context: Context) {
@@ -106,7 +106,7 @@ export class VerbsEnd {
     return this.writes(SHORT_BYTES, BATCH, SHORT_DEPTH);
   }
 
-  /** Polls, and returns how many requests have ended. */
+  /** Polls, and returns the number of completions. */
   private take(): number {
     const count = this.cq.poll(this.wcs);
     for (let i = 0; i < count; i++) {
@@ -128,7 +128,7 @@ export class VerbsEnd {
 
   /**
    * Batches of WRITEs, each from the next place in the first `spanBytes` of the region. A step returns how many WRITEs
-   * have ended.
+   * have completed.
    */
   private writes(lengthBytes: number, batch: number, depth: number, spanBytes = lengthBytes) {
     const batches = Array.from({ length: spanBytes / lengthBytes }, (_, place) =>
