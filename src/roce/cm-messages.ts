@@ -172,7 +172,7 @@ export function encodeCm<K extends CmKind>(message: CmDraft<K>): Uint8Array {
   const [byte, bytes] = layout.data;
   if (privateData.length > bytes) {
     throw new RangeError(
-      `encodeCm: ${message.kind} holds ${bytes} bytes of private data, not ${privateData.length}`,
+      `encodeCm: ${message.kind} holds at most ${bytes} bytes of private data, got ${privateData.length}`,
     );
   }
   out.set(privateData, HEADER_BYTES + byte);

@@ -15,7 +15,7 @@ export class RocePacket {
   // BTH.
   opcode = 0;
   solicited = false;
-  /** Whether the path is the migrated one, which it is without automatic path migration. */
+  /** MigReq: whether the migration state is Migrated, as it always is without automatic path migration. */
   migrated = true;
   /** Set by decoders. Encoders compute it from the payload. */
   padCount = 0;
@@ -66,7 +66,7 @@ export class RocePacket {
   payloadBytes = 0;
 }
 
-// Why a packet cannot be decoded.
+// Results of decodePacket.
 export const DECODED = 0;
 /** Shorter than a BTH and an ICRC, or than the headers of its opcode. */
 export const TOO_SHORT = 1;

@@ -1,6 +1,6 @@
 /**
- * Notices when the address of an open device leaves its host or comes back: its port goes down, or becomes active again.
- * It notices changes of the MTU, too, which hold for new queue pairs.
+ * Notices when the address of an open device leaves its host or comes back: the device's port goes down, or becomes active
+ * again. It also notices changes of the MTU, which apply to new queue pairs.
  */
 import type { Simulation } from '../../sim/simulation.ts';
 import type { TimePump } from '../sim/time-pump.ts';
@@ -31,7 +31,7 @@ export class AddressWatch {
 
   remove(host: number): void {
     this.open.delete(host);
-    // The next context of this device finds its port as it is then.
+    // Opening the device again requires its address, so its port is active then.
     this.sim.setLink(host, true);
     if (this.open.size > 0 || this.timer === null) return;
     clearInterval(this.timer);

@@ -1,4 +1,4 @@
-/** Captures the packets of a device in a pcapng file, as frames of Ethernet. Several processes may write the same file. */
+/** Captures the packets of a device in a pcapng file, as Ethernet frames. Several processes may write the same file. */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { frameHeaderBytes, writeFrameHeaders } from '../../roce/frame.ts';
 import { ROCE_PORT, type Route } from '../../roce/icrc.ts';
@@ -18,7 +18,7 @@ const DEFAULT_HOPS = 64;
 const V4_AT = 12;
 const NS_PER_MS = 1e6;
 
-/** What a socket tells about a packet besides its bytes. */
+/** What a socket reports about a packet besides its bytes. */
 export interface PacketFacts {
   /** Addresses of both ends as GIDs, from this byte of the array on. */
   readonly source: Uint8Array;
@@ -28,7 +28,7 @@ export interface PacketFacts {
   readonly sourcePort: number;
   readonly identification: number;
   readonly trafficClass: number;
-  /** 0: the default one. */
+  /** 0: the default hop limit. */
   readonly hopLimit: number;
 }
 

@@ -9,7 +9,7 @@ import { gidToBytes, gidToString } from '../../verbs/gid.ts';
 /** One device before it is opened. */
 export interface SoftDevice {
   readonly name: string;
-  /** Bytes of payload per packet at most. */
+  /** Maximum bytes of payload per packet. */
   readonly mtuBytes: number;
   /** Number of the network interface; 0 if unknown. */
   readonly ifindex: number;
@@ -27,10 +27,10 @@ const LOOPBACK_TRIES = 64;
 /** Headers of a packet besides its payload: UDP, BTH, RETH, immediate, ICRC. */
 const ROCE_BYTES = 8 + 12 + 16 + 4 + 4;
 const MTUS = [4096, 2048, 1024, 512, 256];
-/** The MTU of Ethernet, where the kernel does not tell that of the interface. */
+/** The MTU of Ethernet, used if the kernel does not report that of the interface. */
 const ETHERNET_BYTES = 1500;
 
-/** The devices of these addresses, or of all interfaces if there are none. @throws ConfigError for a text that is no address */
+/** The devices of these addresses, or of all interfaces if there are none. @throws ConfigError if a text is not an address */
 export function softDevices(addresses: readonly string[]): SoftDevice[] {
   if (addresses.length > 0) {
     const here = interfacesByAddress();
@@ -51,8 +51,8 @@ export function softDevices(addresses: readonly string[]): SoftDevice[] {
 }
 
 /**
- * The interfaces of this host, by each of their addresses. Of several with the same address, it is the first. The look-up
- * is slow on a host with many addresses.
+ * The interfaces of this host, by each of their addresses. If several have the same address, it is the first. The lookup is
+ * slow on a host with many addresses.
  */
 export function interfacesByAddress(): Map<string, string> {
   const all = Object.entries(networkInterfaces()).reverse();
@@ -64,7 +64,7 @@ export function interfaceOf(address: string, here: ReadonlyMap<string, string>):
   return here.get(address) ?? (address.startsWith('127.') ? here.get('127.0.0.1') : undefined);
 }
 
-/** A number that the kernel tells about an interface. */
+/** A number that the kernel reports about an interface. */
 function numberOf(ndev: string | undefined, file: string, otherwise: number): number {
   if (ndev === undefined) return otherwise;
   try {
@@ -95,7 +95,7 @@ function deviceAt(name: string, address: string, ndev: string | undefined, tries
 /** What to do about an errno of bind(2). */
 const WAYS_OUT: Readonly<Record<number, string>> = {
   [C.EADDRINUSE]:
-    'another process or kernel soft-RoCE has it: close it, or set ISOVERBS_SOFT_ADDRESSES to another address of this host',
+    'another process or kernel soft-RoCE is using it: stop that one, or set ISOVERBS_SOFT_ADDRESSES to another address of this host',
   [C.EADDRNOTAVAIL]: 'no interface has this address: set ISOVERBS_SOFT_ADDRESSES to an address of this host',
   [C.EACCES]:
     'set net.ipv4.ip_unprivileged_port_start to 4791 or less, or run the program with CAP_NET_BIND_SERVICE',
@@ -131,7 +131,10 @@ function nextGid(gid: string): string {
   return gidToString(bytes);
 }
 
-/** The address of a GID in its usual form. Not all that begin with ::ffff: have an IPv4 address: ::ffff:0:1 is one of IPv6. */
+/**
+ * The address of a GID in its usual form. A GID that begins with ::ffff: need not be IPv4-mapped: ::ffff:0:1 is an IPv6
+ * address.
+ */
 export function addressOf(gid: string): string {
   return gid.startsWith('::ffff:') && gid.includes('.') ? gid.slice(7) : gid;
 }

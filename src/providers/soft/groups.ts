@@ -18,7 +18,7 @@ export interface Membership {
 }
 
 export class Memberships {
-  /** In order of joining. A list, because each poll would allocate an iterator over a map. */
+  /** In order of joining. A list, because iterating over a map would allocate an iterator for each poll. */
   list: readonly Membership[] = [];
   private readonly native: NativeUdp;
   private readonly device: Uint8Array;

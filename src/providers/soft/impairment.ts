@@ -6,7 +6,7 @@ const TWO32 = 2 ** 32;
 
 /** Late packets, as tc-netem(8) makes them. */
 export interface Impairment {
-  /** How late packets leave, in milliseconds. */
+  /** Delay of late packets, in milliseconds. */
   readonly delayMs: number;
   /** Probability that a packet leaves at once, and so overtakes late ones. */
   readonly reorder: number;

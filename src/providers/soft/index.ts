@@ -1,6 +1,6 @@
 /**
- * RoCEv2 devices in user space: the transport of src/sim with the real clock, and UDP sockets instead of cables. They reach
- * kernel soft-RoCE and NICs that speak RoCEv2, and each other between processes.
+ * RoCEv2 devices in user space: the transport of src/sim with the real clock, and UDP sockets instead of cables. They
+ * interoperate with kernel soft-RoCE and, across processes, with each other; NICs as peers are untested.
  */
 
 import { randomInt } from 'node:crypto';
@@ -37,22 +37,22 @@ export interface SoftOptions {
   addresses?: readonly string[];
   /** Probability that a device loses a packet that it sends, for tests. Default 0. */
   loss?: number;
-  /** How late packets leave, in milliseconds, for tests. Default 0. */
+  /** Delay of packets before they leave, in milliseconds, for tests. Default 0. */
   delayMs?: number;
   /** Probability that a packet leaves at once, in spite of `delayMs`, and so overtakes others. Default 0. */
   reorder?: number;
   /** Seed of losses and of packets that overtake others. Default 1. */
   seed?: number;
   /**
-   * Over how many UDP source ports a device spreads its connections, 1 to 64; with 1, all packets leave from port 4791.
-   * Default: 16, and 1 on the loopback interface.
+   * Number of UDP source ports over which a device spreads its connections, 1 to 64; with 1, all packets leave from port
+   * 4791. Default: 16, and 1 on the loopback interface.
    */
   flows?: number;
   /** File to which all packets are appended, in pcapng. Default: none. */
   pcap?: string;
 }
 
-/** Source ports of a device outside of the loopback interface. */
+/** Number of source ports of a device that is not on the loopback interface. */
 const DEFAULT_FLOWS = 16;
 const MAX_FLOWS = 64;
 
@@ -274,7 +274,10 @@ function refusals() {
 /** Names the file of captured packets, for this process and its threads. */
 const PCAP_VARIABLE = 'ISOVERBS_SOFT_PCAP';
 
-/** Empties a file, and writes the packets of all devices to it that this process and its threads open. @throws ConfigError */
+/**
+ * Empties a file, and writes to it the packets of all devices that this process and its threads open.
+ * @throws ConfigError if the file cannot be written
+ */
 export function captureTo(file: string): void {
   try {
     writeFileSync(file, '');

@@ -76,6 +76,6 @@ export function whyNoUdp(): string | null {
 /** The addon's functions. @throws UnsupportedError with the reason and the remedy if it cannot be used */
 export function requireUdp(): NativeUdp {
   const why = whyNoUdp();
-  if (why !== null) throw new UnsupportedError(`there are no user-space RoCE devices: ${why}`);
+  if (why !== null) throw new UnsupportedError(`user-space RoCE devices are unavailable: ${why}`);
   return loadOnce().native as NativeUdp;
 }

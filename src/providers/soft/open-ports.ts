@@ -42,7 +42,7 @@ export class OpenPorts {
     this.watch.remove(host);
   }
 
-  /** Keeps the port of a device open, and the process alive, until the function that it returns is called. */
+  /** Keeps the port of a device open, and the process alive, until the returned function is called. */
   linger(host: number): () => void {
     const keeper = {};
     this.acquire(host);

@@ -48,13 +48,13 @@ const RECEIVED_VIEWS = 8192;
 /** The last two bits of a traffic class: "congestion experienced". */
 const ECN_MASK = 3;
 const CONGESTED = 3;
-/** The traffic class of congestion notifications: DSCP 48, as NICs have it by default. */
+/** The traffic class of congestion notifications: DSCP 48, the default of NICs. */
 const NOTIFICATION_CLASS = 48 << 2;
 const READABLE = 1;
 const WRITABLE = 2;
-/** Spreads the ports of flows over few sockets (Fibonacci hashing), because small queue pair numbers give similar ports. */
+/** Spreads flows over few sockets (Fibonacci hashing), because small queue pair numbers give similar ports. */
 const GOLDEN = 0x9e3779b1;
-/** How many ports to try for a socket of flows, because other sockets may use them. */
+/** How many ports to try for the socket of a flow, because other sockets may use some. */
 const PORT_TRIES = 8;
 
 /** What became of packets. */
@@ -93,7 +93,7 @@ export interface PortOwner {
   readonly sim: Simulation;
   readonly peers: Peers;
   readonly native: NativeUdp;
-  /** Over how many source ports the device at this address spreads its flows. With 1, all packets leave from port 4791. */
+  /** Number of source ports over which the device at this address spreads its flows. With 1, all packets leave from 4791. */
   flowsOf(gid: Uint8Array): number;
   /** Number of the network interface of a host. */
   ifindexOf(host: number): number;
@@ -121,7 +121,7 @@ export class SoftPort {
   /** Whether a packet of the transport waits for room. */
   waiting = false;
   private readonly fd: number;
-  /** The host of the simulation that the device is. */
+  /** The number of the device as a host of the simulation. */
   readonly host: number;
   private readonly gid: Uint8Array;
   private readonly owner: PortOwner;
@@ -188,7 +188,7 @@ export class SoftPort {
     this.owner.native.watchFd(queue.fd, listener, this.keepsAlive, events);
   }
 
-  /** A socket of flows has room again. No peer sends to its port, so packets that arrive there are discarded. */
+  /** The socket of a flow has room again, or has received packets. No peer sends to its port, so they are discarded. */
   private onFlowReady(queue: SendQueue): void {
     this.owner.native.receiveUdp(queue.fd, this.inSlab, this.inRows, NO_GID);
     this.owner.onReady();
@@ -370,7 +370,7 @@ export class SoftPort {
     pool.release(p);
   }
 
-  /** Executes a datagram to a multicast group. Without a type of queue pair, `p` has what was in its place before. */
+  /** Executes a datagram to a multicast group. If `type` is not a type of queue pair, the fields of `p` are stale. */
   private acceptFromGroup(p: number, row: number, type: number, { group }: Membership): void {
     const { sim } = this.owner;
     if (type !== IBV_QPT_UD || sim.world.packets.dest[p] !== MULTICAST_QPN) this.counters.refused++;
@@ -380,7 +380,7 @@ export class SoftPort {
     }
   }
 
-  /** Tells the peer of a queue pair that a packet met congestion, as a NIC does: once in a while for each queue pair. */
+  /** Notifies the peer of a queue pair that a packet met congestion, as a NIC does: once per interval at most. */
   private notify(qpn: number, from: number): void {
     const { world } = this.owner.sim;
     const qp = world.qps[qpn];

@@ -101,7 +101,7 @@ export class RealTimePump extends TimePump {
 
   /** Runs again when the next event is due, or in the next turn of the event loop if a port waits. */
   private schedule(): void {
-    // Deadlines mostly move away. The alarm of an earlier one rings for nothing, which costs less than setting it again.
+    // Deadlines mostly move later. The alarm of an earlier one then rings in vain, which costs less than setting it again.
     const { times } = this;
     this.sim.readNextNs(this.nextNs);
     if (this.nextNs[0] < times[ALARM]) {

@@ -1,4 +1,4 @@
-/** Between the packets of the transport (src/sim/kernel/packets.ts) and those of RoCEv2 (src/roce). */
+/** Converts between the packets of the transport (src/sim/kernel/packets.ts) and those of RoCEv2 (src/roce). */
 import { GSI_QKEY, GSI_QPN, MAD_BYTES } from '../../roce/cm-messages.ts';
 import { DECODED, decodePacket, encodePacket, RocePacket } from '../../roce/codec.ts';
 import * as O from '../../roce/opcodes.ts';
@@ -11,7 +11,7 @@ import type { World } from '../../sim/world.ts';
 import * as C from '../../verbs/constants.ts';
 
 const TWO32 = 4294967296;
-/** The codes of NAKs follow each other on the wire as in the transport, from the sequence error to the operation error. */
+/** NAK codes have the same order on the wire as in the transport, from the sequence error to the operation error. */
 const LAST_NAK = S.NAK_REMOTE_OPERATION;
 
 const record = new RocePacket();
@@ -20,14 +20,14 @@ const record = new RocePacket();
 export function toWire({ packets, qps }: World, p: number, out: Uint8Array, at: number): number {
   describePacket(packets, p, qps[packets.source[p]]!, true, record);
   if (record.payloadBytes > P.SHORT_BYTES) {
-    // Copied without a view of its own.
+    // Copied without creating a view.
     record.payload = packets.payload(p, record.payloadBytes);
     record.payloadOffset = 0;
   }
   return encodePacket(record, out, at);
 }
 
-/** What fromWire returns for a congestion notification, which is for no operation. */
+/** What fromWire returns for a congestion notification, which belongs to no operation. */
 export const NOTIFICATION = -2;
 
 /** Writes a congestion notification for a queue pair to `out`, without its ICRC, and returns its bytes. */
@@ -135,7 +135,7 @@ function readImmediate(pool: P.PacketPool, p: number, operation: number): void {
   }
 }
 
-/** By operation of SEND: whether it is the first packet of its message, and the last. WRITE repeats them. */
+/** By operation of SEND: whether it is the first packet of its message, and the last. The same holds for WRITE. */
 const PARTS = [P.FIRST, 0, P.LAST, P.LAST, P.FIRST | P.LAST, P.FIRST | P.LAST];
 
 function readRequest(pool: P.PacketPool, p: number, operation: number): void {

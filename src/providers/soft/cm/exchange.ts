@@ -11,11 +11,11 @@ import type { CmId, CmObjects, FullConnParam } from '../../sim/cm/objects.ts';
 import { LIMITS } from '../../sim/limits.ts';
 import { type Link, Links } from './links.ts';
 
-/** What the exchange requires of its surroundings. */
+/** What the exchange requires of its environment. */
 export interface CmOutlet {
   /** Sends a datagram from queue pair 1 of a host; it may be lost. */
   send(host: number, remoteGid: string, mad: Uint8Array): void;
-  /** Calls `action` after a time, outside of the caller. */
+  /** Calls `action` after a delay, never within this call. */
   after(delayNs: number, action: () => void): void;
   /** 32 random bits, unsigned. */
   random(): number;
@@ -25,7 +25,7 @@ export interface CmOutlet {
   mtuCode(host: number): number;
   /** Keeps a host receiving for an identifier that a request has created. */
   hold(id: CmId, host: number): void;
-  /** Keeps a host receiving, and the process alive, until the function that it returns is called. */
+  /** Keeps a host receiving, and the process alive, until the returned function is called. */
   linger(host: number): () => void;
 }
 
@@ -74,7 +74,7 @@ const TIMEWAIT_NS = 250e6;
 /** The RDMA CM annex (A11) numbers services by port space and port. */
 const PORT_BITS = 16;
 
-/** The GUID of a device in messages: its address, because two hosts must not have the same. */
+/** The GUID of a device in messages, derived from its address, because two hosts must not have the same GUID. */
 export function guidOf(gid: string): { guidHi: number; guidLo: number } {
   const bytes = gidToBytes(gid);
   const view = new DataView(bytes.buffer, bytes.byteOffset);
@@ -89,7 +89,7 @@ export function gidOfAddress(address: string): string {
   return address.includes(':') ? address : `::ffff:${address}`;
 }
 
-/** A count within the limit of the device, which RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH request. */
+/** A count within the limit of the device. RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH request that limit. */
 const granted = (count: number): number => Math.min(count, LIMITS.maxQpRdAtom);
 
 export class SoftExchange implements CmExchange {

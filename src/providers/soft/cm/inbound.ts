@@ -167,7 +167,7 @@ export class CmInbound {
     if (link.remoteId !== 0 && m.localCommId !== link.remoteId && m.message !== X.TO_REQ) return;
     const { id } = link;
     if (id.link === 'ESTABLISHED' && m.localCommId === link.remoteId) {
-      // The peer gave up before this end's confirmation reached it.
+      // The peer gave up before this end's confirmation (RTU) arrived there.
       exchange.enterTimewait(link);
       id.state = 'disconnected';
     } else if (['REQ_SENT', 'REQ_RCVD', 'REP_SENT', 'REP_RCVD'].includes(id.link)) exchange.endRequest(link);
@@ -211,7 +211,7 @@ export class CmInbound {
     const { id } = link;
     if (id.localParam === null || m.remoteQpn !== id.localParam.qpNum) return;
     link.transaction = m.transaction;
-    // Only an established end disconnects: its confirmation was lost.
+    // Only a connected peer disconnects, so its confirmation (RTU) was lost if this end still awaits it.
     exchange.established(id);
     if (link.release !== null) {
       exchange.send(link, { kind: 'DREP', ...exchange.idsOf(link) });

@@ -70,7 +70,7 @@ class SoftPlaces implements CmPlaces {
     const host = text === 'localhost' ? this.hostOfSource(address) : this.hostOf(addressOf(gid));
     if (host >= 0) return host;
     throw new NoDeviceError(
-      `${verb}: no user-space RoCE device has the address ${address}; 'isoverbs devices' lists them, and ISOVERBS_SOFT_ADDRESSES sets them`,
+      `${verb}: no user-space RoCE device has the address ${address}; 'isoverbs devices' lists the devices, and ISOVERBS_SOFT_ADDRESSES sets their addresses`,
       { verb, errno: C.ENODEV },
     );
   }
@@ -174,7 +174,7 @@ function sourceOf(remote: string, found: (source: string | number) => void): voi
     found(error.errno ?? -C.ENETUNREACH);
   };
   socket.once('error', fail);
-  // Without a route, the listener of the connection gets the error.
+  // Without a route, the callback of connect() gets the error.
   socket.connect(ROCE_PORT, remote, (error?: Error) => {
     if (error) {
       fail(error);
@@ -190,7 +190,7 @@ function sourceOf(remote: string, found: (source: string | number) => void): voi
 /** The connection manager of user-space RoCE devices, and its entry for management datagrams. */
 export interface SoftCm {
   readonly manager: CmManager;
-  /** A datagram has arrived at queue pair 1 of a host. It is processed outside of the caller. */
+  /** A datagram has arrived at queue pair 1 of a host. It is processed later, not within this call. */
   receive(host: number, from: Uint8Array, mad: Uint8Array): void;
 }
 
