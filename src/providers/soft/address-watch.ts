@@ -38,9 +38,11 @@ export class AddressWatch {
     this.timer = null;
   }
 
-  /** The kernel refused packets: looks now, unless it has just done so. */
+  /** The kernel refused packets: looks soon, because the sender is still at work, unless it has just done so. */
   suspect(): void {
-    if (performance.now() - this.lookedMs >= SOONEST_MS) this.look();
+    if (performance.now() - this.lookedMs < SOONEST_MS) return;
+    this.lookedMs = performance.now();
+    this.pump.notify(() => this.look());
   }
 
   private get sim(): Simulation {
