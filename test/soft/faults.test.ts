@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, test } from 'vitest';
 import { createSoftNetwork } from '../../src/providers/soft/index.ts';
-import { ConnectionError, IBV_SEND_SIGNALED } from '../../src/verbs/index.ts';
+import { ConnectionError, IBV_PORT_ACTIVE, IBV_SEND_SIGNALED } from '../../src/verbs/index.ts';
 import { absent, type End, openEnd } from './rig.ts';
 
 const CHILD = resolve(import.meta.dirname, 'children/end.mjs');
@@ -140,5 +140,30 @@ describe.skipIf(absent !== null)('faults of user-space RoCE', () => {
     const words = ['-rn', 'bash', '-c', script, process.execPath, '--input-type=module', '-e', program];
     const { stdout, stderr } = spawnSync('unshare', words, { encoding: 'utf8', timeout: 30_000 });
     expect({ stdout, stderr }).toEqual({ stdout: '2 0\n', stderr: '' });
+  });
+
+  test('a process without free descriptors keeps its devices', () => {
+    const dist = (file: string) => new URL(`../../dist/${file}`, import.meta.url);
+    const program = `import { openSync } from 'node:fs';
+      import { setTimeout as delay } from 'node:timers/promises';
+      import { Context } from '${dist('objects/index.js')}';
+      import { createSoftNetwork } from '${dist('providers/soft/index.js')}';
+      const { provider } = createSoftNetwork({ addresses: ['127.75.0.3'] });
+      const context = new Context(provider, 'soft0', {});
+      const { activeMtu } = context.queryPort(1);
+      try { for (;;) openSync('/dev/null'); } catch {}
+      await delay(1500);
+      const port = context.queryPort(1);
+      process.stdout.write(port.state + ' ' + (port.activeMtu === activeMtu));`;
+    const words = [
+      '-c',
+      'ulimit -n 1024; exec "$0" "$@"',
+      process.execPath,
+      '--input-type=module',
+      '-e',
+      program,
+    ];
+    const { stdout, stderr } = spawnSync('bash', words, { encoding: 'utf8', timeout: 30_000 });
+    expect({ stdout, stderr }).toEqual({ stdout: `${IBV_PORT_ACTIVE} true`, stderr: '' });
   });
 });

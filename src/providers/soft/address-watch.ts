@@ -51,7 +51,8 @@ export class AddressWatch {
 
   private look(): void {
     this.lookedMs = performance.now();
-    const here = interfacesByAddress();
+    const here = addressesHere();
+    if (here === null) return;
     for (const host of this.open) {
       const address = addressOf(this.devices[host].gid);
       const ndev = interfaceOf(address, here);
@@ -59,5 +60,14 @@ export class AddressWatch {
       if (ndev !== undefined) this.sim.world.hosts[host].mtuBytes = mtuOf(address, ndev);
     }
     this.pump.start();
+  }
+}
+
+/** The interfaces by address; null if the kernel reports none, as to a process that has no descriptor left. */
+function addressesHere(): Map<string, string> | null {
+  try {
+    return interfacesByAddress();
+  } catch {
+    return null;
   }
 }
