@@ -166,4 +166,22 @@ describe.skipIf(absent !== null)('faults of user-space RoCE', () => {
     const { stdout, stderr } = spawnSync('bash', words, { encoding: 'utf8', timeout: 30_000 });
     expect({ stdout, stderr }).toEqual({ stdout: `${IBV_PORT_ACTIVE} true`, stderr: '' });
   });
+
+  test('a capture that the disk has no room for ends, and the packets go on', async () => {
+    const warnings: string[] = [];
+    const note = ({ message }: Error) => warnings.push(message);
+    process.on('warning', note);
+    const network = createSoftNetwork({ addresses: [HERE], pcap: '/dev/full' });
+    for (let opened = 0; opened < 2; opened++) {
+      const end = openEnd(network, 'soft0', 4 << 20);
+      const peer = end.pd.createQp({ sendCq: end.cq });
+      end.qp.connectTo(peer.endpoint());
+      peer.connectTo(end.qp.endpoint());
+      expect(await write(end, end.mr, 2 << 20)).toBe('SUCCESS');
+      end.context.close();
+    }
+    process.off('warning', note);
+    expect(warnings).toHaveLength(2);
+    expect(warnings[0]).toMatch(/^pcap: the capture ends, cannot write \/dev\/full: ENOSPC/);
+  });
 });

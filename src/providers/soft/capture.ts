@@ -37,13 +37,17 @@ export interface PacketFacts {
  * may alternate. Frames have invented MAC addresses.
  */
 export class PortCapture {
+  private readonly path: string;
   private readonly file: number;
   private readonly head: Buffer;
   private readonly section = Buffer.alloc(SECTION_BYTES);
   private used: number;
+  /** Whether the file could not be written, as on a full disk: packets are more important than their capture. */
+  private hasEnded = false;
 
   /** @throws ConfigError if the file cannot be written */
   constructor(path: string, device: string, gid: Uint8Array) {
+    this.path = path;
     try {
       this.file = openSync(path, 'a');
     } catch (cause) {
@@ -74,9 +78,16 @@ export class PortCapture {
   }
 
   private flush(): void {
-    if (this.used === this.head.length) return;
-    writeSync(this.file, this.section, 0, this.used);
-    this.used = this.head.length;
+    const { used, head } = this;
+    this.used = head.length;
+    if (used === head.length || this.hasEnded) return;
+    try {
+      for (let at = 0; at < used; ) at += writeSync(this.file, this.section, at, used - at);
+    } catch (error) {
+      this.hasEnded = true;
+      const text = `pcap: the capture ends, cannot write ${this.path}: ${(error as Error).message}`;
+      process.emitWarning(text, { code: 'ISO_PCAP' });
+    }
   }
 
   close(): void {

@@ -36,10 +36,11 @@ export class OpenPorts {
     this.users.set(host, left);
     if (left > 0) return;
     const { open } = this.pump;
-    open.get(host)?.close();
+    const port = open.get(host);
     open.delete(host);
     this.pump.portsChanged();
     this.watch.remove(host);
+    port?.close();
   }
 
   /** Keeps the port of a device open, and the process alive, until the returned function is called. */
