@@ -1,6 +1,7 @@
 // A hostile peer of a user-space RoCE device: mutated packets never crash it, never write outside the region that its peer
 // may write, and never disturb other queue pairs. ISOVERBS_HOSTILE sets the number of packets.
 import { afterAll, describe, expect, test } from 'vitest';
+import type { ConnectToOptions } from '../../src/objects/index.ts';
 import { NO_GID, ROW_GID, ROW_WORDS, requireUdp } from '../../src/providers/soft/native.ts';
 import { encodePacket, RocePacket } from '../../src/roce/codec.ts';
 import { ROCE_PORT, sealPacket } from '../../src/roce/icrc.ts';
@@ -188,6 +189,25 @@ describe.skipIf(absent !== null)('a hostile peer', () => {
     expect(counters.malformed).toBeGreaterThan(0);
     expect(counters.refused).toBeGreaterThan(0);
     expect(counters.received).toBeGreaterThan(PACKETS / 2);
+  });
+
+  test('a READ with the number of an executed atomic requires the right to READ, too', async () => {
+    const a = openEnd(network!, 'soft0');
+    const b = openEnd(network!, 'soft1');
+    ends.push(a, b);
+    b.qp.connectTo(a.qp.endpoint(), { access: { remoteAtomic: true } });
+    const batch = a.context.sendBatch({ capacity: 1 });
+    const statusOf = async (path: ConnectToOptions) => {
+      // Connected anew, the queue pair begins with the same number.
+      a.qp.reset();
+      a.qp.connectTo(b.qp.endpoint(), path);
+      a.qp.postSend(batch);
+      return (await a.cq.next()).statusText;
+    };
+    batch.fetchAdd(1, IBV_SEND_SIGNALED, a.mr.addr, a.mr.lkey, b.mr.addr, b.mr.rkey, 1n);
+    expect(await statusOf({})).toBe('SUCCESS');
+    batch.clear().read(2, IBV_SEND_SIGNALED, a.mr.addr, 64, a.mr.lkey, b.mr.addr, b.mr.rkey);
+    expect(await statusOf({ timeout: 8, retryCnt: 1 })).toBe('RETRY_EXC_ERR');
   });
 
   test('a packet from another address than the peer’s is refused', async () => {

@@ -288,6 +288,8 @@ function onDuplicate(world: World, qp: Qp, p: number): void {
   if (r.count === r.size) return;
   if (kind === P.PKT_READ) {
     const rest = pool.rest[p];
+    // A hostile peer may give a READ that was never executed an earlier number.
+    if (!permits(qp, C.IBV_ACCESS_REMOTE_READ)) return;
     if (rest > 0 && reachOf(world, qp, p, rest, C.IBV_ACCESS_REMOTE_READ) === undefined) {
       fatal(world, qp, NAK_REMOTE_ACCESS, 0);
       return;
