@@ -11,6 +11,7 @@ import { absent, type End, openEnd } from './rig.ts';
 
 const CHILD = resolve(import.meta.dirname, 'children/end.mjs');
 const CHANGES = resolve(import.meta.dirname, 'children/address-changes.mjs');
+const NO_ROUTE = resolve(import.meta.dirname, 'children/no-route.mjs');
 const HERE = '127.75.0.1';
 const THERE = '127.75.0.2';
 const HAS_NAMESPACES = spawnSync('unshare', ['-rn', 'true']).status === 0;
@@ -109,6 +110,13 @@ describe.skipIf(absent !== null)('faults of user-space RoCE', () => {
     end.context.close();
     ends.length = 0;
     openHere();
+  });
+
+  test.skipIf(!HAS_NAMESPACES)('requests to a host without a route fail, and others continue', () => {
+    const words = ['-rn', process.execPath, NO_ROUTE];
+    const { stdout, stderr } = spawnSync('unshare', words, { encoding: 'utf8', timeout: 30_000 });
+    expect(stderr).toBe('');
+    expect(stdout).toBe('RETRY_EXC_ERR\nSUCCESS\n');
   });
 
   test.skipIf(!HAS_NAMESPACES)(
