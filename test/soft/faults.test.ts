@@ -119,6 +119,32 @@ describe.skipIf(absent !== null)('faults of user-space RoCE', () => {
     expect(stdout).toBe('RETRY_EXC_ERR\nSUCCESS\n');
   });
 
+  test('addresses that no device can have are refused with the reason', () => {
+    for (const [address, why] of [
+      ['localhost', 'is not an IPv4 or IPv6 address'],
+      ['0.0.0.0', 'is not the address of one interface'],
+      ['::', 'is not the address of one interface'],
+      ['224.0.0.1', 'is a multicast or broadcast address'],
+      ['255.255.255.255', 'is a multicast or broadcast address'],
+      ['ff02::1', 'is a multicast or broadcast address'],
+      ['fe80::1', 'is a link-local address'],
+    ] as const) {
+      expect(() => createSoftNetwork({ addresses: [address] })).toThrow(`'${address}' ${why}`);
+    }
+  });
+
+  test('a peer that a device cannot reach is refused with the reason', () => {
+    const { qp, pd } = openHere();
+    for (const [gid, why] of [
+      ['fd00::99', 'fd00::99: one is an IPv4 address, the other an IPv6 address'],
+      ['::ffff:192.0.2.99', '192.0.2.99: the loopback interface reaches only this host'],
+    ] as const) {
+      const text = `soft0 (${HERE}) cannot reach ${why}`;
+      expect(() => qp.connectTo({ ...qp.endpoint(), gid })).toThrow(`modifyQp: ${text}`);
+      expect(() => pd.createAh({ dgid: gid, sgidIndex: 0, portNum: 1 })).toThrow(`createAh: ${text}`);
+    }
+  });
+
   test.skipIf(!HAS_NAMESPACES)(
     'an address that goes and comes back is an event of the port, and its MTU may change',
     () => {

@@ -17,8 +17,11 @@ export interface HostNames {
   gidOf(host: number): string;
   /** An entry of the GID table; beyond the host's addresses, the GID is '::'. */
   gidEntry(host: number, index: number): GidEntry;
-  /** The number of the host with this GID, in its shortest form, as attr.ah of a queue pair names it; -1 if unknown. */
-  hostOf(gid: string): number;
+  /**
+   * The number of the host with this GID, in its shortest form, as attr.ah of a queue pair of the host `from` names it; -1
+   * if unknown. @throws InvalidArgumentError if `from` cannot reach it
+   */
+  hostOf(gid: string, from: number, verb: string): number;
 }
 
 /** Simulated hosts: sim0, sim1, ... */

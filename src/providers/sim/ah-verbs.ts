@@ -31,7 +31,7 @@ export function ahVerbs(pump: TimePump, objects: Objects, names: HostNames): AhV
     return {
       host: pd.context.host,
       pd: pd.id,
-      peerHost: group === null ? names.hostOf(gid) : MULTICAST,
+      peerHost: group === null ? names.hostOf(gid, pd.context.host, 'createAh') : MULTICAST,
       group,
       sgid: gidToBytes(names.gidOf(pd.context.host)),
       dgid,

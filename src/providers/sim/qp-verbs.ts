@@ -65,7 +65,8 @@ export function qpVerbs(pump: TimePump, objects: Objects, names: HostNames): QpV
         requireLimiter('modifyQp', qp, requireRate('modifyQp', attr.rateLimitKbps, sim), sim);
       }
       const destination = () => gidToString(requireAddress('modifyQp', 'ah', attr.ah));
-      const peerHost = (mask & C.IBV_QP_AV) === 0 ? -1 : names.hostOf(destination());
+      const isAddressed = (mask & C.IBV_QP_AV) !== 0;
+      const peerHost = isAddressed ? names.hostOf(destination(), qp.host, 'modifyQp') : -1;
       sim.modifyQp(qp, maskedAttr(attr, mask), mask, to, peerHost);
       pump.start();
     },

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { IPV4_BYTES, IPV6_BYTES } from '../../roce/icrc.ts';
 import * as C from '../../verbs/constants.ts';
-import { ConfigError, ConnectionError, IsoverbsError } from '../../verbs/errors.ts';
+import { ConfigError, ConnectionError, InvalidArgumentError, IsoverbsError } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../../verbs/gid.ts';
 
 /** One device before it is opened. */
@@ -26,6 +26,8 @@ export interface SoftDevice {
 const LOOPBACK_TRIES = 64;
 /** Headers of a packet besides its payload: UDP, BTH, RETH, immediate, ICRC. */
 const ROCE_BYTES = 8 + 12 + 16 + 4 + 4;
+/** The first byte of the first IPv4 address of a multicast group; the broadcast address comes after all of them. */
+const FIRST_GROUP = 224;
 const MTUS = [4096, 2048, 1024, 512, 256];
 /** The MTU of Ethernet, used if the kernel does not report that of the interface. */
 const ETHERNET_BYTES = 1500;
@@ -82,14 +84,52 @@ export function mtuOf(address: string, ndev: string | undefined): number {
 }
 
 function deviceAt(name: string, address: string, ndev: string | undefined, tries: number): SoftDevice {
-  const v4 = !address.includes(':');
-  let gid: string;
-  try {
-    gid = gidToString(gidToBytes(v4 ? `::ffff:${address}` : address));
-  } catch (cause) {
-    throw new ConfigError(`ISOVERBS_SOFT_ADDRESSES: '${address}' is not an IPv4 or IPv6 address`, { cause });
-  }
+  const gid = gidOfText(address);
   return { name, mtuBytes: mtuOf(address, ndev), ifindex: numberOf(ndev, 'ifindex', 0), gid, tries };
+}
+
+/** The GID of an address. @throws ConfigError if it is none, or if no device can have it */
+function gidOfText(address: string): string {
+  const refuse = (why: string, cause?: unknown) =>
+    new ConfigError(`ISOVERBS_SOFT_ADDRESSES: '${address}' ${why}`, { cause });
+  let bytes: Uint8Array;
+  try {
+    bytes = gidToBytes(address.includes(':') ? address : `::ffff:${address}`);
+  } catch (cause) {
+    throw refuse('is not an IPv4 or IPv6 address', cause);
+  }
+  const gid = gidToString(bytes);
+  const v4 = isV4(gid);
+  if (v4 ? bytes[12] === 0 : gid === '::')
+    throw refuse('is not the address of one interface; name that address');
+  if (v4 ? bytes[12] >= FIRST_GROUP : bytes[0] === 0xff) throw refuse('is a multicast or broadcast address');
+  if (!v4 && bytes[0] === 0xfe && (bytes[1] & 0xc0) === 0x80) {
+    throw refuse('is a link-local address, which these devices do not support; use a global address or IPv4');
+  }
+  return gid;
+}
+
+/**
+ * Checks that packets from a device can reach an address: both have the same IP version, and those of the loopback
+ * interface do not leave the host. @throws InvalidArgumentError
+ */
+export function requireReachable(verb: string, device: SoftDevice, gid: string): void {
+  const [own, peer] = [addressOf(device.gid), addressOf(gid)];
+  const refuse = (why: string) =>
+    new InvalidArgumentError(`${verb}: ${device.name} (${own}) cannot reach ${peer}: ${why}`, {
+      verb,
+      errno: C.EINVAL,
+    });
+  if (isV4(device.gid) !== isV4(gid)) {
+    throw refuse(
+      `one is an IPv4 address, the other an IPv6 address; open devices of the same IP version at both ends`,
+    );
+  }
+  if (!isLoopback(gidToBytes(device.gid)) || isLoopback(gidToBytes(gid))) return;
+  if (interfacesByAddress().has(peer)) return;
+  throw refuse(
+    "the loopback interface reaches only this host; open the device with this host's address in the peer's network ('isoverbs devices' lists them), or set ISOVERBS_SOFT_ADDRESSES to it",
+  );
 }
 
 /** What to do about an errno of bind(2). */
@@ -136,7 +176,12 @@ function nextGid(gid: string): string {
  * address.
  */
 export function addressOf(gid: string): string {
-  return gid.startsWith('::ffff:') && gid.includes('.') ? gid.slice(7) : gid;
+  return isV4(gid) ? gid.slice(7) : gid;
+}
+
+/** Whether a GID has an IPv4 address. */
+function isV4(gid: string): boolean {
+  return gid.startsWith('::ffff:') && gid.includes('.');
 }
 
 /** Whether an address is one of the loopback interface: 127.0.0.0/8 or ::1. */

@@ -21,7 +21,7 @@ import { buildProvider } from '../sim/provider.ts';
 import { AddressWatch } from './address-watch.ts';
 import { PortCapture } from './capture.ts';
 import { softCm } from './cm/places.ts';
-import { isLoopback, openAt, type SoftDevice, softDevices } from './devices.ts';
+import { isLoopback, openAt, requireReachable, type SoftDevice, softDevices } from './devices.ts';
 import { impaired } from './impairment.ts';
 import { requireUdp, whyNoUdp } from './native.ts';
 import { OpenPorts } from './open-ports.ts';
@@ -142,7 +142,10 @@ function namesOf(devices: readonly SoftDevice[], peers: Peers): HostNames {
       type: 'RoCE v2',
       ndevIfindex: index === 0 ? devices[host].ifindex : 0,
     }),
-    hostOf: (gid) => peers.numberOf(gid),
+    hostOf: (gid, from, verb) => {
+      requireReachable(verb, devices[from], gid);
+      return peers.numberOf(gid);
+    },
   };
 }
 
