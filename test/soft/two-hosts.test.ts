@@ -50,6 +50,9 @@ test.skipIf(!here)(
     });
     expect(status, stdout + stderr).toBe(0);
     expect(stdout.match(/^sent 1048576 bytes, .*sha256 ok$/gm)).toHaveLength(2);
+    const refusal =
+      'connect: soft0 (127.0.0.1) cannot reach 10.8.0.1: the loopback interface reaches only this host';
+    expect(stdout.split(refusal)).toHaveLength(3);
     if (CAN_CAPTURE) {
       const frames = readPcapng(file).frames.filter(({ frame }) => {
         return frame.readUInt16BE(12) === IPV4 && frame[23] === UDP;

@@ -114,22 +114,27 @@ function gidOfText(address: string): string {
  * interface do not leave the host. @throws InvalidArgumentError
  */
 export function requireReachable(verb: string, device: SoftDevice, gid: string): void {
-  const [own, peer] = [addressOf(device.gid), addressOf(gid)];
-  const refuse = (why: string) =>
-    new InvalidArgumentError(`${verb}: ${device.name} (${own}) cannot reach ${peer}: ${why}`, {
-      verb,
-      errno: C.EINVAL,
-    });
   if (isV4(device.gid) !== isV4(gid)) {
-    throw refuse(
-      `one is an IPv4 address, the other an IPv6 address; open devices of the same IP version at both ends`,
-    );
+    const why = 'one is an IPv4 address, the other an IPv6 address';
+    throw unreachable(verb, device, gid, `${why}; open devices of the same IP version at both ends`);
   }
+  requireSameHost(verb, device, gid);
+}
+
+/** Checks that the peer of a device on the loopback interface is on this host. @throws InvalidArgumentError */
+export function requireSameHost(verb: string, device: SoftDevice, gid: string): void {
   if (!isLoopback(gidToBytes(device.gid)) || isLoopback(gidToBytes(gid))) return;
-  if (interfacesByAddress().has(peer)) return;
-  throw refuse(
+  if (interfacesByAddress().has(addressOf(gid))) return;
+  throw unreachable(
+    ...([verb, device, gid] as const),
     "the loopback interface reaches only this host; open the device with this host's address in the peer's network ('isoverbs devices' lists them), or set ISOVERBS_SOFT_ADDRESSES to it",
   );
+}
+
+function unreachable(verb: string, device: SoftDevice, gid: string, why: string): InvalidArgumentError {
+  const [own, peer] = [addressOf(device.gid), addressOf(gid)];
+  const text = `${verb}: ${device.name} (${own}) cannot reach ${peer}: ${why}`;
+  return new InvalidArgumentError(text, { verb, errno: C.EINVAL });
 }
 
 /** What to do about an errno of bind(2). */

@@ -11,7 +11,7 @@ import type { ConnectionManager } from '../../verbs/connection-manager.ts';
 import { IBV_QPS_INIT, IBV_QPS_RTR } from '../../verbs/constants.ts';
 import { ConfigError, requireKnown } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../../verbs/gid.ts';
-import type { Provider } from '../../verbs/provider.ts';
+import type { Provider, Rendezvous } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/verbs.ts';
 import { EventLoopAlarm, sleepInRealTime } from '../rdma-core/alarm.ts';
 import { describeNic } from '../rdma-core/nic.ts';
@@ -20,8 +20,16 @@ import type { HostNames } from '../sim/addresses.ts';
 import { buildProvider } from '../sim/provider.ts';
 import { AddressWatch } from './address-watch.ts';
 import { PortCapture } from './capture.ts';
+import { gidOfAddress } from './cm/exchange.ts';
 import { softCm } from './cm/places.ts';
-import { isLoopback, openAt, requireReachable, type SoftDevice, softDevices } from './devices.ts';
+import {
+  isLoopback,
+  openAt,
+  requireReachable,
+  requireSameHost,
+  type SoftDevice,
+  softDevices,
+} from './devices.ts';
 import { impaired } from './impairment.ts';
 import { requireUdp, whyNoUdp } from './native.ts';
 import { OpenPorts } from './open-ports.ts';
@@ -157,7 +165,7 @@ function softProvider(
   cm: ConnectionManager,
 ): Provider {
   const names = namesOf(devices, peers);
-  const { provider: base } = buildProvider(pump, { rendezvous: tcpRendezvous, cm }, true, names);
+  const { provider: base } = buildProvider(pump, { rendezvous: rendezvousOf(devices), cm }, true, names);
   return Object.freeze({
     ...base,
     describeWait: () => 'WAIT and ENABLE are executed by the device, which is software',
@@ -170,6 +178,25 @@ function softProvider(
     sleep: sleepInRealTime,
     createAlarm: (_context: number, _keeps: unknown, listener: () => void) =>
       new EventLoopAlarm(() => pump.nowNs, listener),
+  });
+}
+
+/** TCP. A device on the loopback interface does not connect to another host, because its packets do not leave its own. */
+function rendezvousOf(devices: readonly SoftDevice[]): Rendezvous {
+  return Object.freeze({
+    ...tcpRendezvous,
+    async connect(host: number, options: Parameters<Rendezvous['connect']>[1]) {
+      const wire = await tcpRendezvous.connect(host, options);
+      // Without the port, and without the interface of a link-local address.
+      const [address] = wire.remoteAddress.slice(0, wire.remoteAddress.lastIndexOf(':')).split('%');
+      try {
+        requireSameHost('connect', devices[host], gidToString(gidToBytes(gidOfAddress(address))));
+      } catch (error) {
+        wire.close();
+        throw error;
+      }
+      return wire;
+    },
   });
 }
 
