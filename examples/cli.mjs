@@ -15,8 +15,13 @@ export function isProgram(url) {
  * printed without its stack.
  */
 export async function run(program) {
+  await orExplain(() => runEnds(program));
+}
+
+/** Runs a function. An error with a code ends the process, and is printed without its stack. */
+export async function orExplain(main) {
   try {
-    await runEnds(program);
+    await main();
   } catch (error) {
     if (error.code === undefined) throw error;
     console.error(`${error.message} (${error.code})`);
@@ -35,9 +40,7 @@ async function runEnds({ options = {}, server, client }) {
   const { values } = parseArgs({ options: all });
   const both = values.listen === undefined && values.connect === undefined;
   const [ofServer, ofClient] = both ? deviceNames(values.device) : [values.device, values.device];
-  const target = /^(.*):(\d+)$/.exec(values.connect ?? ':0');
-  if (target === null) throw new ConfigError('--connect takes HOST:PORT');
-  let [host, port] = [target[1] || undefined, Number(target[2])];
+  let { host, port } = parseTarget(values.connect ?? ':0');
   const timeout = Number(values['qp-timeout'] ?? 14);
   let serving;
   if (values.connect === undefined) {
@@ -47,7 +50,11 @@ async function runEnds({ options = {}, server, client }) {
         'simulated devices connect within one process only: leave out --listen, name a real --device or soft0 (RoCE over UDP), or run under `isoverbs rxe -- COMMAND`',
       );
     }
-    ({ port } = await server(serving, { port: Number(values.listen ?? 0), timeout }, values));
+    ({ port } = await server(
+      serving,
+      { port: parsePort('--listen', values.listen ?? '0'), timeout },
+      values,
+    ));
     if (!both) {
       console.log(`listening on ${serving.name}, port ${port}`);
       return;
@@ -58,6 +65,28 @@ async function runEnds({ options = {}, server, client }) {
   await client(context, { host, port, timeout }, values);
   context.close();
   serving?.close();
+}
+
+/** --listen PORT and --connect HOST:PORT: which ends this process runs, and the port or the server's address. */
+export function parseEnds() {
+  const text = { type: 'string' };
+  const { listen, connect } = parseArgs({ options: { listen: text, connect: text } }).values;
+  const address =
+    connect === undefined ? { port: parsePort('--listen', listen ?? '0') } : parseTarget(connect);
+  return { listens: connect === undefined, connects: listen === undefined, ...address };
+}
+
+/** Parses HOST:PORT; an IPv6 address may have brackets. Without a host, it is undefined. */
+function parseTarget(text) {
+  const target = /^(?:\[(.*)\]|(.*)):(\d+)$/.exec(text);
+  if (target === null) throw new ConfigError(`--connect takes HOST:PORT, got '${text}'`);
+  return { host: target[1] || target[2] || undefined, port: parsePort('--connect', target[3]) };
+}
+
+/** Parses the number of a port; 0 is a free one. */
+function parsePort(option, text) {
+  if (/^\d+$/.test(text) && Number(text) <= 65535) return Number(text);
+  throw new ConfigError(`${option} takes a port from 0 to 65535, got '${text}'`);
 }
 
 /** `--count` and `--seconds` as numbers; without either, `fallback` is the count. */

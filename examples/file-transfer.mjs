@@ -6,7 +6,7 @@
 //   node examples/file-transfer.mjs --connect HOST:7472 [--file PATH | --size 64M] [--seconds 5] [--progress]
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { connect, expectSuccess, IBV_SEND_SIGNALED, listen } from 'isoverbs';
+import { ConfigError, connect, expectSuccess, IBV_SEND_SIGNALED, listen } from 'isoverbs';
 import { interruption, isProgram, run } from './cli.mjs';
 
 const CHUNK_BYTES = 1 << 20;
@@ -122,7 +122,7 @@ export async function client(context, options) {
 /** Parses a size such as '64M' (64 MiB). */
 function parseSize(text) {
   const [, number, unit] = /^(\d+)([KMG]?)$/i.exec(text) ?? [];
-  if (number === undefined) throw new Error(`--size: '${text}' is not a size such as 64M`);
+  if (!(Number(number) > 0)) throw new ConfigError(`--size takes a size such as 64M, got '${text}'`);
   return Number(number) * 1024 ** ' KMG'.indexOf(unit.toUpperCase() || ' ');
 }
 

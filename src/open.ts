@@ -18,6 +18,7 @@ import {
   requireKnown,
   UnsupportedError,
 } from './verbs/index.ts';
+import { didYouMeanNearest, meantBy } from './verbs/suggestions.ts';
 
 if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
 
@@ -183,9 +184,20 @@ function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provi
   const from = name !== undefined && name === process.env.ISOVERBS_DEVICE ? ' (from ISOVERBS_DEVICE)' : '';
   const which = name === undefined ? 'no device' : `no device '${name}'${from}`;
   const available = seen.length === 0 ? 'none' : seen.join(', ');
-  throw new NoDeviceError(`${which}; available: ${available}. \`isoverbs devices\` shows what is missing`, {
-    verb: 'openDevice',
-  });
+  const meant = name === undefined ? '' : didYouMeanDevice(name, [...seen, 'soft0']);
+  throw new NoDeviceError(
+    `${which}; ${meant}available: ${available}. \`isoverbs devices\` shows what is missing`,
+    { verb: 'openDevice' },
+  );
+}
+
+/** Asks for devices that may have been meant. A name that differs in its number alone is not misspelt. */
+function didYouMeanDevice(name: string, known: readonly string[]): string {
+  const kindOf = (device: string) => device.replace(/\d+$/, '');
+  return didYouMeanNearest(
+    name,
+    [...new Set(known)].filter((one) => kindOf(one) !== kindOf(name)),
+  );
 }
 
 function namedProvider(wanted: Provider | ProviderName, from = 'provider'): Provider {
@@ -195,8 +207,9 @@ function namedProvider(wanted: Provider | ProviderName, from = 'provider'): Prov
   if (wanted === 'sim') return defaultSimProvider();
   if (wanted === 'soft') return defaultSoftProvider();
   if (wanted !== 'rdma-core') {
-    const or = from === 'provider' ? ' or a Provider' : '';
-    throw new InvalidArgumentError(`${from} must be 'rdma-core', 'sim', 'soft'${or}, got '${wanted}'`);
+    const choices = from === 'provider' ? "'sim', 'soft' or a Provider" : "'sim' or 'soft'";
+    const meant = meantBy(String(wanted), ['rdma-core', 'sim', 'soft']);
+    throw new InvalidArgumentError(`${from} must be 'rdma-core', ${choices}, got '${wanted}'${meant}`);
   }
   const real = rdmaCore();
   if (real !== null) return real;

@@ -17,3 +17,9 @@ test('the error for a missing device lists those that exist', () => {
     /no device 'mlx9_0'; available: sim0, sim1/,
   );
 });
+
+test('a misspelt device or provider is asked about', () => {
+  const provider = 'sfot' as 'soft';
+  expect(() => openDevice('sotf0', { provider: 'sim' })).toThrowError(/'sotf0'; did you mean 'soft0'\?/);
+  expect(() => openDevice(undefined, { provider })).toThrowError(/got 'sfot'; did you mean 'soft'\?/);
+});

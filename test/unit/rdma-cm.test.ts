@@ -21,6 +21,7 @@ import {
   type Provider,
   RDMA_CM_EVENT_ADDR_ERROR,
   RDMA_CM_EVENT_REJECTED,
+  RDMA_CM_EVENT_UNREACHABLE,
   RDMA_PS_TCP,
   RDMA_PS_UDP,
 } from '../../src/verbs/index.ts';
@@ -330,4 +331,11 @@ test('an error prints the private data of a rejection only if there is any', () 
     expect(rejected(none)).toContain("reason: 'the server rejected the request'");
   }
   expect(rejected(Uint8Array.of(98, 117, 115, 121, 0))).toContain('privateData');
+});
+
+test('on user-space devices, errors without a server or a device name what to check', () => {
+  const failure = (event: number, status: number) =>
+    new CmError('cannot connect to 127.0.0.1:1', { event, status } as CmEvent, RDMA_PS_TCP, 'soft').message;
+  expect(failure(RDMA_CM_EVENT_REJECTED, 8)).toMatch(/no server listens.*127\.0\.0\.2/);
+  expect(failure(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT)).toMatch(/no program has the device.*UDP port 4791/);
 });

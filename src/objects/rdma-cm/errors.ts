@@ -5,8 +5,10 @@ import {
   ConnectionError,
   cmEventName,
   EADDRINUSE,
+  ETIMEDOUT,
   RDMA_CM_EVENT_ADDR_ERROR,
   RDMA_CM_EVENT_REJECTED,
+  RDMA_CM_EVENT_UNREACHABLE,
   RDMA_PS_UDP,
 } from '../../verbs/index.ts';
 import { OTHER_PROCESS } from '../../verbs/suggestions.ts';
@@ -71,7 +73,14 @@ export class CmError extends ConnectionError {
 /** The way out, where the provider knows one. */
 function adviceOn({ event, status }: CmEvent, reason: string, provider: string): string {
   if (provider === 'sim' && reason === NO_SERVER) return `; ${OTHER_PROCESS}`;
-  if (provider === 'soft' && event === RDMA_CM_EVENT_ADDR_ERROR && status === -EADDRINUSE) {
+  if (provider !== 'soft') return '';
+  if (reason === NO_SERVER) {
+    return '; on the loopback interface, each process has an address of its own: a server may be at 127.0.0.2 or a later address, because another program had 127.0.0.1';
+  }
+  if (event === RDMA_CM_EVENT_UNREACHABLE && status === -ETIMEDOUT) {
+    return '; no program has the device with this address open, or UDP port 4791 is blocked';
+  }
+  if (event === RDMA_CM_EVENT_ADDR_ERROR && status === -EADDRINUSE) {
     return "; another process uses the address that the kernel's routes choose; within this host, `localAddress: 'localhost'` takes a free IPv4 loopback address";
   }
   return '';

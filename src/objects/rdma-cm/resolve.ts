@@ -17,6 +17,8 @@ const DEFAULT_TIMEOUT_MS = 10_000;
 /** Time limit of one resolution step; attempt() limits the whole. */
 const RESOLVE_MS = 5000;
 
+/** Names of devices that a program may take for hosts, because simulated hosts have the names of their devices. */
+const DEVICE = /^(sim|soft|rxe|mlx[45]_)\d+$/;
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '::1']);
 
 /** Converts a host to an address for rdma_cm. The simulator resolves names itself. */
@@ -29,7 +31,8 @@ export async function addressOf(provider: Provider, host: string): Promise<strin
   try {
     return (await lookup(host)).address;
   } catch (cause) {
-    throw new ConnectionError(`cannot find '${host}': ${(cause as Error).message}`, { cause });
+    const hint = DEVICE.test(host) ? '; name the address of the host, not a device' : '';
+    throw new ConnectionError(`cannot find '${host}': ${(cause as Error).message}${hint}`, { cause });
   }
 }
 
