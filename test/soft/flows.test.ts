@@ -1,5 +1,5 @@
 // Source ports by flow: what leaves a device, as captured, and that all of it arrives.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -87,6 +87,14 @@ describe.skipIf(absent !== null)('flows of user-space RoCE', () => {
     await writeOverAll(file, 1);
     const all = [...portsByPeer(file).values()].flatMap((used) => [...used]);
     expect(new Set(all)).toEqual(new Set([ROCE_PORT]));
+  });
+
+  test('packets are not appended to another kind of file', () => {
+    const file = join(folder, 'notes.txt');
+    writeFileSync(file, 'not packets');
+    const network = twoDevices(NET, { pcap: file });
+    expect(() => openEnd(network, 'soft0')).toThrow(/notes\.txt is another kind of file/);
+    expect(readFileSync(file, 'utf8')).toBe('not packets');
   });
 
   test('a flow whose port is taken has one of the next, and then that of RoCEv2', async () => {

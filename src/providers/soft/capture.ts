@@ -1,5 +1,5 @@
 /** Captures the packets of a device in a pcapng file, as Ethernet frames. Several processes may write the same file. */
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
 import { frameHeaderBytes, writeFrameHeaders } from '../../roce/frame.ts';
 import { ROCE_PORT, type Route } from '../../roce/icrc.ts';
 import {
@@ -14,6 +14,9 @@ import { gidToString } from '../../verbs/gid.ts';
 import { addressOf } from './devices.ts';
 
 const SECTION_BYTES = 1 << 20;
+/** The first bytes of a file in pcapng: the type of a section, which reads the same in both byte orders. */
+const BLOCK_TYPE_BYTES = 4;
+const SECTION_TYPE = 0x0a0d0d0a;
 const DEFAULT_HOPS = 64;
 const V4_AT = 12;
 const NS_PER_MS = 1e6;
@@ -52,6 +55,10 @@ export class PortCapture {
       this.file = openSync(path, 'a');
     } catch (cause) {
       throw new ConfigError(`pcap: cannot write ${path}: ${(cause as Error).message}`, { cause });
+    }
+    if (!mayAppend(path, this.file)) {
+      closeSync(this.file);
+      throw new ConfigError(`pcap: ${path} is another kind of file; name a new file, or one in pcapng`);
     }
     const address = addressOf(gidToString(gid));
     this.head = Buffer.concat([
@@ -94,6 +101,22 @@ export class PortCapture {
     this.flush();
     closeSync(this.file);
   }
+}
+
+/** Whether packets may be appended to an open file: it is empty, or no regular file (a pipe), or cannot be read, or in pcapng. */
+function mayAppend(path: string, file: number): boolean {
+  const facts = fstatSync(file);
+  if (!facts.isFile() || facts.size === 0) return true;
+  const type = Buffer.alloc(BLOCK_TYPE_BYTES);
+  let reader: number;
+  try {
+    reader = openSync(path, 'r');
+  } catch {
+    return true;
+  }
+  readSync(reader, type);
+  closeSync(reader);
+  return type.readUInt32LE() === SECTION_TYPE;
 }
 
 function routeOf({ source, sourceAt, dest, destAt, ...rest }: PacketFacts): Route {
