@@ -78,6 +78,20 @@ describe.skipIf(absent !== null)(
       }
     });
 
+    test('a READ that is repeated after its region is gone ends with REM_ACCESS_ERR', async () => {
+      const { a, b } = pair();
+      const batch = a.context.sendBatch({ capacity: 1 });
+      batch.read(1, IBV_SEND_SIGNALED, a.mr.addr, 64, a.mr.lkey, b.mr.addr, b.mr.rkey);
+      a.qp.postSend(batch);
+      expect((await a.cq.next()).statusText).toBe('SUCCESS');
+      b.mr.close();
+      // Connected anew, the queue pair gives the READ the same number, as if its response had been lost.
+      a.qp.reset();
+      a.qp.connectTo(b.qp.endpoint());
+      a.qp.postSend(batch);
+      expect((await a.cq.next()).statusText).toBe('REM_ACCESS_ERR');
+    });
+
     test('packets are late, others overtake them, and every byte arrives', async () => {
       const { a, b } = pair({ delayMs: 3, reorder: 0.1, seed: 7 }, 1 << 18);
       fill(a.mr.bytes, 5);

@@ -291,7 +291,7 @@ function onDuplicate(world: World, qp: Qp, p: number): void {
     // A hostile peer may give a READ that was never executed an earlier number.
     if (!permits(qp, C.IBV_ACCESS_REMOTE_READ)) return;
     if (rest > 0 && reachOf(world, qp, p, rest, C.IBV_ACCESS_REMOTE_READ) === undefined) {
-      fatal(world, qp, NAK_REMOTE_ACCESS, 0);
+      fatal(world, qp, NAK_REMOTE_ACCESS, 0, psn);
       return;
     }
     queueResponse(world, qp, p, rest <= qp.mtu ? 1 : Math.ceil(rest / qp.mtu), 0, 0, true);
@@ -472,13 +472,13 @@ export function refuse(world: World, qp: Qp, syndrome: number): void {
   fatal(world, qp, syndrome, 0);
 }
 
-/** Ends the connection with a NAK once the responses before it have left. */
-function fatal(world: World, qp: Qp, syndrome: number, recvStatus: number): void {
+/** Ends the connection with a NAK for the packet with this PSN, once the responses before it have left. */
+function fatal(world: World, qp: Qp, syndrome: number, recvStatus: number, psn = qp.ePsn): void {
   if (qp.responses.count > 0) {
     qp.fatalNak = (recvStatus << 8) | syndrome;
     return;
   }
-  endResponder(world, qp, qp.ePsn, syndrome, recvStatus);
+  endResponder(world, qp, psn, syndrome, recvStatus);
 }
 
 function endResponder(world: World, qp: Qp, psn: number, syndrome: number, recvStatus: number): void {
