@@ -303,7 +303,10 @@ size_t sendSome(int fd, const Packets& packets, size_t first, uint16_t port) {
   if (count > 1 && (errno == EINVAL || errno == EIO || errno == EOPNOTSUPP)) {
     // The interface, or the kernel, cannot divide datagrams. Their packets go one by one.
     isWithoutSegments[fd] = true;
-    return sendSome(fd, packets, first, port);
+    const size_t taken = sendSome(fd, packets, first, port);
+    // Alone, the packet is refused, too: for its destination, not for the division.
+    if ((packets.row(first)[3] & kErrnoMask) != 0) isWithoutSegments[fd] = false;
+    return taken;
   }
   for (size_t i = 0; i < count; i++) packets.row(first + i)[3] |= static_cast<uint32_t>(errno);
   return count;
