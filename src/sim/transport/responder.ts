@@ -384,7 +384,7 @@ export function nextResponseBytes(world: Pick<World, 'params'>, qp: Qp): number 
 /** Payload of the next response packet, if there is one. */
 export function nextResponsePayload(qp: Qp): number {
   const r = qp.responses;
-  const left = ((r.length[r.head] | 0) - qp.respPkt * qp.mtu) | 0;
+  const left = (r.length[r.head] - qp.respPkt * qp.mtu) >>> 0;
   return Math.min(left, qp.mtu);
 }
 
