@@ -15,13 +15,8 @@ export function isProgram(url) {
  * printed without its stack.
  */
 export async function run(program) {
-  await orExplain(() => runEnds(program));
-}
-
-/** Runs a function. An error with a code ends the process, and is printed without its stack. */
-export async function orExplain(main) {
   try {
-    await main();
+    await runEnds(program);
   } catch (error) {
     if (error.code === undefined) throw error;
     console.error(`${error.message} (${error.code})`);
@@ -65,15 +60,6 @@ async function runEnds({ options = {}, server, client }) {
   await client(context, { host, port, timeout }, values);
   context.close();
   serving?.close();
-}
-
-/** --listen PORT and --connect HOST:PORT: which ends this process runs, and the port or the server's address. */
-export function parseEnds() {
-  const text = { type: 'string' };
-  const { listen, connect } = parseArgs({ options: { listen: text, connect: text } }).values;
-  const address =
-    connect === undefined ? { port: parsePort('--listen', listen ?? '0') } : parseTarget(connect);
-  return { listens: connect === undefined, connects: listen === undefined, ...address };
 }
 
 /** Parses HOST:PORT; an IPv6 address may have brackets. Without a host, it is undefined. */

@@ -5,9 +5,9 @@
 //   node examples/rdma-cm-echo.mjs --listen 7471         the server, on every RDMA device
 //   node examples/rdma-cm-echo.mjs --connect HOST:7471   the client; HOST is an address of an RDMA device
 import { once } from 'node:events';
+import { parseArgs } from 'node:util';
 import { expectSuccess } from 'isoverbs';
 import { connect, createServer } from 'isoverbs/rdma-cm';
-import { orExplain, parseEnds } from './cli.mjs';
 
 const SIZE = 4096;
 
@@ -38,21 +38,21 @@ async function send(connection, text) {
   return Buffer.from(inbox.bytes.subarray(0, byteLen)).toString();
 }
 
-await orExplain(async () => {
-  const { listens, connects, ...address } = parseEnds();
-  const both = listens && connects;
-  const provider = both && !process.env.ISOVERBS_PROVIDER ? 'sim' : undefined;
-  const server = createServer({ provider, prepare, privateData: 'echo' }, echo);
-  if (listens) {
-    server.listen({ host: both ? 'localhost' : undefined, port: address.port });
-    await once(server, 'listening');
-    console.log(`listening on port ${server.address().port}`);
-  }
-  if (!connects) return;
-  const own = server.address();
-  const target = own === null ? address : { host: own.address, port: own.port };
-  const connection = await connect({ provider, ...target, prepare });
+const { values } = parseArgs({ options: { listen: { type: 'string' }, connect: { type: 'string' } } });
+const both = values.listen === undefined && values.connect === undefined;
+const provider = both && !process.env.ISOVERBS_PROVIDER ? 'sim' : undefined;
+const server = createServer({ provider, prepare, privateData: 'echo' }, echo);
+if (values.connect === undefined) {
+  server.listen({ host: both ? 'localhost' : undefined, port: Number(values.listen ?? 0) });
+  await once(server, 'listening');
+  const { address, port } = server.address();
+  console.log(`listening on port ${port}`);
+  values.connect = `${address}:${port}`;
+}
+if (values.listen === undefined) {
+  const { hostname, port } = new URL(`rdma://${values.connect}`);
+  const connection = await connect({ provider, host: hostname, port: Number(port), prepare });
   console.log(`${connection.privateText}: ${await send(connection, 'hello, world')}`);
   connection.close();
   server.close();
-});
+}
