@@ -125,10 +125,9 @@ export function requireReachable(verb: string, device: SoftDevice, gid: string):
 export function requireSameHost(verb: string, device: SoftDevice, gid: string): void {
   if (!isLoopback(gidToBytes(device.gid)) || isLoopback(gidToBytes(gid))) return;
   if (interfacesByAddress().has(addressOf(gid))) return;
-  throw unreachable(
-    ...([verb, device, gid] as const),
-    "the loopback interface reaches only this host; open the device with this host's address in the peer's network ('isoverbs devices' lists them), or set ISOVERBS_SOFT_ADDRESSES to it",
-  );
+  const why =
+    "the loopback interface reaches only this host; open the device with this host's address in the peer's network ('isoverbs devices' lists them), or set ISOVERBS_SOFT_ADDRESSES to it";
+  throw unreachable(verb, device, gid, why);
 }
 
 function unreachable(verb: string, device: SoftDevice, gid: string, why: string): InvalidArgumentError {
