@@ -75,6 +75,26 @@ test('Algorithm 2 converges where many rows have few requests, and with a tenth 
   }
 });
 
+test('Algorithm 2 begins near the optimum, so that a tenth of the messages lost costs little at first', () => {
+  for (const seed of SEEDS.slice(0, 5)) {
+    const problem = networkOf({ hosts: 100, apps: 50, alpha: 1, isTwoSided: true }, seed);
+    const evaluator = new Evaluator(problem);
+    const optimum = evaluator.utility(solve(problem, { trace: false, mostIterations: 200 }).rates);
+    const random = new RandomStream(seed, 'lost');
+    const [all, some] = [new TwoSided(problem), new TwoSided(problem)];
+    const rates = new Float64Array(problem.app.length);
+    const efficiencyOf = (iteration: TwoSided) =>
+      evaluator.efficiency(evaluator.enforceable(iteration.rates(rates)), optimum);
+    expect(efficiencyOf(all), `seed ${seed}, before the first iteration`).toBeGreaterThan(0.6);
+    for (let k = 1; k <= 10; k++) {
+      all.step();
+      some.step(() => random.next() < 0.1);
+      const loss = 1 - efficiencyOf(some) / efficiencyOf(all);
+      expect(loss, `seed ${seed}, iteration ${k}`).toBeLessThan(0.015);
+    }
+  }
+});
+
 test('both algorithms keep the cone of preemption, and find its optimum', () => {
   for (const seed of SEEDS.slice(0, 10)) {
     const shape = { hosts: 2, apps: 4, capacity: 'linear', alpha: 1, beta: 1 } as const;

@@ -40,6 +40,12 @@ import { type Rows, rowsOf } from './rows.ts';
 import { Steps } from './steps.ts';
 import { type Units, unitsOf } from './units.ts';
 
+/**
+ * The largest rate at the beginning, relative to an equal share of the host's requests: larger ones would leave others rates
+ * near 0, where z^-3 is out of proportion.
+ */
+const MOST_SHARE = 4;
+
 /** Runs Algorithm 2. @throws ProblemError from the constructor */
 export class TwoSided implements Iteration {
   readonly problem: DrumProblem;
@@ -103,21 +109,24 @@ export class TwoSided implements Iteration {
   }
 
   /**
-   * Equal shares of the request rates, all lowered by one factor so that the completions of all hosts fit their rates
-   * together. Shares that fit everywhere would begin with rates near 0, where z^-3 is out of proportion.
+   * Each row gets an equal share of the completions of its host, and asks an equal part of it of each sender. A rate begins
+   * as the geometric mean of what its rows ask for, which needs one message from each row. Near the optimum, rates change
+   * little from one iteration to the next, so that lost messages cost little.
    */
   private begin(): void {
     const { hosts, start, requestRate } = this.problem;
+    const { x } = this;
     for (let host = 0; host < hosts; host++) {
-      const members = start[host + 1] - start[host];
-      if (members > 0)
-        this.x.fill(requestRate[host] / this.units.rate / members, start[host], start[host + 1]);
+      const requests = requestRate[host] / this.units.rate;
+      const most = (MOST_SHARE * requests) / (start[host + 1] - start[host]);
+      let all = 0;
+      for (let v = start[host]; v < start[host + 1]; v++) {
+        x[v] = Math.min(most, this.firstRate(v));
+        all += x[v];
+      }
+      const factor = Math.min(1, requests / all);
+      for (let v = start[host]; v < start[host + 1]; v++) x[v] *= factor;
     }
-    this.send(0, hosts);
-    this.collect(0, hosts);
-    const used = this.sum.reduce((a, b) => a + b, 0) * this.units.rate;
-    const factor = Math.min(1, this.problem.completionRate.reduce((a, b) => a + b, 0) / used);
-    for (let v = 0; v < this.x.length; v++) this.x[v] *= factor;
     this.send(0, hosts);
     this.collect(0, hosts);
     this.z.set(this.sum);
@@ -130,6 +139,19 @@ export class TwoSided implements Iteration {
       if (atZero) this.z[r] = 0;
       else this.u[r] = dualAt(this.rowColumns, r, beta);
     }
+  }
+
+  /** What the rows of variable v ask for at the beginning. */
+  private firstRate(v: number): number {
+    const { start, entryStart, row, per, sharers } = this.rows;
+    const [first, end] = [entryStart[v], entryStart[v + 1]];
+    let logarithm = 0;
+    for (let e = first; e < end; e++) {
+      const host = this.hostOfRow[row[e]];
+      const share = this.problem.completionRate[host] / this.units.rate / (start[host + 1] - start[host]);
+      logarithm += Math.log(share / sharers[row[e]] / per[e]);
+    }
+    return Math.exp(logarithm / (end - first));
   }
 
   /** The messages from senders to rows. */
