@@ -98,7 +98,7 @@ export const ERRORS = {
   ISO_ERR_PROBLEM: {
     meaning: 'An allocation problem for the solver of DRUM is invalid, has no solution, or cannot be solved.',
     advice:
-      'The message begins with the reason (invalid, infeasible, unbounded or not convex), and names what is wrong.',
+      'The message begins with the reason (invalid, infeasible, unbounded, not convex or diverged), and names what is wrong.',
   },
   ISO_ERR_SYSTEM: {
     meaning: 'A verb failed with an errno that no other code describes.',

@@ -8,6 +8,7 @@ import type { Iteration, IterationOptions, Memory } from '../../policies/drum/so
 import type { DrumProblem } from '../../policies/drum/solver/problem.ts';
 import {
   iterationOf,
+  requireNumbers,
   run,
   type Solution,
   type SolveOptions,
@@ -88,5 +89,5 @@ export async function solveInThreads(
   barrier.stop();
   barrier.pass();
   await Promise.all(workers.map((worker) => worker.terminate()));
-  return solution;
+  return requireNumbers(solution);
 }

@@ -13,6 +13,20 @@ const ONE = { ...GOOD, traffic: undefined };
 
 const withFirst = (column: Float64Array, value: number) => column.map((one, i) => (i === 0 ? value : one));
 
+/** The application with the largest weight takes nearly everything. */
+const OVERFLOWS: DrumProblem = {
+  hosts: 1,
+  start: Int32Array.of(0, 4),
+  app: Int32Array.of(0, 1, 2, 3),
+  alpha: 1,
+  beta: 1e-3,
+  capacity: 'logdomain',
+  weights: Float64Array.of(1e-3, 0.46, 8e4, 2.6),
+  completions: Float64Array.of(7e3, 2e-5, 250, 12),
+  requestRate: Float64Array.of(6),
+  completionRate: Float64Array.of(3e5),
+};
+
 const BAD: readonly [name: string, problem: DrumProblem, reason: RegExp][] = [
   ['a weight of 0', { ...GOOD, weights: withFirst(GOOD.weights, 0) }, /^invalid: weights of entry 0 is 0/],
   [
@@ -54,6 +68,7 @@ const BAD: readonly [name: string, problem: DrumProblem, reason: RegExp][] = [
     { ...ONE, alpha: 16, requestRate: Float64Array.of(1e40, 1e40) },
     /^invalid: with alpha 16/,
   ],
+  ['rates that overflow', OVERFLOWS, /^diverged: .* orders of magnitude/],
 ];
 
 test.each(BAD)('%s is rejected with the reason', (_name, problem, reason) => {

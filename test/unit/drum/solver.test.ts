@@ -95,6 +95,48 @@ test('Algorithm 2 begins near the optimum, so that a tenth of the messages lost 
   }
 });
 
+/** Rates, weights and completions per request that differ by three orders of magnitude. */
+function wideOf(seed: number, shape: Parameters<typeof problemOf>[1]): DrumProblem {
+  const problem = problemOf(seed, shape);
+  const wide = (column: Float64Array) => column.map((value) => value ** 3);
+  const { weights, completions, requestRate, traffic } = problem;
+  return {
+    ...problem,
+    weights: wide(weights),
+    completions: wide(completions),
+    requestRate: requestRate.map((rate, host) => rate * 10 ** ((host % 3) - 1)),
+    ...(traffic !== undefined && { traffic: { ...traffic, perRequest: wide(traffic.perRequest) } }),
+  };
+}
+
+test.each(['linear', 'logdomain'] as const)(
+  'Algorithm 1 reaches the optimum where rates differ by orders of magnitude, %s',
+  (capacity) => {
+    for (const seed of SEEDS.slice(0, 30)) {
+      for (const beta of [0.001, 10]) {
+        // In logarithms, alpha = 1 leaves the utility of requests without curvature.
+        const alpha = capacity === 'logdomain' ? 1 + (seed % 2) : 2;
+        const shape = { hosts: 2, apps: 2 + (seed % 9), capacity, alpha, beta, destinations: 0 };
+        const problem = wideOf(seed, shape);
+        const { utility, converged } = solve(problem, { trace: false });
+        expect(converged, `seed ${seed}, beta ${beta}`).toBe(true);
+        const { requests, completions } = new Evaluator(problem).utility(optimumOf(problem));
+        const optimum = requests + completions;
+        const lost = (optimum - utility) / Math.abs(optimum);
+        expect(lost, `seed ${seed}, beta ${beta}: the part of the optimum that is lost`).toBeLessThan(1e-8);
+      }
+    }
+  },
+);
+
+test('Algorithm 2 converges where rates differ by orders of magnitude', () => {
+  for (const seed of SEEDS.slice(0, 30)) {
+    const shape = { hosts: 4, apps: 5, capacity: 'linear', alpha: [0.5, 1, 2][seed % 3] } as const;
+    const problem = wideOf(seed, { ...shape, beta: [0.001, 10][seed % 2], destinations: 3 });
+    expect(solve(problem, { trace: false }).converged, `seed ${seed}`).toBe(true);
+  }
+});
+
 test('both algorithms keep the cone of preemption, and find its optimum', () => {
   for (const seed of SEEDS.slice(0, 10)) {
     const shape = { hosts: 2, apps: 4, capacity: 'linear', alpha: 1, beta: 1 } as const;

@@ -14,6 +14,7 @@ import {
   Curves,
   completionCurvature,
   computePenalties,
+  LEAST_LOG_PENALTY,
   MOST_CHANGE,
   type PenaltyRule,
   RENEWALS,
@@ -183,6 +184,7 @@ export class OneSided implements Iteration {
       curves.held[j] = curves.requests[j];
       curves.completions[j] = completionCurvature(beta, z, isLog);
       curves.prices[j] = 1 / (z * z);
+      curves.least[j] = isLog ? LEAST_LOG_PENALTY * w * rate * inversePower(rate, alpha) : 0;
       polled += z;
       if (capacity === 'logsum') gains += w * rate * inversePower(rate, alpha) + (2 * beta) / (z * z);
     }

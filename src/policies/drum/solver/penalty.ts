@@ -7,11 +7,17 @@ export type PenaltyRule = 'row' | 'median';
 
 /**
  * Iterations before which the penalties are computed again, at the rates so far. They are few, because convergence is
- * guaranteed once the penalties no longer change.
+ * guaranteed once the penalties no longer change; the last ones are for problems whose rates differ by orders of magnitude.
  */
-export const RENEWALS: readonly number[] = [3, 6, 12, 24, 48, 96, 192];
+export const RENEWALS: readonly number[] = [3, 6, 12, 24, 48, 96, 192, 384, 768, 1536];
 /** The largest factor by which a penalty changes at a time. */
 export const MOST_CHANGE = 8;
+
+/**
+ * With rates in logarithms and alpha = 1, the utility of requests has a slope and no curvature. The penalty is at least this
+ * part of the slope. Without it, rates overflow where completions count for little.
+ */
+export const LEAST_LOG_PENALTY = 0.03;
 
 /** Curvatures of the utilities of one host's rows F(x) = z, as functions of z. Reused for all hosts. */
 export class Curves {
@@ -25,6 +31,8 @@ export class Curves {
   readonly completions: Float64Array;
   /** With `logsum`: an estimate of the price, divided by z^2. */
   readonly prices: Float64Array;
+  /** The least penalty. */
+  readonly least: Float64Array;
   /** Which capacities are expected to be used up. */
   requestsBind = false;
   completionsBind = false;
@@ -35,7 +43,7 @@ export class Curves {
   constructor(most: number) {
     const column = () => new Float64Array(most);
     [this.requests, this.held, this.completions] = [column(), column(), column()];
-    [this.prices, this.rho] = [column(), column()];
+    [this.prices, this.least, this.rho] = [column(), column(), column()];
   }
 }
 
@@ -48,7 +56,7 @@ export class Curves {
  * twice that.
  */
 export function computePenalties(curves: Curves, rule: PenaltyRule, capacity: Capacity): void {
-  const { length, requests, held, completions, prices, rho, requestsBind, completionsBind } = curves;
+  const { length, requests, held, completions, prices, least, rho, requestsBind, completionsBind } = curves;
   if (rule === 'median') {
     for (const column of [requests, held, completions]) column.fill(median(column, length), 0, length);
   }
@@ -59,10 +67,11 @@ export function computePenalties(curves: Curves, rule: PenaltyRule, capacity: Ca
     if (requestsBind && g > one) one = g;
     if (completionsBind && held[j] > one) one = held[j];
     if (capacity === 'logsum' && 2 * prices[j] > one) one = 2 * prices[j];
+    if (least[j] > one) one = least[j];
     if (one > largest) largest = one;
     rho[j] = one;
   }
-  if (rule === 'median') rho.fill(capacity === 'logsum' ? largest : rho[0], 0, length);
+  if (rule === 'median') rho.fill(capacity === 'linear' ? rho[0] : largest, 0, length);
 }
 
 /** The curvature of w x^(1 - alpha) / (1 - alpha) in x, or in log x. */

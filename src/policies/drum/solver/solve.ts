@@ -40,10 +40,18 @@ export function iterationOf(problem: DrumProblem, options: IterationOptions = {}
   return problem.traffic === undefined ? new OneSided(problem, options) : new TwoSided(problem, options);
 }
 
-/** @throws ProblemError for problems without a solution */
+/** @throws ProblemError for problems without a solution, and where rates overflow */
 export function solve(problem: DrumProblem, options: SolveOptions = {}): Solution {
   const iteration = iterationOf(problem, options);
-  return run(iteration, options, () => iteration.step(options.lost));
+  return requireNumbers(run(iteration, options, () => iteration.step(options.lost)));
+}
+
+/** @throws ProblemError for a solution without rates */
+export function requireNumbers(solution: Solution): Solution {
+  if (solution.rates.every(Number.isFinite)) return solution;
+  throw new ProblemError(
+    "diverged: rates overflowed; use capacity 'linear', or weights, rates and completions that differ by fewer orders of magnitude",
+  );
 }
 
 /**
