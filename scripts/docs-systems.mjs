@@ -14,6 +14,8 @@ const PICTURE = 'docs/systems.svg';
 const TABLES = /(<!-- tables -->\n)[\s\S]*?(<!-- end of the tables -->)/;
 const KEEP = ['--keep', 'out/systems', '--seeds', '1'];
 const MIXTURES = 100;
+const COLUMNS_OF_PAGE = 120;
+const INDENT = '  ';
 /** @type {Cells} */
 const NOTHING = { B: [], M: [], D: [] };
 
@@ -101,9 +103,16 @@ function tableOf({ title, explains, runs }) {
     `| --- |${runs.map(() => ' --- |').join('')}`,
     ...schemes.map(row),
     '',
-    ...runs.map(({ name, words }) => `- ${name}: \`isoverbs compare ${words.join(' ')}\``),
+    ...runs.map(({ name, words }) => wrapped(`- ${name}: \`isoverbs compare ${words.join(' ')}\``)),
     '',
   ];
+}
+
+/** An item of a list in lines of the pages' width. @param {string} item */
+function wrapped(item) {
+  return item
+    .replace(new RegExp(`(.{1,${COLUMNS_OF_PAGE - INDENT.length}})(?: |$)`, 'g'), `$1\n${INDENT}`)
+    .trimEnd();
 }
 
 function randomTable() {
