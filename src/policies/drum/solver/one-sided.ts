@@ -183,12 +183,14 @@ export class OneSided implements Iteration {
       curves.requests[j] = isLog ? bend : bend / (a * a);
       curves.held[j] = curves.requests[j];
       curves.completions[j] = completionCurvature(beta, z, isLog);
-      curves.prices[j] = 1 / (z * z);
-      curves.least[j] = isLog ? LEAST_LOG_PENALTY * w * rate * inversePower(rate, alpha) : 0;
       polled += z;
-      if (capacity === 'logsum') gains += w * rate * inversePower(rate, alpha) + (2 * beta) / (z * z);
+      curves.least[j] = 0;
+      if (capacity === 'linear') continue;
+      const gain = w * rate * inversePower(rate, alpha);
+      curves.least[j] = isLog ? LEAST_LOG_PENALTY * gain : 2 / (z * z);
+      gains += gain + (2 * beta) / (z * z);
     }
-    for (let j = 0; j < to - from; j++) curves.prices[j] *= gains / (to - from);
+    if (capacity === 'logsum') for (let j = 0; j < to - from; j++) curves.least[j] *= gains / (to - from);
     curves.length = to - from;
     const isFirst = this.iteration === 0;
     const isLinear = capacity === 'linear';

@@ -29,9 +29,7 @@ export class Curves {
   readonly held: Float64Array;
   /** Of the utility of completions, times the number of hosts that share the row. */
   readonly completions: Float64Array;
-  /** With `logsum`: an estimate of the price, divided by z^2. */
-  readonly prices: Float64Array;
-  /** The least penalty. */
+  /** The least penalty: with `logsum` twice an estimate of the price, divided by z^2; 0 with `linear`. */
   readonly least: Float64Array;
   /** Which capacities are expected to be used up. */
   requestsBind = false;
@@ -43,7 +41,7 @@ export class Curves {
   constructor(most: number) {
     const column = () => new Float64Array(most);
     [this.requests, this.held, this.completions] = [column(), column(), column()];
-    [this.prices, this.least, this.rho] = [column(), column(), column()];
+    [this.least, this.rho] = [column(), column()];
   }
 }
 
@@ -56,7 +54,7 @@ export class Curves {
  * twice that.
  */
 export function computePenalties(curves: Curves, rule: PenaltyRule, capacity: Capacity): void {
-  const { length, requests, held, completions, prices, least, rho, requestsBind, completionsBind } = curves;
+  const { length, requests, held, completions, least, rho, requestsBind, completionsBind } = curves;
   if (rule === 'median') {
     for (const column of [requests, held, completions]) column.fill(median(column, length), 0, length);
   }
@@ -66,7 +64,6 @@ export function computePenalties(curves: Curves, rule: PenaltyRule, capacity: Ca
     let one = f > 0 && g > 0 ? Math.sqrt(f * g) : Math.max(f, g);
     if (requestsBind && g > one) one = g;
     if (completionsBind && held[j] > one) one = held[j];
-    if (capacity === 'logsum' && 2 * prices[j] > one) one = 2 * prices[j];
     if (least[j] > one) one = least[j];
     if (one > largest) largest = one;
     rho[j] = one;

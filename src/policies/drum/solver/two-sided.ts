@@ -203,10 +203,10 @@ export class TwoSided implements Iteration {
           curves.requests[j] = rows.requests[r];
           curves.held[j] = rows.held[r];
           curves.completions[j] = rows.completions[r];
-          curves.prices[j] = 1 / square;
+          curves.least[j] = capacity === 'logsum' ? 2 / square : 0;
           gains += rows.gains[r] + (2 * this.units.beta) / square;
         }
-        for (let j = 0; j < to - from; j++) curves.prices[j] *= gains / (to - from);
+        for (let j = 0; j < to - from; j++) curves.least[j] *= gains / (to - from);
         curves.completionsBind = this.completionPrice[host] > 0;
         // A rate that several rows have in common is bound to them as to a capacity.
         curves.requestsBind = true;
