@@ -70,6 +70,8 @@ export interface PullerOptions {
    * @param inflight its requests in flight, and `bytes` their bytes on the wire
    */
   readonly countedPart?: (qp: number, inflight: number, bytes: number) => number;
+  /** What a queue pair has in flight does not count any more, although it has not completed. */
+  readonly onStall?: () => void;
   /** The clock of a policy that tells it when an event begins; default: one of the puller's own. */
   readonly clock?: EventClock;
 }
@@ -363,6 +365,7 @@ export class Puller {
 
   /** Leaves a queue pair out of the window until it completes something. */
   private stall(index: number): void {
+    this.options.onStall?.();
     this.delist(index);
     this.states[(index << STATE_BITS) + STALLED] = 1;
     this.used[0] -= this.states[(index << STATE_BITS) + COUNTED];

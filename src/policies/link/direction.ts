@@ -88,6 +88,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
       issue: this.issue,
       loadOf,
       countedPart: (qp, inflight, bytes) => this.countedPart(qp, inflight, bytes),
+      // An empty window then shows nothing about the round trip.
+      onStall: () => this.roundTrip.cancel(),
     });
     this.fit();
   }
