@@ -28,17 +28,23 @@ export function plainRun(words: Uint32Array, start: number, count: number, bytes
   return count;
 }
 
+/** The total bytes of requests, if all are plain and shorter than 2^21 bytes; otherwise -1. */
+export function plainBytes(words: Uint32Array, start: number, count: number): number {
+  return plainBytesOf(words, start, count, SHORT_BYTES, PLAIN_MASK, PLAIN);
+}
+
 /**
- * The total bytes of requests, if all are plain and shorter than `below`, a power of two; otherwise -1.
+ * The total bytes of requests, if all are plain and shorter than `below`, a power of two; otherwise -1. Short enough to
+ * be inlined where requests are posted, so it has no default parameters.
  * @param mask PLAIN_MASK; or OPCODE_MASK if all must have the opcode in `plain`
  */
-export function plainBytes(
+export function plainBytesOf(
   words: Uint32Array,
   start: number,
   count: number,
-  below = SHORT_BYTES,
-  mask = PLAIN_MASK,
-  plain = PLAIN,
+  below: number,
+  mask: number,
+  plain: number,
 ): number {
   let odd = 0;
   let long = 0;

@@ -58,7 +58,7 @@ export class Polling {
       return this.next.pollCq(handle, ring, start, max);
     }
     if (!within(known.capacity, start, max)) return this.next.pollCq(handle, ring, start, max);
-    if (this.timers.isCheckDue) {
+    if (this.timers.isCheckDueIn(cq.owner)) {
       this.timers.check(cq.owner);
       if (cq.owner.latencyProbe.isUnderway) return this.pollProbed(cq, handle, ring, start, max);
     }

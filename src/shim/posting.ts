@@ -5,7 +5,7 @@ import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { BYTES, HELD, SEEN } from './counters.ts';
 import type { Feeder } from './feeder.ts';
-import { plainBytes } from './plain-requests.ts';
+import { plainBytes, plainBytesOf } from './plain-requests.ts';
 import type { Policy } from './policy.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import { JOINING } from './sharing/membership.ts';
@@ -16,7 +16,7 @@ import { crossChannelReason, fixTarget, isCrossChannel } from './wait/cross-chan
 // Used in each post; a module's own constants cost nothing (plain-requests.ts).
 const indexOf = handleIndex;
 const { within } = L;
-const sum = plainBytes;
+const sum = plainBytesOf;
 
 export class Posting {
   private readonly policy: Policy;
@@ -56,7 +56,7 @@ export class Posting {
       return this.next.postSend(handle, ring, start, count);
     }
     if (!within(known.capacity, start, count)) return this.next.postSend(handle, ring, start, count);
-    if (this.timers.isCheckDue) {
+    if (this.timers.isCheckDueIn(qp.context)) {
       this.timers.check(qp.context);
       if (qp.context.latencyProbe.isArmed) return this.postProbed(qp, ring, known, start, count);
     }
@@ -68,7 +68,7 @@ export class Posting {
         qp.plainLeft = left;
         const taken = this.next.postSend(handle, ring, start, count);
         qp.countPlain(known.words, start, taken, bytes);
-        if (taken < count) qp.counts[BYTES] -= bytes - sum(known.words, start, taken);
+        if (taken < count) qp.counts[BYTES] -= bytes - plainBytes(known.words, start, taken);
         return taken;
       }
     }

@@ -26,16 +26,14 @@ export class ContextTimers {
   /** Those that may not be late, and those that may. */
   readonly strict = new TimerHeap();
   readonly relaxed = new TimerHeap();
+  /** The number of timers in both. */
+  size = 0;
   /** The alarm that a simulated run waits for, and the one that it does not wait for; null: not needed yet. */
   runAlarm: Alarm | null = null;
   idleAlarm: Alarm | null = null;
   /** The soonest deadline of each that has not passed. */
   runAlarmNs = Number.POSITIVE_INFINITY;
   idleAlarmNs = Number.POSITIVE_INFINITY;
-
-  get size(): number {
-    return this.strict.size + this.relaxed.size;
-  }
 
   /** The heap with the soonest timer. */
   get soonest(): TimerHeap {
@@ -65,6 +63,9 @@ export class Timers {
   private stride = 1;
   private checkedNs = 0;
   private isShort = false;
+  /** Whether every call must check for nothing but timers of its context and pulses; and what it counts for a pulse. */
+  private isForTimers = false;
+  private pulsesEach = 0;
   /** Counts calls that must check for another reason while all timers may be late. */
   private checksSkipped = 0;
   /** Called in about one of CALLS_PER_PULSE calls; null: not needed. */
@@ -85,6 +86,14 @@ export class Timers {
     return this.calls === 0;
   }
 
+  /** The same, unless all that the check would do in this context is to count the call for a pulse. */
+  isCheckDueIn({ timers }: ShimContext): boolean {
+    if (!this.isCheckDue) return false;
+    if (!this.isForTimers || timers.size > 0) return true;
+    this.unpulsed += this.pulsesEach;
+    return this.unpulsed >= CALLS_PER_PULSE;
+  }
+
   /** Every call must check while a timer may not be late; only some calls while all timers may be late. */
   private changed(): void {
     if (this.step > 0) this.counted = this.calls;
@@ -92,6 +101,8 @@ export class Timers {
     this.step = !isEach && (this.relaxed > 0 || this.onPulse !== null) ? this.stride : 0;
     if (this.step > 0) this.calls = this.whole(this.counted);
     else this.calls = isEach ? 0 : 1;
+    this.isForTimers = this.pending > 0 && this.watched === 0;
+    this.pulsesEach = this.onPulse === null ? 0 : 1;
   }
 
   /** Rounds a count so that strides lead to 0. */
@@ -157,14 +168,14 @@ export class Timers {
     const { strict, relaxed } = context.timers;
     const heap = mayBeLate ? relaxed : strict;
     const other = mayBeLate ? strict : relaxed;
-    if (other.remove(token)) this.count(!mayBeLate, -1);
+    if (other.remove(token)) this.count(context.timers, !mayBeLate, -1);
     if (this.dueNs[0] === Number.POSITIVE_INFINITY) {
-      if (heap.remove(token)) this.count(mayBeLate, -1);
+      if (heap.remove(token)) this.count(context.timers, mayBeLate, -1);
       return;
     }
     heap.due[0] = this.dueNs[0];
     heap.due[1] = this.order++;
-    this.count(mayBeLate, heap.put(token) ? 1 : 0);
+    this.count(context.timers, mayBeLate, heap.put(token) ? 1 : 0);
     this.arm(context);
   }
 
@@ -185,7 +196,7 @@ export class Timers {
       if (heap.headNs[0] > nowNs) break;
       const token = heap.headToken;
       heap.pop();
-      this.count(heap === timers.relaxed, -1);
+      this.count(timers, heap === timers.relaxed, -1);
       this.fire(token);
     }
     this.arm(context);
@@ -198,7 +209,7 @@ export class Timers {
     while (timers.size > 0) {
       const heap = timers.soonest;
       heap.pop();
-      this.count(heap === timers.relaxed, -1);
+      this.count(timers, heap === timers.relaxed, -1);
     }
   }
 
@@ -229,8 +240,9 @@ export class Timers {
     this.runDue(context);
   }
 
-  /** As many timers more are set, which may be late or not. */
-  private count(mayBeLate: boolean, more: number): void {
+  /** As many timers more are set in a context, which may be late or not. */
+  private count(timers: ContextTimers, mayBeLate: boolean, more: number): void {
+    timers.size += more;
     if (mayBeLate) this.relaxed += more;
     else this.pending += more;
     this.changed();
