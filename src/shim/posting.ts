@@ -62,9 +62,9 @@ export class Posting {
     }
     const freeSlots = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;
     if (qp.plainBelow > 0 && count > 0 && count <= freeSlots) {
-      const bytes = sum(known.words, start, count, qp.plainBelow, qp.plainMask, qp.plainOp);
       const left = (qp.plainLeft - count) | 0;
-      if (bytes >= 0 && left >= 0) {
+      const bytes = left < 0 ? -1 : sum(known.words, start, count, qp.plainBelow, qp.plainMask, qp.plainOp);
+      if (bytes >= 0) {
         qp.plainLeft = left;
         const taken = this.next.postSend(handle, ring, start, count);
         qp.countPlain(known.words, start, taken, bytes);
