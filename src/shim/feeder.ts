@@ -107,9 +107,7 @@ export class Feeder {
       sharing: this.sharing,
       completionLimits: this.completionLimits,
       // `admit` may appear or disappear while the policy runs.
-      get limits() {
-        return policy.admit !== undefined;
-      },
+      limits: () => policy.admit !== undefined,
       cq: (handle) => tables.cq(handle),
       qp: (handle) => tables.qp(handle),
       feedLater: (qp) => this.toFeed.push(qp),

@@ -14,7 +14,7 @@ export interface IssuerHost {
   /** Null: the policy never limits completions. */
   readonly completionLimits: CompletionLimits | null;
   /** Whether the policy must be asked about each post. */
-  readonly limits: boolean;
+  limits(): boolean;
   /** The queue pair must keep rows from here on. */
   translate(qp: QpLedger): void;
   /** Posts what was written for this queue pair, because slots of another one follow. */

@@ -100,7 +100,11 @@ export class Issuer extends SyntheticWriter implements Actions {
 
   passPlain(view: QpView, below: number, most = 0, opcode = 0): void {
     const qp = view as QpLedger;
-    const isLimited = this.host.limits || qp.context.limiter !== null;
+    if (below === 0) {
+      qp.plainBelow = 0;
+      return;
+    }
+    const isLimited = this.host.limits() || qp.context.limiter !== null;
     // An outbox counts the messages that take a receive.
     const isCounted = qp.outbox !== null && (most === 0 || takesReceive(opcode));
     const mayShare = qp.share !== null && qp.share.group !== null;
