@@ -2,8 +2,6 @@
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import { BYTES } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
-import { messageBytes } from '../../shim/qp-ledger.ts';
-import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { byTenant, Entities } from '../kit/entities.ts';
@@ -23,7 +21,7 @@ import type { PacedOrder } from './paced-order.ts';
 import { Presence } from './presence.ts';
 import { type MakeOrder, RatedOrder } from './rated-order.ts';
 import { FIRST_OWN_KIND, RatedScheduler } from './rated-scheduler.ts';
-import { runLength } from './run-length.ts';
+import { lengthAt, NO_LENGTH, runLength } from './run-length.ts';
 import { reasonOf, stanceOf } from './stance.ts';
 import { pacePartAt, piecePartAt, windowPartAt } from './strictness.ts';
 import { Target } from './target.ts';
@@ -413,9 +411,8 @@ export class Scheduler extends RatedScheduler {
     let opcode = 0;
     while (passed < count) {
       const at = L.slotAt(start + passed);
-      // A slot has two SGEs. For a longer list, the shim's copy knows the size.
-      if (words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) break;
-      bytes = messageBytes(words, at, 0);
+      bytes = lengthAt(words, at);
+      if (bytes === NO_LENGTH) break;
       if (bytes > wire.mtuBytes && (worth.isOn || (isRated && bytes > BURST_BYTES))) break;
       if (isRated && !this.mayGo(qp, out)) break;
       opcode = words[at + L.WR_OP] & 0xff;
