@@ -63,9 +63,11 @@ export class Timers {
   private stride = 1;
   private checkedNs = 0;
   private isShort = false;
-  /** Whether every call must check for nothing but timers of its context and pulses; and what it counts for a pulse. */
-  private isForTimers = false;
-  private pulsesEach = 0;
+  /**
+   * What a call counts for a pulse, if it must check only for timers of its context and pulses; otherwise -1. A number,
+   * because V8 tests booleans in fields as any value.
+   */
+  private pulsesEach = -1;
   /** Counts calls that must check for another reason while all timers may be late. */
   private checksSkipped = 0;
   /** Called in about one of CALLS_PER_PULSE calls; null: not needed. */
@@ -89,7 +91,7 @@ export class Timers {
   /** The same, unless all that the check would do in this context is to count the call for a pulse. */
   isCheckDueIn({ timers }: ShimContext): boolean {
     if (!this.isCheckDue) return false;
-    if (!this.isForTimers || timers.size > 0) return true;
+    if (this.pulsesEach < 0 || timers.size > 0) return true;
     this.unpulsed += this.pulsesEach;
     return this.unpulsed >= CALLS_PER_PULSE;
   }
@@ -101,8 +103,8 @@ export class Timers {
     this.step = !isEach && (this.relaxed > 0 || this.onPulse !== null) ? this.stride : 0;
     if (this.step > 0) this.calls = this.whole(this.counted);
     else this.calls = isEach ? 0 : 1;
-    this.isForTimers = this.pending > 0 && this.watched === 0;
-    this.pulsesEach = this.onPulse === null ? 0 : 1;
+    if (this.pending === 0 || this.watched > 0) this.pulsesEach = -1;
+    else this.pulsesEach = this.onPulse === null ? 0 : 1;
   }
 
   /** Rounds a count so that strides lead to 0. */
