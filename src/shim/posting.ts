@@ -17,6 +17,8 @@ import { crossChannelReason, fixTarget, isCrossChannel } from './wait/cross-chan
 const indexOf = handleIndex;
 const { within } = L;
 const sum = plainBytesOf;
+const IN_SEEN = SEEN;
+const { REASON_NONE } = L;
 
 export class Posting {
   private readonly policy: Policy;
@@ -113,9 +115,9 @@ export class Posting {
       }
     }
     if (n < most) n += this.holdRest(qp, words, known, start + n, most - n);
-    qp.counts[SEEN] += n;
+    qp.counts[IN_SEEN] += n;
     limiter?.posted(qp);
-    if (n === count) refuse(words, 0, L.REASON_NONE);
+    if (n === count) refuse(words, 0, REASON_NONE);
     else if (n === most) refuse(words, ENOMEM, most < free ? L.REASON_LIMIT : L.REASON_QUEUE_FULL);
     return n;
   }

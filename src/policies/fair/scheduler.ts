@@ -33,10 +33,7 @@ const TURN_PIECES = 4;
 const MISS_PART = 0.03;
 /** An advance is a third of what a tenant is behind, so that the tenant is still behind when it has used it up. */
 const ADVANCE_SHARE = 3;
-/**
- * The limit on the length of messages of an advance is at least this, in bytes, so that short ones may differ in
- * length.
- */
+/** The limit on the length of messages of an advance is at least this, in bytes: short ones may differ in length. */
 const ADVANCE_BYTES = 32;
 /** Kinds of timers: for trials, and for atomics. */
 const TRIAL = FIRST_OWN_KIND;
@@ -51,6 +48,11 @@ const TRIAL_NS = 5e6;
 
 /** Time between two samples while the device is left alone. */
 const ASIDE_SAMPLE_NS = 500e6;
+
+// Used in each post; a module's own constants cost nothing (plain-requests.ts).
+const { slotAt, WR_OP } = L;
+const IN_BYTES = BYTES;
+const MOST_BEHIND = ADVANCE_SHARE * MOST_MESSAGES;
 
 /** Schedules the queue pairs of all contexts of one device. */
 export class Scheduler extends RatedScheduler {
@@ -139,7 +141,7 @@ export class Scheduler extends RatedScheduler {
 
   private addOrder(): PacedOrder {
     return this.makeOrder(
-      (index) => this.tenants.of({ index }),
+      (index) => this.tenants.ofIndex(index),
       this.costs,
       (tenant) => this.misses(tenant),
       this.presence,
@@ -374,7 +376,7 @@ export class Scheduler extends RatedScheduler {
     const { order } = this.wayOf(qp, opcode);
     const headerBytes = this.headers[opcode];
     if (below > wire.mtuBytes || headerBytes === 0) return;
-    const behind = order.behind(tenant, below + headerBytes, ADVANCE_SHARE * MOST_MESSAGES);
+    const behind = order.behind(tenant, below + headerBytes, MOST_BEHIND);
     advances.opcode = opcode;
     advances.give(tenant, qp, Math.floor(behind / ADVANCE_SHARE), posted, below, out);
   }
@@ -410,12 +412,12 @@ export class Scheduler extends RatedScheduler {
     let bytes = 0;
     let opcode = 0;
     while (passed < count) {
-      const at = L.slotAt(start + passed);
+      const at = slotAt(start + passed);
       bytes = lengthAt(words, at);
       if (bytes === NO_LENGTH) break;
       if (bytes > wire.mtuBytes && (worth.isOn || (isRated && bytes > BURST_BYTES))) break;
       if (isRated && !this.mayGo(qp, out)) break;
-      opcode = words[at + L.WR_OP] & 0xff;
+      opcode = words[at + WR_OP] & 0xff;
       if (isAtomic(opcode) && worth.isOn && this.atomics.mustWait(qp, out)) break;
       const direction = this.wayOf(qp, opcode);
       const load = this.loadOf(opcode, bytes);
@@ -435,7 +437,7 @@ export class Scheduler extends RatedScheduler {
       if (n < run) break;
     }
     if (isTimed && passed > 0 && passedBytes <= wire.mtuBytes) this.time(qp, out);
-    qp.counts[BYTES] += passedBytes;
+    qp.counts[IN_BYTES] += passedBytes;
     if (passed === count && passed > 0) this.advance(tenant, qp, count, bytes, opcode, out);
     return passed;
   }

@@ -72,7 +72,12 @@ export class Entities {
 
   /** The entity of a queue pair; NONE: it has not joined. */
   of(qp: { readonly index: number }): number {
-    return qp.index < this.entityOf.length ? this.entityOf[qp.index] - 1 : NONE;
+    return this.ofIndex(qp.index);
+  }
+
+  /** The entity of the queue pair with this index. */
+  ofIndex(qp: number): number {
+    return qp < this.entityOf.length ? this.entityOf[qp] - 1 : NONE;
   }
 
   /** The entity with this key; NONE: there is none. */

@@ -42,6 +42,11 @@ const SAMPLE = 2;
 export const LOOPBACK = 3;
 export const FIRST_KIND = 4;
 
+// Used in each post; a module's own constants cost nothing (plain-requests.ts).
+const READ = IBV_WR_RDMA_READ;
+const SWAP = IBV_WR_ATOMIC_CMP_AND_SWP;
+const ADD = IBV_WR_ATOMIC_FETCH_AND_ADD;
+
 /** By kind of direction: what a request loads. The loopback carries requests and their responses. */
 const LOADS: Readonly<Record<number, LoadOf>> = {
   [OUTBOUND]: egressBytes,
@@ -120,7 +125,7 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
   /** The direction of a request of a queue pair. */
   protected wayOf({ index }: QpView, opcode: number): Direction<Turns> {
     if (this.loopback !== null && this.loops[index] === 1) return this.loopback;
-    return opcode === IBV_WR_RDMA_READ ? this.inbound : this.outbound;
+    return opcode === READ ? this.inbound : this.outbound;
   }
 
   private seePeer({ index, dgid, sgid }: QpView): void {
@@ -367,5 +372,5 @@ function roomy(choice: WindowChoice): WindowChoice {
 
 /** Whether an opcode (IBV_WR_*) is that of an atomic. */
 export function isAtomic(opcode: number): boolean {
-  return opcode === IBV_WR_ATOMIC_CMP_AND_SWP || opcode === IBV_WR_ATOMIC_FETCH_AND_ADD;
+  return opcode === SWAP || opcode === ADD;
 }

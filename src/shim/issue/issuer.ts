@@ -44,6 +44,10 @@ const BLOCKED = 1;
 const FAILED = 2;
 /** The obstacle of requests that the device flushes. It is not counted. */
 const BROKEN = -2;
+// Used in each post; a module's own constants cost nothing (plain-requests.ts).
+const PLAIN_OP = PLAIN;
+const ANY_MASK = PLAIN_MASK;
+const ONE_MASK = OPCODE_MASK;
 /** Requests after which a policy that has let all plain ones pass is asked again. */
 const UNLIMITED = 2 ** 31 - 1;
 
@@ -111,8 +115,8 @@ export class Issuer extends SyntheticWriter implements Actions {
     const isAsked = qp.translated || qp.managed || isCounted || isLimited || mayShare;
     qp.plainBelow = isAsked ? 0 : below;
     qp.plainLeft = most === 0 ? UNLIMITED : most;
-    qp.plainMask = most === 0 ? PLAIN_MASK : OPCODE_MASK;
-    qp.plainOp = most === 0 ? PLAIN : PLAIN | opcode;
+    qp.plainMask = most === 0 ? ANY_MASK : ONE_MASK;
+    qp.plainOp = most === 0 ? PLAIN_OP : PLAIN_OP | opcode;
   }
 
   limitRate(view: QpView, kbps: number): boolean {
