@@ -13,35 +13,66 @@ import { countCompletion, onPeriodEnd } from './nic/event-moderation.ts';
 import { allowFetch, wqesArrived } from './nic/wqe-fetch.ts';
 import { onAck, onTimeout } from './transport/acknowledgements.ts';
 import { failQp, flush, flushSends } from './transport/failure.ts';
-import { type Qp, ROLE_REQUEST } from './transport/qp.ts';
+import type { Qp } from './transport/qp.ts';
+import * as Q from './transport/qp.ts';
 import { tryStart } from './transport/request-start.ts';
 import { onPayload, onStep } from './transport/requester.ts';
 import { onResponsePayload, onResponseStep } from './transport/responder.ts';
 import { wakeWaiters } from './transport/wait.ts';
 import type { World } from './world.ts';
 
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const {
+  EV_ARRIVE,
+  EV_LATE,
+  EV_RECEIVE,
+  EV_COMPLETION,
+  EV_ROOM,
+  EV_DEPART,
+  EV_WIRE,
+  EV_ACTOR,
+  EV_UNIT,
+  EV_TAGS,
+  EV_HOP,
+  EV_SWITCH_OUT,
+  EV_PAUSE,
+  EV_COPY,
+  EV_STEP,
+  EV_ACK,
+  EV_DOORBELL,
+  EV_FETCHED,
+  EV_PAYLOAD,
+  EV_RESPONSE_PAYLOAD,
+  EV_RESPONSE_STEP,
+  EV_TIMEOUT,
+  EV_PACER,
+  EV_CNP,
+  EV_RATE,
+} = K;
+const { ROLE_REQUEST } = Q;
+
 export function dispatch(world: World, kind: number, a: number, b: number, c: number): void {
   switch (kind) {
-    case K.EV_ARRIVE:
+    case EV_ARRIVE:
       offCable(world, a, world.ports[a].arrived(world.events));
       return;
-    case K.EV_LATE:
+    case EV_LATE:
       deliver(world, a);
       return;
-    case K.EV_RECEIVE:
+    case EV_RECEIVE:
       receive(world, world.qps[a]);
       return;
-    case K.EV_COMPLETION:
+    case EV_COMPLETION:
       reveal(world, a);
       return;
-    case K.EV_ROOM:
+    case EV_ROOM:
       world.ports[a].waiting = false;
       admitPackets(world, world.ports[a], 0);
       return;
-    case K.EV_DEPART:
+    case EV_DEPART:
       onDeparted(world, world.ports[a] as StoppablePort);
       return;
-    case K.EV_WIRE:
+    case EV_WIRE:
       world.kick(world.ports[a]);
       return;
     case K.EV_CALL:
@@ -52,7 +83,7 @@ export function dispatch(world: World, kind: number, a: number, b: number, c: nu
       world.observable++;
       world.hooks.alarm(a);
       return;
-    case K.EV_ACTOR:
+    case EV_ACTOR:
       world.hooks.actor(a, b);
       return;
     case K.EV_MODERATION:
@@ -61,16 +92,16 @@ export function dispatch(world: World, kind: number, a: number, b: number, c: nu
     case K.EV_CQ_OVERFLOW:
       overflow(world, a);
       return;
-    case K.EV_UNIT:
+    case EV_UNIT:
       stepDone(world, a, b, c);
       return;
-    case K.EV_TAGS:
+    case EV_TAGS:
       onTagsDue(world, a);
       return;
-    case K.EV_HOP:
-    case K.EV_SWITCH_OUT:
-    case K.EV_PAUSE:
-    case K.EV_COPY:
+    case EV_HOP:
+    case EV_SWITCH_OUT:
+    case EV_PAUSE:
+    case EV_COPY:
       dispatchSwitch(world, kind, world.switchNetwork as SwitchNetwork, a, b);
       return;
   }
@@ -88,33 +119,33 @@ function stepDone(world: World, host: number, unit: number, generation: number):
 /** Dispatches an event of one queue pair. Events from before a reset or rewind are ignored. */
 function dispatchQp(world: World, kind: number, qp: Qp, b: number, c: number): void {
   switch (kind) {
-    case K.EV_STEP:
+    case EV_STEP:
       if (b === qp.token) onStep(world, qp);
       return;
-    case K.EV_ACK:
+    case EV_ACK:
       if (c === qp.epoch) onAck(world, qp, b & 0xffffff, b >>> 24);
       return;
-    case K.EV_DOORBELL:
+    case EV_DOORBELL:
       // Flushed requests are not fetched.
       if (c !== qp.epoch || qp.state >= C.IBV_QPS_SQE || ((b - qp.fetchLimit) | 0) <= 0) return;
       allowFetch(world, qp, b);
       tryStart(world, qp);
       return;
-    case K.EV_FETCHED:
+    case EV_FETCHED:
       if (c !== qp.epoch || qp.state >= C.IBV_QPS_SQE || ((b - qp.available) | 0) <= 0) return;
       wqesArrived(world, qp, b);
       tryStart(world, qp);
       return;
-    case K.EV_PAYLOAD:
+    case EV_PAYLOAD:
       if (b === qp.token) onPayload(world, qp);
       return;
-    case K.EV_RESPONSE_PAYLOAD:
+    case EV_RESPONSE_PAYLOAD:
       if (b === qp.respToken) onResponsePayload(world, qp);
       return;
-    case K.EV_RESPONSE_STEP:
+    case EV_RESPONSE_STEP:
       if (b === qp.respToken) onResponseStep(world, qp);
       return;
-    case K.EV_TIMEOUT:
+    case EV_TIMEOUT:
       onTimeout(world, qp);
       return;
     case K.EV_RNR:
@@ -127,13 +158,13 @@ function dispatchQp(world: World, kind: number, qp: Qp, b: number, c: number): v
       if (qp.state === C.IBV_QPS_ERR) flush(world, qp);
       else if (qp.state === C.IBV_QPS_SQE) flushSends(world, qp);
       return;
-    case K.EV_PACER:
+    case EV_PACER:
       if (c === qp.epoch) onPacerDue(world, qp, b);
       return;
-    case K.EV_CNP:
+    case EV_CNP:
       if (c === qp.epoch) notified(world, qp);
       return;
-    case K.EV_RATE:
+    case EV_RATE:
       if (c === qp.epoch) onRate(world, qp, b);
   }
 }
@@ -147,21 +178,21 @@ function dispatchSwitch(
   b: number,
 ): void {
   switch (kind) {
-    case K.EV_HOP: {
+    case EV_HOP: {
       const p = switchNetwork.hop(a);
       if (p >= 0) arrive(world, p);
       return;
     }
-    case K.EV_SWITCH_OUT:
+    case EV_SWITCH_OUT:
       switchNetwork.departed(a);
       return;
-    case K.EV_PAUSE: {
+    case EV_PAUSE: {
       const { peer, host } = switchNetwork.ports[a];
       if (peer !== null) switchNetwork.setPaused(peer, b === 1);
       else setPaused(world, host, b === 1);
       return;
     }
-    case K.EV_COPY:
+    case EV_COPY:
       arrive(world, a);
   }
 }

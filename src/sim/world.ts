@@ -14,14 +14,17 @@ import { LinkTags } from './egress/tassel/link-tags.ts';
 import { PacedRound } from './egress/tassel/paced-round.ts';
 import { UplinkPort } from './egress/uplink-port.ts';
 import { DoubleRows } from './kernel/double-rows.ts';
-import { EV_ACK, EV_COMPLETION, EV_CQ_OVERFLOW } from './kernel/event-kinds.ts';
+import * as K from './kernel/event-kinds.ts';
 import { EventQueue } from './kernel/event-queue.ts';
-import { PacketPool, PKT_ACK } from './kernel/packets.ts';
+import * as P from './kernel/packets.ts';
+import { PacketPool } from './kernel/packets.ts';
 import { RandomStream } from './kernel/random.ts';
-import { TRACE_ACK, TRACE_COMPLETION, TRACE_LOST, TRACE_PACKET, Trace } from './kernel/trace-hash.ts';
+import * as T from './kernel/trace-hash.ts';
+import { Trace } from './kernel/trace-hash.ts';
 import { type Region, RegionTable } from './memory/memory.ts';
 import type { Window } from './memory/memory-windows.ts';
-import { type Ah, Groups, MULTICAST } from './network/address.ts';
+import * as A from './network/address.ts';
+import { type Ah, Groups } from './network/address.ts';
 import { LinkFaults } from './network/link-faults.ts';
 import { SwitchNetwork } from './network/switches.ts';
 import type { Layout } from './network/topology.ts';
@@ -34,8 +37,18 @@ import { Receiver, receiverWaits } from './nic/receive-pipeline.ts';
 import type { NicParams } from './profile/params.ts';
 import type { Cq } from './queues/cq.ts';
 import type { Srq } from './queues/srq.ts';
-import { type Qp, RESPONSE_END, RUNS, type Sender } from './transport/qp.ts';
+import type { Qp, Sender } from './transport/qp.ts';
+import * as Q from './transport/qp.ts';
 import { sendingLevel } from './transport/request-info.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { IBV_WC_SUCCESS } = C;
+const { WC_RECV_SIDE } = L;
+const { EV_ACK, EV_COMPLETION, EV_CQ_OVERFLOW } = K;
+const { PKT_ACK } = P;
+const { TRACE_ACK, TRACE_COMPLETION, TRACE_LOST, TRACE_PACKET } = T;
+const { MULTICAST } = A;
+const { RESPONSE_END, RUNS } = Q;
 
 /** A machine with one NIC on one link. */
 export interface Host {
@@ -355,8 +368,8 @@ export class World {
   ): void {
     if (this.hosts[cq.host].dead) return;
     const first = !cq.overflowed;
-    const failed = (op & 0xff) !== C.IBV_WC_SUCCESS;
-    this.trace.add(TRACE_COMPLETION, qp.qpn, seq ^ (op & L.WC_RECV_SIDE));
+    const failed = (op & 0xff) !== IBV_WC_SUCCESS;
+    this.trace.add(TRACE_COMPLETION, qp.qpn, seq ^ (op & WC_RECV_SIDE));
     if (
       cq.overflowed ||
       !cq.write(idLo, idHi, op, byteLen, imm, qp, seq, failed ? op & 0xff : qp.srcQp, solicited)

@@ -4,12 +4,17 @@
  * packet's departure is known at admission. Its bytes are freed when its last bit has left.
  */
 
-import { EV_ROOM } from '../kernel/event-kinds.ts';
+import * as K from '../kernel/event-kinds.ts';
 import type { EventQueue } from '../kernel/event-queue.ts';
 import type { NicParams } from '../profile/params.ts';
 import type { Sender } from '../transport/qp.ts';
-import { BUSY_UNTIL, Port } from './port.ts';
+import * as B from './port.ts';
+import { Port } from './port.ts';
 import type { QpScheduler } from './qp-scheduler.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { EV_ROOM } = K;
+const { BUSY_UNTIL } = B;
 
 /** Upper bound on the packets that the arrays hold before they first grow. */
 const MAX_INITIAL_PACKETS = 1 << 16;

@@ -1,16 +1,13 @@
 /** Packets of a queue pair reach its port no faster than its rate limit and congestion control allow. */
-import { EV_PACER } from '../kernel/event-kinds.ts';
-import {
-  DEADLINE,
-  type Qp,
-  RESUME,
-  ROLE_REQUEST,
-  ROLE_RESPONSE,
-  SENDING,
-  type Sender,
-} from '../transport/qp.ts';
+import * as K from '../kernel/event-kinds.ts';
+import type { Qp, Sender } from '../transport/qp.ts';
+import * as Q from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import type { RateLimiter } from './rate-limiter.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { EV_PACER } = K;
+const { DEADLINE, RESUME, ROLE_REQUEST, ROLE_RESPONSE, SENDING } = Q;
 
 /** Sets the rate limit of a queue pair; null removes it. */
 export function setPacer(world: World, qp: Qp, pacer: RateLimiter | null): void {

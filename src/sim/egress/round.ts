@@ -2,7 +2,8 @@
 
 import { awaitsPayload } from '../nic/wqe-fetch.ts';
 import { startTimer } from '../transport/acknowledgements.ts';
-import { RESUME, ROLE_REQUEST, SENDING, type Sender } from '../transport/qp.ts';
+import type { Sender } from '../transport/qp.ts';
+import * as Q from '../transport/qp.ts';
 import { nextRequest, nextRequestBytes, nextRequestPayload } from '../transport/request-packets.ts';
 import {
   nextResponse,
@@ -18,6 +19,9 @@ import type { Port } from './port.ts';
 import type { QpScheduler } from './qp-scheduler.ts';
 import { countPacket, joinPort } from './rate-pacing.ts';
 import type { StoppablePort } from './stoppable-port.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { RESUME, ROLE_REQUEST, SENDING } = Q;
 
 /** Serves the ports that got work during an event, and those whose class scheduler held a packet back until now. */
 export function runKickedPorts(world: World): void {

@@ -6,6 +6,10 @@ import type { Qp } from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { copyFromRegion } from './memory.ts';
 
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { IBV_ACCESS_LOCAL_WRITE, IBV_QPT_UD } = C;
+const { WR_OP, WR_SGE0, SGE_WORDS, SGE_LENGTH, SGE_LO, SGE_HI, SGE_LKEY } = L;
+
 const TWO32 = 4294967296;
 
 /**
@@ -24,24 +28,24 @@ export function moveSges(
   write: boolean,
 ): boolean {
   const at = queue.at(seq);
-  const elements = queue.words[at + L.WR_OP] >>> 16;
-  const access = write ? C.IBV_ACCESS_LOCAL_WRITE : 0;
+  const elements = queue.words[at + WR_OP] >>> 16;
+  const access = write ? IBV_ACCESS_LOCAL_WRITE : 0;
   let skip = offset;
   let left = length;
   let done = 0;
   // Agents speak by datagrams, so these carry their bytes even where payload is not copied.
-  const carries = world.payload || qp.type === C.IBV_QPT_UD;
+  const carries = world.payload || qp.type === IBV_QPT_UD;
   for (let i = 0; i < elements && left > 0; i++) {
     const w = i < 2 ? queue.words : queue.ext;
-    const e = i < 2 ? at + L.WR_SGE0 + i * L.SGE_WORDS : queue.extAt(seq) + (i - 2) * L.SGE_WORDS;
-    const bytes = w[e + L.SGE_LENGTH];
+    const e = i < 2 ? at + WR_SGE0 + i * SGE_WORDS : queue.extAt(seq) + (i - 2) * SGE_WORDS;
+    const bytes = w[e + SGE_LENGTH];
     if (skip >= bytes) {
       skip -= bytes;
       continue;
     }
-    const addr = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32;
+    const addr = w[e + SGE_LO] + w[e + SGE_HI] * TWO32;
     world.regions.from[0] = addr;
-    const region = world.regions.local(qp.host, queue.pd, w[e + L.SGE_LKEY], bytes, access);
+    const region = world.regions.local(qp.host, queue.pd, w[e + SGE_LKEY], bytes, access);
     if (region === undefined) return false;
     const part = Math.min(bytes - skip, left);
     if (carries) {

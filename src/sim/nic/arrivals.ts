@@ -2,9 +2,9 @@
  * The last leg of a packet: from the cable or the last switch into the receiver, and on to its queue pair.
  */
 import * as C from '../../verbs/constants.ts';
-import { EV_COPY } from '../kernel/event-kinds.ts';
-import { CONGESTED, PKT_ACK, PKT_DATAGRAM, PKT_RESPONSE } from '../kernel/packets.ts';
-import { MULTICAST } from '../network/address.ts';
+import * as K from '../kernel/event-kinds.ts';
+import * as P from '../kernel/packets.ts';
+import * as A from '../network/address.ts';
 import { congested } from '../network/dcqcn.ts';
 import type { SwitchNetwork } from '../network/switches.ts';
 import { onAck, onResponse } from '../transport/acknowledgements.ts';
@@ -13,6 +13,12 @@ import { onRequest } from '../transport/responder.ts';
 import { onDatagram } from '../transport/unreliable.ts';
 import type { World } from '../world.ts';
 import { mustWait, takeReady } from './receive-pipeline.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { IBV_QPT_UD } = C;
+const { EV_COPY } = K;
+const { CONGESTED, PKT_ACK, PKT_DATAGRAM, PKT_RESPONSE } = P;
+const { MULTICAST } = A;
 
 /** A packet reached the far end of the cable of a host's port, or came back from its loopback. */
 export function offCable(world: World, port: number, p: number): void {
@@ -96,7 +102,7 @@ function execute(world: World, p: number): void {
 function datagramFor(world: World, p: number): Qp | undefined {
   const ah = world.packets.ah[p]!;
   const qp = ah.group === null ? world.qps[world.packets.dest[p]] : undefined;
-  return qp?.type === C.IBV_QPT_UD && qp.host === ah.peerHost && !world.hosts[qp.host].dead ? qp : undefined;
+  return qp?.type === IBV_QPT_UD && qp.host === ah.peerHost && !world.hosts[qp.host].dead ? qp : undefined;
 }
 
 /** The queue pair to which a packet of a connection is addressed. */

@@ -10,10 +10,16 @@ import * as L from '../../verbs/layout.ts';
 import type { Region } from '../memory/memory.ts';
 import type { NicParams } from '../profile/params.ts';
 import type { WorkQueue } from '../queues/work-queue.ts';
-import { type Qp, RUN_SGE_ADDR } from '../transport/qp.ts';
+import type { Qp } from '../transport/qp.ts';
+import * as Q from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { LruCache } from './lru-cache.ts';
 import type { Pcie } from './pcie.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { IBV_QPS_RTR, IBV_QPS_SQE } = C;
+const { WR_OP, WR_SGE0, SGE_WORDS, SGE_LENGTH, SGE_LO, SGE_HI, SGE_LKEY } = L;
+const { RUN_SGE_ADDR } = Q;
 
 /** Bytes read from host memory per entry of a region or page: whole cache lines. */
 const MPT_BYTES = 64;
@@ -139,7 +145,7 @@ export class NicCaches {
 
 /** Counts the queue pair's context after a change of state: connected queue pairs have one. */
 export function noteState(world: World, qp: Qp): void {
-  const connected = qp.state >= C.IBV_QPS_RTR && qp.state <= C.IBV_QPS_SQE;
+  const connected = qp.state >= IBV_QPS_RTR && qp.state <= IBV_QPS_SQE;
   if (connected === qp.hasContext) return;
   qp.hasContext = connected;
   world.hosts[qp.host].caches.contexts.live += connected ? 1 : -1;
@@ -178,20 +184,20 @@ export function missesLocal(
   if (caches.findsAll) return false;
   caches.waitNs[0] = 0;
   const at = queue.at(seq);
-  const elements = queue.words[at + L.WR_OP] >>> 16;
+  const elements = queue.words[at + WR_OP] >>> 16;
   let skip = offset;
   let left = length;
   for (let i = 0; i < elements && left > 0; i++) {
     const w = i < 2 ? queue.words : queue.ext;
-    const e = i < 2 ? at + L.WR_SGE0 + i * L.SGE_WORDS : queue.extAt(seq) + (i - 2) * L.SGE_WORDS;
-    const bytes = w[e + L.SGE_LENGTH];
+    const e = i < 2 ? at + WR_SGE0 + i * SGE_WORDS : queue.extAt(seq) + (i - 2) * SGE_WORDS;
+    const bytes = w[e + SGE_LENGTH];
     if (skip >= bytes) {
       skip -= bytes;
       continue;
     }
     const part = Math.min(bytes - skip, left);
-    world.regions.from[0] = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32 + skip;
-    findPart(world, caches, w[e + L.SGE_LKEY], false, part);
+    world.regions.from[0] = w[e + SGE_LO] + w[e + SGE_HI] * TWO32 + skip;
+    findPart(world, caches, w[e + SGE_LKEY], false, part);
     left -= part;
     skip = 0;
   }

@@ -9,19 +9,15 @@
  */
 
 import { joinPort } from '../egress/rate-pacing.ts';
-import { EV_UNIT } from '../kernel/event-kinds.ts';
-import {
-  PAYLOAD,
-  READY,
-  RESUME,
-  ROLE_REQUEST,
-  SENDING,
-  type Sender,
-  STEP,
-  type UnitUser,
-} from '../transport/qp.ts';
+import * as K from '../kernel/event-kinds.ts';
+import type { Sender, UnitUser } from '../transport/qp.ts';
+import * as Q from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { beginStep } from './unit-step.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { EV_UNIT } = K;
+const { PAYLOAD, READY, RESUME, ROLE_REQUEST, SENDING, STEP } = Q;
 
 export class Units {
   private readonly world: World;

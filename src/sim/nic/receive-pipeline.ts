@@ -7,12 +7,18 @@
  * packets bypass the pipeline.
  */
 
-import { EV_RECEIVE } from '../kernel/event-kinds.ts';
+import * as K from '../kernel/event-kinds.ts';
 import * as P from '../kernel/packets.ts';
 import type { NicParams } from '../profile/params.ts';
-import { type Qp, RECV_OFFSET } from '../transport/qp.ts';
+import type { Qp } from '../transport/qp.ts';
+import * as Q from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { missesContext, missesLocal, missesRemote } from './context-caches.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { PKT_READ, PKT_RESPONSE, PKT_ACK, PKT_WRITE, PKT_SEND, PKT_DATAGRAM, FIRST, HAS_IMM } = P;
+const { EV_RECEIVE } = K;
+const { RECV_OFFSET } = Q;
 
 // Indexes of Receiver.times.
 const BUSY_UNTIL = 0;
@@ -41,7 +47,7 @@ export class Receiver {
   /** Passes a request through the pipeline; `at[i]` becomes the time at which it starts there. */
   pass(kind: number, at: Float64Array, i: number): void {
     const { times } = this;
-    const gapNs = kind === P.PKT_READ ? this.readGapNs : this.rxGapNs;
+    const gapNs = kind === PKT_READ ? this.readGapNs : this.rxGapNs;
     let start = this.clock[0];
     if (times[BUSY_UNTIL] > start) start = times[BUSY_UNTIL];
     times[BUSY_UNTIL] = start + gapNs;
@@ -129,7 +135,7 @@ function schedule(world: World, qp: Qp, p: number): void {
   const { readyNs } = packets;
   const { receiver, caches } = world.hosts[qp.host];
   const kind = packets.kind[p];
-  const request = kind !== P.PKT_RESPONSE && kind !== P.PKT_ACK;
+  const request = kind !== PKT_RESPONSE && kind !== PKT_ACK;
   if (request) receiver.pass(kind, readyNs, p);
   else readyNs[p] = clock[0];
   if (missesContext(world, qp)) {
@@ -148,20 +154,20 @@ function missesMemory(world: World, qp: Qp, p: number, kind: number): boolean {
   const { packets } = world;
   const length = packets.length[p];
   switch (kind) {
-    case P.PKT_WRITE:
+    case PKT_WRITE:
       return missesRemote(world, qp.host, packets.rkey[p], packets.addr[p], length);
-    case P.PKT_READ:
+    case PKT_READ:
       // Only the first page is translated here; the others are translated as they are read.
       return missesRemote(world, qp.host, packets.rkey[p], packets.addr[p], 1);
     case P.PKT_COMPARE_SWAP:
     case P.PKT_FETCH_ADD:
       return missesRemote(world, qp.host, packets.rkey[p], packets.addr[p], 8);
-    case P.PKT_RESPONSE:
+    case PKT_RESPONSE:
       return (
         qp.una !== qp.started && missesLocal(world, qp, qp.sq, qp.una, qp.rdGot * qp.mtu, Math.max(length, 8))
       );
-    case P.PKT_SEND:
-    case P.PKT_DATAGRAM:
+    case PKT_SEND:
+    case PKT_DATAGRAM:
       return missesReceive(world, qp, p);
     default:
       return false;
@@ -171,7 +177,7 @@ function missesMemory(world: World, qp: Qp, p: number, kind: number): boolean {
 /** Checks the receive that is available at arrival. A packet that waits behind others may use a different one. */
 function missesReceive(world: World, qp: Qp, p: number): boolean {
   const { packets } = world;
-  const first = packets.kind[p] === P.PKT_DATAGRAM || (packets.flags[p] & P.FIRST) !== 0;
+  const first = packets.kind[p] === PKT_DATAGRAM || (packets.flags[p] & FIRST) !== 0;
   const offset = first ? 0 : qp.times[qp.row + RECV_OFFSET];
   if (!first) return qp.receiving && missesLocal(world, qp, qp.rq, qp.rqDone, offset, packets.length[p]);
   const queue = qp.srq === null ? qp.rq : qp.srq.queue;
@@ -180,8 +186,8 @@ function missesReceive(world: World, qp: Qp, p: number): boolean {
 }
 
 function takesReceive(kind: number, flags: number): boolean {
-  if (kind === P.PKT_SEND) return (flags & P.FIRST) !== 0;
-  return kind === P.PKT_DATAGRAM || (kind === P.PKT_WRITE && (flags & P.HAS_IMM) !== 0);
+  if (kind === PKT_SEND) return (flags & FIRST) !== 0;
+  return kind === PKT_DATAGRAM || (kind === PKT_WRITE && (flags & HAS_IMM) !== 0);
 }
 
 /**

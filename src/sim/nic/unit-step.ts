@@ -1,10 +1,17 @@
 /** The steps of a queue pair in a processing unit, and their duration. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import { EV_RESPONSE_STEP, EV_STEP } from '../kernel/event-kinds.ts';
-import { type Qp, READY, ROLE_REQUEST, type Sender, STEP, UnitUser } from '../transport/qp.ts';
+import * as K from '../kernel/event-kinds.ts';
+import * as Q from '../transport/qp.ts';
+import { type Qp, type Sender, UnitUser } from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { missesContext } from './context-caches.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { ISO_WR_ENABLE, ISO_WR_WAIT } = C;
+const { WR_OP, WR_COUNT, WR_REPEAT } = L;
+const { EV_RESPONSE_STEP, EV_STEP } = K;
+const { READY, ROLE_REQUEST, STEP } = Q;
 
 /** Starts the sender's next step as soon as a unit is free. */
 export function takeUnit(world: World, sender: Sender): void {
@@ -50,12 +57,12 @@ function ownStep(world: World, sender: Sender, single: boolean): number {
   if (sender.role !== ROLE_REQUEST) return 1;
   const at = qp.sq.at(qp.cur);
   const w = qp.sq.words;
-  const opcode = w[at + L.WR_OP] & 0xff;
-  if (opcode === C.ISO_WR_ENABLE) world.stepNs[0] = params.enableStepNs;
-  if (opcode !== C.ISO_WR_WAIT) return 1;
+  const opcode = w[at + WR_OP] & 0xff;
+  if (opcode === ISO_WR_ENABLE) world.stepNs[0] = params.enableStepNs;
+  if (opcode !== ISO_WR_WAIT) return 1;
   world.stepNs[0] = params.waitStepNs;
-  if (w[at + L.WR_COUNT] !== 0) return 1;
-  const steps = zeroWaits(qp, w[at + L.WR_REPEAT], single);
+  if (w[at + WR_COUNT] !== 0) return 1;
+  const steps = zeroWaits(qp, w[at + WR_REPEAT], single);
   world.stepNs[0] = steps * params.waitStepNs;
   return steps;
 }

@@ -5,10 +5,17 @@
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import { EV_FETCHED, EV_PAYLOAD, EV_RESPONSE_PAYLOAD } from '../kernel/event-kinds.ts';
-import { PAYLOAD, type Qp, ROLE_REQUEST, RUN_PAYLOAD_NS, type Sender, UnitUser } from '../transport/qp.ts';
+import * as K from '../kernel/event-kinds.ts';
+import * as Q from '../transport/qp.ts';
+import { type Qp, type Sender, UnitUser } from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { missesLocal, missesRemote, missesRun } from './context-caches.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { IBV_SEND_INLINE, IBV_WR_RDMA_READ, IBV_WR_SEND_WITH_INV } = C;
+const { WR_OP } = L;
+const { EV_FETCHED, EV_PAYLOAD, EV_RESPONSE_PAYLOAD } = K;
+const { PAYLOAD, ROLE_REQUEST, RUN_PAYLOAD_NS } = Q;
 
 /** Allows the NIC to fetch requests up to `index`. */
 export function allowFetch(world: World, qp: Qp, index: number): void {
@@ -78,10 +85,10 @@ export function payloadUsed(world: World, qp: Qp, seq: number): void {
 
 /** Bytes of the message that are read from host memory. */
 function gatheredBytes(qp: Qp, seq: number): number {
-  const op = qp.sq.words[qp.sq.at(seq) + L.WR_OP];
+  const op = qp.sq.words[qp.sq.at(seq) + WR_OP];
   const opcode = op & 0xff;
-  if (((op >>> 8) & C.IBV_SEND_INLINE) !== 0) return 0;
-  if (opcode >= C.IBV_WR_RDMA_READ && opcode !== C.IBV_WR_SEND_WITH_INV) return 0;
+  if (((op >>> 8) & IBV_SEND_INLINE) !== 0) return 0;
+  if (opcode >= IBV_WR_RDMA_READ && opcode !== IBV_WR_SEND_WITH_INV) return 0;
   return qp.sq.length[seq & qp.sq.mask] | 0;
 }
 

@@ -3,6 +3,25 @@ import * as L from '../../verbs/layout.ts';
 import type { Moderation } from '../nic/event-moderation.ts';
 import type { Qp } from '../transport/qp.ts';
 
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const {
+  SLOT_WORDS,
+  WC_ID_LO,
+  WC_ID_HI,
+  WC_OP,
+  WC_BYTE_LEN,
+  WC_IMM,
+  WC_QP,
+  WC_SEQ,
+  WC_SRC_QP,
+  WC_QP_NUM,
+  WC_SRQ,
+  WC_RECV_SIDE,
+  HEADER_WORDS,
+  WC_PKEY_SLID,
+  WC_SL_PATH_BITS,
+} = L;
+
 export const ARM_NONE = 0;
 export const ARM_ANY = 1;
 export const ARM_SOLICITED = 2;
@@ -78,17 +97,17 @@ export class Cq {
     this.cqe = cqe;
     this.mask = slots - 1;
     if (old === NO_WORDS) return;
-    this.words = new Int32Array(slots * L.SLOT_WORDS);
+    this.words = new Int32Array(slots * SLOT_WORDS);
     for (let i = this.polled; i !== this.written; i = (i + 1) | 0) {
-      const from = (i & oldMask) * L.SLOT_WORDS;
-      this.words.set(old.subarray(from, from + L.SLOT_WORDS), (i & this.mask) * L.SLOT_WORDS);
+      const from = (i & oldMask) * SLOT_WORDS;
+      this.words.set(old.subarray(from, from + SLOT_WORDS), (i & this.mask) * SLOT_WORDS);
     }
   }
 
   /** Stamps the most recent completion with the current time. */
   stamp(nowNs: number): void {
     const w = this.words;
-    const at = ((this.written - 1) & this.mask) * L.SLOT_WORDS;
+    const at = ((this.written - 1) & this.mask) * SLOT_WORDS;
     const ns = Math.floor(nowNs);
     w[at + L.WC_TICKS_LO] = w[at + L.WC_WALLCLOCK_LO] = ns % TWO32;
     w[at + L.WC_TICKS_HI] = w[at + L.WC_WALLCLOCK_HI] = ns / TWO32;
@@ -112,26 +131,26 @@ export class Cq {
       this.dropped++;
       return false;
     }
-    if (this.words === NO_WORDS) this.words = new Int32Array((this.mask + 1) * L.SLOT_WORDS);
+    if (this.words === NO_WORDS) this.words = new Int32Array((this.mask + 1) * SLOT_WORDS);
     const w = this.words;
-    const at = (this.written & this.mask) * L.SLOT_WORDS;
-    w[at + L.WC_ID_LO] = idLo;
-    w[at + L.WC_ID_HI] = idHi;
-    w[at + L.WC_OP] = solicited ? op | SOLICITED_BIT : op;
-    w[at + L.WC_BYTE_LEN] = byteLen;
-    w[at + L.WC_IMM] = imm;
-    w[at + L.WC_QP] = qp.handle;
-    w[at + L.WC_SEQ] = seq;
-    w[at + L.WC_SRC_QP] = vendorErr;
-    w[at + L.WC_QP_NUM] = qp.qpn;
-    w[at + L.WC_SRQ] = qp.srq !== null && (op & L.WC_RECV_SIDE) !== 0 ? qp.srq.handle : 0;
+    const at = (this.written & this.mask) * SLOT_WORDS;
+    w[at + WC_ID_LO] = idLo;
+    w[at + WC_ID_HI] = idHi;
+    w[at + WC_OP] = solicited ? op | SOLICITED_BIT : op;
+    w[at + WC_BYTE_LEN] = byteLen;
+    w[at + WC_IMM] = imm;
+    w[at + WC_QP] = qp.handle;
+    w[at + WC_SEQ] = seq;
+    w[at + WC_SRC_QP] = vendorErr;
+    w[at + WC_QP_NUM] = qp.qpn;
+    w[at + WC_SRQ] = qp.srq !== null && (op & WC_RECV_SIDE) !== 0 ? qp.srq.handle : 0;
     this.written = (this.written + 1) | 0;
     return true;
   }
 
   /** Makes the oldest hidden completion visible. Returns whether it requests an event. */
   reveal(): boolean {
-    const op = this.words[(this.visible & this.mask) * L.SLOT_WORDS + L.WC_OP];
+    const op = this.words[(this.visible & this.mask) * SLOT_WORDS + WC_OP];
     this.visible = (this.visible + 1) | 0;
     if (op === PURGED) {
       this.hiddenPurged--;
@@ -150,10 +169,10 @@ export class Cq {
     const w = this.words;
     let n = 0;
     while (n < max && this.polled !== this.visible) {
-      const at = (this.polled & this.mask) * L.SLOT_WORDS;
+      const at = (this.polled & this.mask) * SLOT_WORDS;
       this.polled = (this.polled + 1) | 0;
-      const op = w[at + L.WC_OP];
-      const to = L.HEADER_WORDS + (start + n) * L.SLOT_WORDS;
+      const op = w[at + WC_OP];
+      const to = HEADER_WORDS + (start + n) * SLOT_WORDS;
       out[to] = w[at];
       out[to + 1] = w[at + 1];
       out[to + 2] = op & ~SOLICITED_BIT;
@@ -164,10 +183,10 @@ export class Cq {
       out[to + 7] = w[at + 7];
       out[to + 8] = w[at + 8];
       if (this.stamped) for (let i = L.WC_TICKS_LO; i <= L.WC_WALLCLOCK_HI; i++) out[to + i] = w[at + i];
-      out[to + L.WC_PKEY_SLID] = 0;
-      out[to + L.WC_SL_PATH_BITS] = 0;
-      out[to + L.WC_SRQ] = w[at + L.WC_SRQ];
-      qps[w[at + L.WC_QP_NUM]]?.polled(w[at + L.WC_SEQ], (op & L.WC_RECV_SIDE) !== 0);
+      out[to + WC_PKEY_SLID] = 0;
+      out[to + WC_SL_PATH_BITS] = 0;
+      out[to + WC_SRQ] = w[at + WC_SRQ];
+      qps[w[at + WC_QP_NUM]]?.polled(w[at + WC_SEQ], (op & WC_RECV_SIDE) !== 0);
       n++;
     }
     return n;
@@ -176,9 +195,9 @@ export class Cq {
   /** Discards the completions of a queue pair that is reset or destroyed, as libibverbs does. */
   purge(qpn: number): void {
     for (let i = this.polled; i !== this.written; i = (i + 1) | 0) {
-      const at = (i & this.mask) * L.SLOT_WORDS;
-      if (this.words[at + L.WC_QP_NUM] !== qpn || this.words[at + L.WC_OP] === PURGED) continue;
-      this.words[at + L.WC_OP] = PURGED;
+      const at = (i & this.mask) * SLOT_WORDS;
+      if (this.words[at + WC_QP_NUM] !== qpn || this.words[at + WC_OP] === PURGED) continue;
+      this.words[at + WC_OP] = PURGED;
       if (((i - this.visible) | 0) >= 0) this.hiddenPurged++;
     }
     this.compact();
@@ -189,10 +208,10 @@ export class Cq {
     const w = this.words;
     let to = this.visible;
     for (let i = (this.visible - 1) | 0; ((i - this.polled) | 0) >= 0; i = (i - 1) | 0) {
-      const from = (i & this.mask) * L.SLOT_WORDS;
-      if (w[from + L.WC_OP] === PURGED) continue;
+      const from = (i & this.mask) * SLOT_WORDS;
+      if (w[from + WC_OP] === PURGED) continue;
       to = (to - 1) | 0;
-      if (to !== i) w.copyWithin((to & this.mask) * L.SLOT_WORDS, from, from + L.SLOT_WORDS);
+      if (to !== i) w.copyWithin((to & this.mask) * SLOT_WORDS, from, from + SLOT_WORDS);
     }
     this.polled = to;
   }

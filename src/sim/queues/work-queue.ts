@@ -1,6 +1,9 @@
 /** Work requests in a queue: copies of the posted slots with their extensions. */
 import * as L from '../../verbs/layout.ts';
 
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { SLOT_WORDS } = L;
+
 const NO_WORDS = new Uint32Array(0);
 const NO_BYTES = new Uint8Array(0);
 const NO_NUMBERS = new Float64Array(0);
@@ -44,7 +47,7 @@ export class WorkQueue {
   open(): void {
     if (this.words !== NO_WORDS) return;
     const slots = this.mask + 1;
-    this.words = new Uint32Array(slots * L.SLOT_WORDS);
+    this.words = new Uint32Array(slots * SLOT_WORDS);
     this.length = new Float64Array(slots);
     if (this.extWords > 0) this.widen(this.extWords);
   }
@@ -58,7 +61,7 @@ export class WorkQueue {
 
   /** First word of the slot of request `seq`. */
   at(seq: number): number {
-    return (seq & this.mask) * L.SLOT_WORDS;
+    return (seq & this.mask) * SLOT_WORDS;
   }
 
   /** First word, in `ext`, of the extension of request `seq`. */
@@ -71,7 +74,7 @@ export class WorkQueue {
 export function copySlotBetween(from: WorkQueue, seq: number, to: WorkQueue): void {
   const source = from.at(seq);
   const target = to.at(to.posted);
-  for (let i = 0; i < L.SLOT_WORDS; i++) to.words[target + i] = from.words[source + i];
+  for (let i = 0; i < SLOT_WORDS; i++) to.words[target + i] = from.words[source + i];
   const sourceExt = from.extAt(seq);
   const targetExt = to.extAt(to.posted);
   for (let i = 0; i < from.extWords; i++) to.ext[targetExt + i] = from.ext[sourceExt + i];

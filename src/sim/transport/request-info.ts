@@ -1,29 +1,44 @@
 /** Properties of a single request in a send queue. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import { IDLE, PARKED, type Qp, ROLE_REQUEST, ROLE_RESPONSE, SENDING, type Sender } from './qp.ts';
+import type { Qp, Sender } from './qp.ts';
+import * as Q from './qp.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const {
+  IBV_WR_ATOMIC_FETCH_AND_ADD,
+  IBV_WR_SEND_WITH_INV,
+  IBV_WR_RDMA_READ,
+  IBV_QPS_RTS,
+  IBV_QPS_SQD,
+  IBV_SEND_SIGNALED,
+  ISO_SEND_INTERNAL,
+  IBV_QPT_UD,
+} = C;
+const { WR_OP } = L;
+const { IDLE, PARKED, ROLE_REQUEST, ROLE_RESPONSE, SENDING } = Q;
 
 /** LOCAL_INV, BIND_MW, WAIT, ENABLE: executed in the processing unit, without a packet. */
 export function isLocalOp(opcode: number): boolean {
-  return opcode > C.IBV_WR_ATOMIC_FETCH_AND_ADD && opcode !== C.IBV_WR_SEND_WITH_INV;
+  return opcode > IBV_WR_ATOMIC_FETCH_AND_ADD && opcode !== IBV_WR_SEND_WITH_INV;
 }
 
 /** READs and atomics, which wait for response data. */
 export function isReadOrAtomic(opcode: number): boolean {
-  return opcode >= C.IBV_WR_RDMA_READ && opcode <= C.IBV_WR_ATOMIC_FETCH_AND_ADD;
+  return opcode >= IBV_WR_RDMA_READ && opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
 export function opcodeOf(qp: Qp, seq: number): number {
-  return qp.sq.words[qp.sq.at(seq) + L.WR_OP] & 0xff;
+  return qp.sq.words[qp.sq.at(seq) + WR_OP] & 0xff;
 }
 
 export function flagsOf(qp: Qp, seq: number): number {
-  return (qp.sq.words[qp.sq.at(seq) + L.WR_OP] >>> 8) & 0xff;
+  return (qp.sq.words[qp.sq.at(seq) + WR_OP] >>> 8) & 0xff;
 }
 
 /** Whether the requester is active. */
 export function isLive(qp: Qp): boolean {
-  return qp.state === C.IBV_QPS_RTS || qp.state === C.IBV_QPS_SQD;
+  return qp.state === IBV_QPS_RTS || qp.state === IBV_QPS_SQD;
 }
 
 export function packetsOf(qp: Qp, seq: number): number {
@@ -34,7 +49,7 @@ export function packetsOf(qp: Qp, seq: number): number {
 /** Whether a request generates a completion on success. */
 export function isSignaled(qp: Qp, seq: number): boolean {
   const flags = flagsOf(qp, seq);
-  return (flags & C.IBV_SEND_SIGNALED) !== 0 || (qp.sqSigAll && (flags & C.ISO_SEND_INTERNAL) === 0);
+  return (flags & IBV_SEND_SIGNALED) !== 0 || (qp.sqSigAll && (flags & ISO_SEND_INTERNAL) === 0);
 }
 
 /** Payload of the message that a sender is sending, in bytes. Requests of READs and atomics carry none. */
@@ -54,9 +69,9 @@ export function sendingLevel(sender: Sender): number {
   if (qp.phase === PARKED) return -1;
   if (qp.phase === IDLE) {
     const fetching = qp.cur === qp.available && qp.fetchLimit !== qp.cur;
-    if (!fetching || qp.rnrWait || qp.state !== C.IBV_QPS_RTS) return -1;
+    if (!fetching || qp.rnrWait || qp.state !== IBV_QPS_RTS) return -1;
   }
-  return qp.type === C.IBV_QPT_UD ? (qp.sqAh[qp.cur & qp.sq.mask]?.sl ?? qp.sl) : qp.sl;
+  return qp.type === IBV_QPT_UD ? (qp.sqAh[qp.cur & qp.sq.mask]?.sl ?? qp.sl) : qp.sl;
 }
 
 /**

@@ -8,9 +8,56 @@ import { isRemote, windowPackets } from '../network/uplink.ts';
 import { readAhead } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
 import { failRequest } from './acknowledgements.ts';
-import { IDLE, psnAdd, psnDiff, type Qp, RUN_ADDR, RUN_PAYLOAD_NS, RUN_SGE_ADDR, SENDING } from './qp.ts';
+import * as Q from './qp.ts';
+import { psnAdd, psnDiff, type Qp } from './qp.ts';
 import { flagsOf, isLocalOp, isReadOrAtomic, isSignaled, opcodeOf } from './request-info.ts';
 import { tryStart } from './request-start.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const {
+  IBV_WR_SEND,
+  IBV_SEND_INLINE,
+  IBV_QPT_RC,
+  IBV_QPT_UD,
+  IBV_WR_SEND_WITH_IMM,
+  IBV_WR_RDMA_WRITE_WITH_IMM,
+  IBV_WR_SEND_WITH_INV,
+  IBV_SEND_SOLICITED,
+  IBV_QPS_SQD,
+  IBV_SEND_FENCE,
+  IBV_WR_RDMA_READ,
+  IBV_WR_ATOMIC_CMP_AND_SWP,
+} = C;
+const {
+  WR_OP,
+  WR_RKEY,
+  WR_IMM,
+  WR_SGE0,
+  SGE_LKEY,
+  SGE_LENGTH,
+  SGE_LO,
+  SGE_HI,
+  WR_REMOTE_LO,
+  WR_REMOTE_HI,
+  WR_SRQN,
+  WR_REMOTE_QPN,
+  WR_REMOTE_QKEY,
+  WR_COMPARE_LO,
+} = L;
+const {
+  PKT_SEND,
+  PKT_WRITE,
+  PKT_DATAGRAM,
+  FIRST,
+  LAST,
+  HAS_IMM,
+  HAS_INV,
+  SOLICITED,
+  ACK_REQUEST,
+  PKT_READ,
+  SHORT_BYTES,
+} = P;
+const { IDLE, RUN_ADDR, RUN_PAYLOAD_NS, RUN_SGE_ADDR, SENDING } = Q;
 
 const TWO32 = 4294967296;
 
@@ -20,7 +67,7 @@ export function nextRequestBytes(world: Pick<World, 'params'>, qp: Qp): number {
   const { headerBytes, rethBytes } = world.params;
   const opcode = qp.runOp & 0xff;
   if (isReadOrAtomic(opcode)) return headerBytes + rethBytes;
-  const headers = headerBytes + (qp.pkt === 0 && opcode < C.IBV_WR_SEND ? rethBytes : 0);
+  const headers = headerBytes + (qp.pkt === 0 && opcode < IBV_WR_SEND ? rethBytes : 0);
   return (Math.min(qp.runLength - qp.pkt * qp.mtu, qp.mtu) + headers) | 0;
 }
 
@@ -43,18 +90,18 @@ export function beginRun(qp: Qp, seq: number): void {
   const slot = seq & sq.mask;
   const at = sq.at(seq);
   const w = sq.words;
-  qp.runOp = w[at + L.WR_OP] | 0;
+  qp.runOp = w[at + WR_OP] | 0;
   qp.runLength = sq.length[slot] | 0;
   qp.runPsn = qp.sqPsn[slot];
-  qp.runRkey = w[at + L.WR_RKEY] | 0;
-  qp.runImm = w[at + L.WR_IMM] | 0;
-  const e = at + L.WR_SGE0;
-  const alone = qp.runOp >>> 16 === 1 && ((qp.runOp >>> 8) & C.IBV_SEND_INLINE) === 0;
+  qp.runRkey = w[at + WR_RKEY] | 0;
+  qp.runImm = w[at + WR_IMM] | 0;
+  const e = at + WR_SGE0;
+  const alone = qp.runOp >>> 16 === 1 && ((qp.runOp >>> 8) & IBV_SEND_INLINE) === 0;
   qp.runPd = sq.pd;
-  qp.runLkey = w[e + L.SGE_LKEY] | 0;
-  qp.runSgeBytes = alone ? w[e + L.SGE_LENGTH] | 0 : -1;
-  runs[runRow + RUN_SGE_ADDR] = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32;
-  runs[runRow + RUN_ADDR] = w[at + L.WR_REMOTE_LO] + w[at + L.WR_REMOTE_HI] * TWO32;
+  qp.runLkey = w[e + SGE_LKEY] | 0;
+  qp.runSgeBytes = alone ? w[e + SGE_LENGTH] | 0 : -1;
+  runs[runRow + RUN_SGE_ADDR] = w[e + SGE_LO] + w[e + SGE_HI] * TWO32;
+  runs[runRow + RUN_ADDR] = w[at + WR_REMOTE_LO] + w[at + WR_REMOTE_HI] * TWO32;
   runs[runRow + RUN_PAYLOAD_NS] = qp.sqPayloadNs.length > 0 ? qp.sqPayloadNs[slot] : 0;
 }
 
@@ -81,8 +128,8 @@ export function nextRequest(world: World, qp: Qp): number {
   const last = alone || rest <= mtu;
   pool.flags[p] = requestFlags(world, qp, seq, opcode, last);
   if (alone) fillResponseRequest(world, qp, p, opcode, qp.sq.at(seq));
-  else pool.kind[p] = opcode >= C.IBV_WR_SEND ? P.PKT_SEND : P.PKT_WRITE;
-  if (qp.type !== C.IBV_QPT_RC) address(world, qp, p, qp.sq.at(seq));
+  else pool.kind[p] = opcode >= IBV_WR_SEND ? PKT_SEND : PKT_WRITE;
+  if (qp.type !== IBV_QPT_RC) address(world, qp, p, qp.sq.at(seq));
   world.notBefore[0] = 0;
   if (length > 0 && runs[runRow + RUN_PAYLOAD_NS] > 0) {
     readAhead(world, qp.requests, pkt, mtu, qp.runLength, runs, runRow + RUN_PAYLOAD_NS);
@@ -107,27 +154,27 @@ export function nextRequest(world: World, qp: Qp): number {
 function address(world: World, qp: Qp, p: number, at: number): void {
   const pool = world.packets;
   const w = qp.sq.words;
-  if (qp.type !== C.IBV_QPT_UD) {
-    pool.srqNum[p] = w[at + L.WR_SRQN];
+  if (qp.type !== IBV_QPT_UD) {
+    pool.srqNum[p] = w[at + WR_SRQN];
     return;
   }
-  pool.kind[p] = P.PKT_DATAGRAM;
+  pool.kind[p] = PKT_DATAGRAM;
   pool.ah[p] = qp.sqAh[qp.cur & qp.sq.mask];
-  pool.dest[p] = w[at + L.WR_REMOTE_QPN];
+  pool.dest[p] = w[at + WR_REMOTE_QPN];
   // A Q_Key with the highest bit set is privileged and replaced by the queue pair's own.
-  const qkey = w[at + L.WR_REMOTE_QKEY];
+  const qkey = w[at + WR_REMOTE_QKEY];
   pool.rkey[p] = qkey >>> 31 === 0 ? qkey : (qp.attr.qkey ?? 0);
 }
 
 function requestFlags(world: World, qp: Qp, seq: number, opcode: number, last: boolean): number {
-  let flags = qp.pkt === 0 ? P.FIRST : 0;
+  let flags = qp.pkt === 0 ? FIRST : 0;
   if (last) {
-    flags |= P.LAST;
-    if (opcode === C.IBV_WR_SEND_WITH_IMM || opcode === C.IBV_WR_RDMA_WRITE_WITH_IMM) flags |= P.HAS_IMM;
-    else if (opcode === C.IBV_WR_SEND_WITH_INV) flags |= P.HAS_INV;
-    if (((qp.runOp >>> 8) & C.IBV_SEND_SOLICITED) !== 0) flags |= P.SOLICITED;
+    flags |= LAST;
+    if (opcode === IBV_WR_SEND_WITH_IMM || opcode === IBV_WR_RDMA_WRITE_WITH_IMM) flags |= HAS_IMM;
+    else if (opcode === IBV_WR_SEND_WITH_INV) flags |= HAS_INV;
+    if (((qp.runOp >>> 8) & IBV_SEND_SOLICITED) !== 0) flags |= SOLICITED;
   }
-  return requestsAck(world, qp, seq, last) ? flags | P.ACK_REQUEST : flags;
+  return requestsAck(world, qp, seq, last) ? flags | ACK_REQUEST : flags;
 }
 
 /** Whether a packet requests an acknowledgement. */
@@ -147,21 +194,21 @@ function requestsAck(world: World, qp: Qp, seq: number, last: boolean): boolean 
  * to wait.
  */
 function endsRun(qp: Qp, next: number): boolean {
-  if (next === qp.available || qp.state === C.IBV_QPS_SQD) return true;
+  if (next === qp.available || qp.state === IBV_QPS_SQD) return true;
   const opcode = opcodeOf(qp, next);
-  return isLocalOp(opcode) || isReadOrAtomic(opcode) || (flagsOf(qp, next) & C.IBV_SEND_FENCE) !== 0;
+  return isLocalOp(opcode) || isReadOrAtomic(opcode) || (flagsOf(qp, next) & IBV_SEND_FENCE) !== 0;
 }
 
 /** READs and atomics carry operands instead of payload. */
 function fillResponseRequest(world: World, qp: Qp, p: number, opcode: number, at: number): void {
   const pool = world.packets;
-  if (opcode === C.IBV_WR_RDMA_READ) {
-    pool.kind[p] = P.PKT_READ;
+  if (opcode === IBV_WR_RDMA_READ) {
+    pool.kind[p] = PKT_READ;
     return;
   }
-  pool.kind[p] = opcode === C.IBV_WR_ATOMIC_CMP_AND_SWP ? P.PKT_COMPARE_SWAP : P.PKT_FETCH_ADD;
+  pool.kind[p] = opcode === IBV_WR_ATOMIC_CMP_AND_SWP ? P.PKT_COMPARE_SWAP : P.PKT_FETCH_ADD;
   const slab = pool.slab(p) >> 2;
-  for (let i = 0; i < 4; i++) pool.words[slab + i] = qp.sq.words[at + L.WR_COMPARE_LO + i];
+  for (let i = 0; i < 4; i++) pool.words[slab + i] = qp.sq.words[at + WR_COMPARE_LO + i];
 }
 
 function fillPayload(world: World, qp: Qp, seq: number, offset: number, length: number, p: number): boolean {
@@ -173,13 +220,13 @@ function fillPayload(world: World, qp: Qp, seq: number, offset: number, length: 
     regions.from[0] = addr;
     const region = regions.local(qp.host, qp.runPd, qp.runLkey, qp.runSgeBytes, 0);
     if (region === undefined) return false;
-    if (!world.payload && qp.type !== C.IBV_QPT_UD) return true;
+    if (!world.payload && qp.type !== IBV_QPT_UD) return true;
     const from = addr - region.addr + offset;
-    if (length > P.SHORT_BYTES && isRemote(qp.peerHost)) pool.outside[p] = region.views.view(from, length);
+    if (length > SHORT_BYTES && isRemote(qp.peerHost)) pool.outside[p] = region.views.view(from, length);
     else copyFromRegion(region, from, pool.bytes, slab, length);
     return true;
   }
-  if (((qp.runOp >>> 8) & C.IBV_SEND_INLINE) === 0)
+  if (((qp.runOp >>> 8) & IBV_SEND_INLINE) === 0)
     return moveSges(world, qp, qp.sq, seq, offset, length, p, false);
   if (world.payload) copyBytes(pool.bytes, slab, qp.sq.extBytes, qp.sq.extAt(seq) * 4 + offset, length);
   return true;

@@ -3,8 +3,13 @@ import * as C from '../../verbs/constants.ts';
 import { takeUnit } from '../nic/unit-step.ts';
 import { fetchMore } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
-import { IDLE, psnDiff, type Qp } from './qp.ts';
+import * as Q from './qp.ts';
+import { psnDiff, type Qp } from './qp.ts';
 import { flagsOf, isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } from './request-info.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { IBV_QPS_SQD, IBV_QPS_RTS, IBV_SEND_FENCE } = C;
+const { IDLE } = Q;
 
 /** Half the PSN space: beyond it, new packets are indistinguishable from old ones. */
 const WINDOW_PACKETS = 1 << 23;
@@ -13,8 +18,8 @@ const WINDOW_PACKETS = 1 << 23;
 export function tryStart(world: World, qp: Qp): void {
   if (qp.phase !== IDLE || qp.rnrWait) return;
   if (qp.fetched !== qp.fetchLimit) fetchMore(world, qp);
-  const draining = qp.state === C.IBV_QPS_SQD;
-  if (qp.state !== C.IBV_QPS_RTS && !draining) return;
+  const draining = qp.state === IBV_QPS_SQD;
+  if (qp.state !== IBV_QPS_RTS && !draining) return;
   // In SQD, started requests finish and no new ones start.
   const limit = draining ? qp.started : qp.available;
   // Local operations are not executed again after a retransmission.
@@ -31,7 +36,7 @@ export function tryStart(world: World, qp: Qp): void {
 /** Whether a fence, the READ limit or the PSN window blocks a new request. */
 function mustWait(qp: Qp): boolean {
   const opcode = opcodeOf(qp, qp.cur);
-  if ((flagsOf(qp, qp.cur) & C.IBV_SEND_FENCE) !== 0 && qp.rdOutstanding > 0) return true;
+  if ((flagsOf(qp, qp.cur) & IBV_SEND_FENCE) !== 0 && qp.rdOutstanding > 0) return true;
   if (isLocalOp(opcode)) return false;
   if (isReadOrAtomic(opcode) && qp.rdOutstanding >= (qp.attr.maxRdAtomic ?? 0) && qp.rdOutstanding > 0)
     return true;

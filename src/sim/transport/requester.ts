@@ -7,18 +7,24 @@
  */
 import * as C from '../../verbs/constants.ts';
 import { joinPort } from '../egress/rate-pacing.ts';
-import { EV_PAYLOAD } from '../kernel/event-kinds.ts';
+import * as K from '../kernel/event-kinds.ts';
 import { leaveContext } from '../nic/context-caches.ts';
 import { takeUnit } from '../nic/unit-step.ts';
 import { payloadUsed } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
 import { failRequest, localDone } from './acknowledgements.ts';
-import { IDLE, PAYLOAD, psnAdd, type Qp, RUN_PAYLOAD_NS, SENDING } from './qp.ts';
+import * as Q from './qp.ts';
+import { psnAdd, type Qp } from './qp.ts';
 import { isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } from './request-info.ts';
 import { beginRun } from './request-packets.ts';
 import { tryStart } from './request-start.ts';
 import { setDestination } from './unreliable.ts';
 import { executeLocal } from './wait.ts';
+
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const { IBV_QPT_UD } = C;
+const { EV_PAYLOAD } = K;
+const { IDLE, PAYLOAD, RUN_PAYLOAD_NS, SENDING } = Q;
 
 /** A processing unit finished the step of request `cur`. */
 export function onStep(world: World, qp: Qp): void {
@@ -52,7 +58,7 @@ export function onStep(world: World, qp: Qp): void {
     if (executeLocal(world, qp, seq)) localDone(world, qp);
     return;
   }
-  if (qp.type === C.IBV_QPT_UD && !setDestination(world, qp, seq)) {
+  if (qp.type === IBV_QPT_UD && !setDestination(world, qp, seq)) {
     tryStart(world, qp);
     return;
   }

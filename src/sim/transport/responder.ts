@@ -5,15 +5,7 @@
 import * as C from '../../verbs/constants.ts';
 import type { Port } from '../egress/port.ts';
 import { joinPort } from '../egress/rate-pacing.ts';
-import {
-  ACK,
-  EV_RESPONSE_PAYLOAD,
-  NAK_INVALID_REQUEST,
-  NAK_REMOTE_ACCESS,
-  NAK_REMOTE_OPERATION,
-  NAK_RNR,
-  NAK_SEQUENCE,
-} from '../kernel/event-kinds.ts';
+import * as K from '../kernel/event-kinds.ts';
 import * as P from '../kernel/packets.ts';
 import { copyFromRegion } from '../memory/memory.ts';
 import { invalidate, reach, reachOf } from '../memory/memory-windows.ts';
@@ -26,27 +18,44 @@ import { takeShared } from '../queues/srq.ts';
 import type { World } from '../world.ts';
 import { completeRecv } from './completions.ts';
 import { failQp } from './failure.ts';
-import {
-  DELIVERED,
-  IDLE,
-  PAYLOAD,
-  psnAdd,
-  psnDiff,
-  type Qp,
-  RECV_OFFSET,
-  RESPONSE_END,
-  SENDING,
-} from './qp.ts';
+import * as Q from './qp.ts';
+import { psnAdd, psnDiff, type Qp } from './qp.ts';
 import { onUnreliable } from './unreliable.ts';
 import { adoptSrq, withSrqDomain } from './xrc.ts';
 
+// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+const {
+  IBV_QPS_RTR,
+  IBV_QPS_ERR,
+  IBV_QPT_UC,
+  IBV_QPT_XRC_RECV,
+  IBV_WC_RECV,
+  IBV_WC_SUCCESS,
+  IBV_ACCESS_REMOTE_WRITE,
+  IBV_WC_RECV_RDMA_WITH_IMM,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_ATOMIC,
+} = C;
+const { PKT_SEND, PKT_WRITE, PKT_READ, LAST, ACK_REQUEST, FIRST, HAS_INV, HAS_IMM, SOLICITED, PKT_RESPONSE } =
+  P;
+const {
+  ACK,
+  EV_RESPONSE_PAYLOAD,
+  NAK_INVALID_REQUEST,
+  NAK_REMOTE_ACCESS,
+  NAK_REMOTE_OPERATION,
+  NAK_RNR,
+  NAK_SEQUENCE,
+} = K;
+const { DELIVERED, IDLE, PAYLOAD, RECV_OFFSET, RESPONSE_END, SENDING } = Q;
+
 /** A request packet has arrived. */
 export function onRequest(world: World, qp: Qp, p: number): void {
-  if (qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR || qp.fatalNak >= 0) return;
+  if (qp.state < IBV_QPS_RTR || qp.state === IBV_QPS_ERR || qp.fatalNak >= 0) return;
   const pool = world.packets;
   if (qp.peer !== pool.source[p]) return;
-  if (qp.state === C.IBV_QPS_RTR) established(world, qp);
-  if (qp.type === C.IBV_QPT_UC) {
+  if (qp.state === IBV_QPS_RTR) established(world, qp);
+  if (qp.type === IBV_QPT_UC) {
     onUnreliable(world, qp, p);
     return;
   }
@@ -60,14 +69,14 @@ export function onRequest(world: World, qp: Qp, p: number): void {
     return;
   }
   qp.nakSent = false;
-  if (qp.type === C.IBV_QPT_XRC_RECV && !adoptSrq(world, qp, p)) {
+  if (qp.type === IBV_QPT_XRC_RECV && !adoptSrq(world, qp, p)) {
     fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
   const kind = pool.kind[p];
-  if (kind === P.PKT_SEND) onSend(world, qp, p);
-  else if (kind === P.PKT_WRITE) onWrite(world, qp, p);
-  else if (kind === P.PKT_READ) onRead(world, qp, p);
+  if (kind === PKT_SEND) onSend(world, qp, p);
+  else if (kind === PKT_WRITE) onWrite(world, qp, p);
+  else if (kind === PKT_READ) onRead(world, qp, p);
   else onAtomic(world, qp, p);
 }
 
@@ -83,8 +92,8 @@ function accept(world: World, qp: Qp, p: number): void {
   const psn = qp.ePsn;
   qp.ePsn = psnAdd(psn, 1);
   qp.times[qp.row + DELIVERED] += world.packets.length[p];
-  if ((world.packets.flags[p] & P.LAST) !== 0) qp.msn = (qp.msn + 1) & 0xffffff;
-  if ((world.packets.flags[p] & P.ACK_REQUEST) !== 0) sendAck(world, qp, psn, ACK);
+  if ((world.packets.flags[p] & LAST) !== 0) qp.msn = (qp.msn + 1) & 0xffffff;
+  if ((world.packets.flags[p] & ACK_REQUEST) !== 0) sendAck(world, qp, psn, ACK);
 }
 
 /** Whether no receive is available, neither in its own queue nor in a shared one. */
@@ -103,7 +112,7 @@ function notReady(world: World, qp: Qp): void {
 function onSend(world: World, qp: Qp, p: number): void {
   const pool = world.packets;
   const flags = pool.flags[p];
-  if ((flags & P.FIRST) !== 0) {
+  if ((flags & FIRST) !== 0) {
     if (isEmpty(world, qp)) {
       notReady(world, qp);
       return;
@@ -123,55 +132,55 @@ function onSend(world: World, qp: Qp, p: number): void {
     return;
   }
   qp.times[qp.row + RECV_OFFSET] = offset + length;
-  if ((flags & P.LAST) !== 0) {
-    if ((flags & P.HAS_INV) !== 0 && !invalidate(world, qp, pool.imm[p] >>> 0)) {
+  if ((flags & LAST) !== 0) {
+    if ((flags & HAS_INV) !== 0 && !invalidate(world, qp, pool.imm[p] >>> 0)) {
       fatal(world, qp, NAK_REMOTE_ACCESS, C.IBV_WC_REM_INV_REQ_ERR);
       return;
     }
-    received(world, qp, p, C.IBV_WC_RECV, offset + length);
+    received(world, qp, p, IBV_WC_RECV, offset + length);
   }
   accept(world, qp, p);
 }
 
 function received(world: World, qp: Qp, p: number, opcode: number, byteLen: number): void {
   const flags = world.packets.flags[p];
-  const withImm = (flags & (P.HAS_IMM | P.HAS_INV)) !== 0;
+  const withImm = (flags & (HAS_IMM | HAS_INV)) !== 0;
   const imm = withImm ? world.packets.imm[p] : 0;
   qp.receiving = false;
-  const wcFlags = !withImm ? 0 : (flags & P.HAS_IMM) !== 0 ? C.IBV_WC_WITH_IMM : C.IBV_WC_WITH_INV;
-  completeRecv(world, qp, C.IBV_WC_SUCCESS, opcode, byteLen, wcFlags, imm, (flags & P.SOLICITED) !== 0);
+  const wcFlags = !withImm ? 0 : (flags & HAS_IMM) !== 0 ? C.IBV_WC_WITH_IMM : C.IBV_WC_WITH_INV;
+  completeRecv(world, qp, IBV_WC_SUCCESS, opcode, byteLen, wcFlags, imm, (flags & SOLICITED) !== 0);
 }
 
 function onWrite(world: World, qp: Qp, p: number): void {
   const pool = world.packets;
   const flags = pool.flags[p];
-  if (!permits(qp, C.IBV_ACCESS_REMOTE_WRITE)) {
+  if (!permits(qp, IBV_ACCESS_REMOTE_WRITE)) {
     fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
   const length = pool.length[p];
   if (length > 0) {
     // The first packet is rejected unless the whole message fits.
-    const extent = (flags & P.FIRST) !== 0 ? pool.rest[p] : length;
-    const region = reachOf(world, qp, p, extent, C.IBV_ACCESS_REMOTE_WRITE);
+    const extent = (flags & FIRST) !== 0 ? pool.rest[p] : length;
+    const region = reachOf(world, qp, p, extent, IBV_ACCESS_REMOTE_WRITE);
     if (region === undefined) {
       fatal(world, qp, NAK_REMOTE_ACCESS, 0);
       return;
     }
-    if ((flags & (P.LAST | P.HAS_IMM)) === (P.LAST | P.HAS_IMM) && isEmpty(world, qp)) {
+    if ((flags & (LAST | HAS_IMM)) === (LAST | HAS_IMM) && isEmpty(world, qp)) {
       notReady(world, qp);
       return;
     }
     if (world.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
   }
-  if ((flags & P.FIRST) !== 0) qp.times[qp.row + RECV_OFFSET] = pool.rest[p];
-  if ((flags & P.HAS_IMM) !== 0) {
+  if ((flags & FIRST) !== 0) qp.times[qp.row + RECV_OFFSET] = pool.rest[p];
+  if ((flags & HAS_IMM) !== 0) {
     if (isEmpty(world, qp)) {
       notReady(world, qp);
       return;
     }
     qp.rqTaken = (qp.rqTaken + 1) | 0;
-    received(world, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[qp.row + RECV_OFFSET]);
+    received(world, qp, p, IBV_WC_RECV_RDMA_WITH_IMM, qp.times[qp.row + RECV_OFFSET]);
   }
   accept(world, qp, p);
 }
@@ -200,7 +209,7 @@ function onRead(world: World, qp: Qp, p: number): void {
   const pool = world.packets;
   const rest = pool.rest[p];
   const packets = rest <= qp.mtu ? 1 : Math.ceil(rest / qp.mtu);
-  if (!permits(qp, C.IBV_ACCESS_REMOTE_READ)) {
+  if (!permits(qp, IBV_ACCESS_REMOTE_READ)) {
     fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
@@ -208,7 +217,7 @@ function onRead(world: World, qp: Qp, p: number): void {
     fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  if (rest > 0 && reachOf(world, qp, p, rest, C.IBV_ACCESS_REMOTE_READ) === undefined) {
+  if (rest > 0 && reachOf(world, qp, p, rest, IBV_ACCESS_REMOTE_READ) === undefined) {
     fatal(world, qp, NAK_REMOTE_ACCESS, 0);
     return;
   }
@@ -220,7 +229,7 @@ function onRead(world: World, qp: Qp, p: number): void {
 function onAtomic(world: World, qp: Qp, p: number): void {
   const pool = world.packets;
   const addr = pool.addr[p];
-  if (!permits(qp, C.IBV_ACCESS_REMOTE_ATOMIC)) {
+  if (!permits(qp, IBV_ACCESS_REMOTE_ATOMIC)) {
     fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
@@ -228,7 +237,7 @@ function onAtomic(world: World, qp: Qp, p: number): void {
     fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  const region = reachOf(world, qp, p, 8, C.IBV_ACCESS_REMOTE_ATOMIC);
+  const region = reachOf(world, qp, p, 8, IBV_ACCESS_REMOTE_ATOMIC);
   if (region === undefined) {
     fatal(world, qp, NAK_REMOTE_ACCESS, 0);
     return;
@@ -279,18 +288,18 @@ function onDuplicate(world: World, qp: Qp, p: number): void {
   const pool = world.packets;
   const kind = pool.kind[p];
   const psn = pool.psn[p];
-  if (kind === P.PKT_SEND || kind === P.PKT_WRITE) {
-    if ((pool.flags[p] & P.ACK_REQUEST) !== 0) sendAck(world, qp, psnAdd(qp.ePsn, -1), ACK);
+  if (kind === PKT_SEND || kind === PKT_WRITE) {
+    if ((pool.flags[p] & ACK_REQUEST) !== 0) sendAck(world, qp, psnAdd(qp.ePsn, -1), ACK);
     return;
   }
   dropResponsesFrom(qp, psn);
   const r = qp.responses;
   if (r.count === r.size) return;
-  if (kind === P.PKT_READ) {
+  if (kind === PKT_READ) {
     const rest = pool.rest[p];
     // A hostile peer may give a READ that was never executed an earlier number.
-    if (!permits(qp, C.IBV_ACCESS_REMOTE_READ)) return;
-    if (rest > 0 && reachOf(world, qp, p, rest, C.IBV_ACCESS_REMOTE_READ) === undefined) {
+    if (!permits(qp, IBV_ACCESS_REMOTE_READ)) return;
+    if (rest > 0 && reachOf(world, qp, p, rest, IBV_ACCESS_REMOTE_READ) === undefined) {
       fatal(world, qp, NAK_REMOTE_ACCESS, 0, psn);
       return;
     }
@@ -344,8 +353,7 @@ function queueResponse(
   r.payloadNs[slot] = 0;
   if (!pcie.free) {
     const first = Math.max(8, Math.min(r.length[slot], world.params.readAheadBytes));
-    const waits =
-      !caches.findsAll && r.kind[slot] === P.PKT_READ && missesResponse(world, qp, slot, 0, first);
+    const waits = !caches.findsAll && r.kind[slot] === PKT_READ && missesResponse(world, qp, slot, 0, first);
     pcie.read(first);
     r.payloadNs[slot] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
   }
@@ -397,8 +405,8 @@ export function nextResponse(world: World, qp: Qp): number {
   const offset = qp.respPkt * qp.mtu;
   const left = r.length[slot] - offset;
   const length = Math.min(left, qp.mtu);
-  pool.kind[p] = P.PKT_RESPONSE;
-  pool.flags[p] = (qp.respPkt === 0 ? P.FIRST : 0) | (qp.respPkt + 1 === r.packets[slot] ? P.LAST : 0);
+  pool.kind[p] = PKT_RESPONSE;
+  pool.flags[p] = (qp.respPkt === 0 ? FIRST : 0) | (qp.respPkt + 1 === r.packets[slot] ? LAST : 0);
   pool.imm[p] = r.kind[slot];
   pool.source[p] = qp.qpn;
   pool.epoch[p] = qp.epoch;
@@ -409,13 +417,13 @@ export function nextResponse(world: World, qp: Qp): number {
   if (r.payloadNs[slot] > 0) {
     readAhead(world, qp.replies, qp.respPkt, qp.mtu, r.length[slot] | 0, r.payloadNs, slot);
   }
-  if (r.kind[slot] !== P.PKT_READ) {
+  if (r.kind[slot] !== PKT_READ) {
     pool.words[pool.slab(p) >> 2] = r.value[slot * 2];
     pool.words[(pool.slab(p) >> 2) + 1] = r.value[slot * 2 + 1];
   } else if (length > 0) {
     const addr = r.addr[slot] + offset;
     world.regions.from[0] = addr;
-    const region = reach(world, qp, r.rkey[slot], length, C.IBV_ACCESS_REMOTE_READ, r.pd[slot]);
+    const region = reach(world, qp, r.rkey[slot], length, IBV_ACCESS_REMOTE_READ, r.pd[slot]);
     if (region === undefined) {
       pool.release(p);
       r.count = 0;
@@ -468,7 +476,7 @@ function sendAck(world: World, qp: Qp, psn: number, syndrome: number): void {
 
 /** Refuses a request packet from outside that breaks the rules of the protocol; the connection ends. */
 export function refuse(world: World, qp: Qp, syndrome: number): void {
-  if (qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR || qp.fatalNak >= 0) return;
+  if (qp.state < IBV_QPS_RTR || qp.state === IBV_QPS_ERR || qp.fatalNak >= 0) return;
   fatal(world, qp, syndrome, 0);
 }
 
@@ -484,7 +492,7 @@ function fatal(world: World, qp: Qp, syndrome: number, recvStatus: number, psn =
 function endResponder(world: World, qp: Qp, psn: number, syndrome: number, recvStatus: number): void {
   sendAck(world, qp, psn, syndrome);
   // An event reports what no completion can (InfiniBand 11.6.3.3).
-  if (recvStatus !== 0) completeRecv(world, qp, recvStatus, C.IBV_WC_RECV, 0, 0, 0, false);
+  if (recvStatus !== 0) completeRecv(world, qp, recvStatus, IBV_WC_RECV, 0, 0, 0, false);
   else world.raise(syndrome === NAK_REMOTE_ACCESS ? C.IBV_EVENT_QP_ACCESS_ERR : C.IBV_EVENT_QP_REQ_ERR, qp);
   failQp(world, qp);
 }
