@@ -56,18 +56,21 @@ export function dispatch(world: World, kind: number, a: number, b: number, c: nu
     case EV_ARRIVE:
       offCable(world, a, world.ports[a].arrived(world.events));
       return;
-    case EV_LATE:
-      deliver(world, a);
+    case EV_ROOM:
+      world.ports[a].waiting = false;
+      admitPackets(world, world.ports[a], 0);
       return;
     case EV_RECEIVE:
       receive(world, world.qps[a]);
       return;
+    case EV_UNIT:
+      stepDone(world, a, b, c);
+      return;
     case EV_COMPLETION:
       reveal(world, a);
       return;
-    case EV_ROOM:
-      world.ports[a].waiting = false;
-      admitPackets(world, world.ports[a], 0);
+    case EV_LATE:
+      deliver(world, a);
       return;
     case EV_DEPART:
       onDeparted(world, world.ports[a] as StoppablePort);
@@ -91,9 +94,6 @@ export function dispatch(world: World, kind: number, a: number, b: number, c: nu
       return;
     case K.EV_CQ_OVERFLOW:
       overflow(world, a);
-      return;
-    case EV_UNIT:
-      stepDone(world, a, b, c);
       return;
     case EV_TAGS:
       onTagsDue(world, a);

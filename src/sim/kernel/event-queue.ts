@@ -21,8 +21,8 @@ export class EventQueue {
   /** Events in the queue, including stale timers. */
   size = 0;
   private capacity = 1024;
-  /** Whether the root is empty; the other entries follow it. */
-  private hole = false;
+  /** 1 while the root is empty, otherwise 0; the other entries follow it. A number is cheaper to test than a boolean. */
+  private hole = 0;
   private keys = new Float64Array(this.capacity * KEY_WORDS);
   private records = new Int32Array(this.capacity);
   private words = new Int32Array(this.capacity * RECORD_WORDS);
@@ -63,14 +63,15 @@ export class EventQueue {
     if (at === this.capacity) this.grow();
     const record = this.free[at];
     const { words } = this;
-    const word = record * RECORD_WORDS;
-    words[word] = kind;
-    words[word + 1] = a;
-    words[word + 2] = b;
-    words[word + 3] = c;
+    // Without "| 0", V8 converts each parameter to a double and back.
+    const word = (record * RECORD_WORDS) | 0;
+    words[word] = kind | 0;
+    words[word | 1] = a | 0;
+    words[word | 2] = b | 0;
+    words[word | 3] = c | 0;
     this.size = (at + 1) | 0;
-    if (this.hole) {
-      this.hole = false;
+    if (this.hole !== 0) {
+      this.hole = 0;
       this.item[0] = this.due[0];
       this.item[1] = this.due[1];
       this.sink(record);
@@ -79,33 +80,33 @@ export class EventQueue {
 
   /** Time of the first event; Infinity when the queue is empty. */
   headTime(): number {
-    if (this.hole) this.fill();
+    if (this.hole !== 0) this.fill();
     return this.size === 0 ? Number.POSITIVE_INFINITY : this.keys[0];
   }
 
   /** Writes headTime() to `to[0]`: V8 allocates a double that a function returns. */
   readHeadTime(to: Float64Array): void {
-    if (this.hole) this.fill();
+    if (this.hole !== 0) this.fill();
     if (this.size === 0) to[0] = Number.POSITIVE_INFINITY;
     else to[0] = this.keys[0];
   }
 
   /** Whether there is an event at the time `times[at]` or earlier. */
   isDue(times: Float64Array, at: number): boolean {
-    if (this.hole) this.fill();
+    if (this.hole !== 0) this.fill();
     return this.size > 0 && this.keys[0] <= times[at];
   }
 
   /** Whether the first event is earlier than `times[at]`. The queue must not be empty. */
   headPrecedes(times: Float64Array, at: number): boolean {
-    if (this.hole) this.fill();
+    if (this.hole !== 0) this.fill();
     return this.keys[0] < times[at];
   }
 
   /** Whether the first event of this queue, which must not be empty, precedes all of another one that shares its orders. */
   precedes(other: EventQueue): boolean {
-    if (this.hole) this.fill();
-    if (other.hole) other.fill();
+    if (this.hole !== 0) this.fill();
+    if (other.hole !== 0) other.fill();
     if (other.size === 0) return true;
     const time = this.keys[0];
     const otherTime = other.keys[0];
@@ -113,30 +114,30 @@ export class EventQueue {
   }
 
   headA(): number {
-    if (this.hole) this.fill();
+    if (this.hole !== 0) this.fill();
     return this.words[this.records[0] * RECORD_WORDS + 1];
   }
 
   /** Removes the first event into kind, a, b, c and time. The queue must not be empty. */
   pop(): void {
-    if (this.hole) this.fill();
+    if (this.hole !== 0) this.fill();
     const { words } = this;
     const record = this.records[0];
-    const word = record * RECORD_WORDS;
+    const word = (record * RECORD_WORDS) | 0;
     this.numbers[0] = this.keys[0];
     this.kind = words[word];
-    this.a = words[word + 1];
-    this.b = words[word + 2];
-    this.c = words[word + 3];
+    this.a = words[word | 1];
+    this.b = words[word | 2];
+    this.c = words[word | 3];
     const last = (this.size - 1) | 0;
     this.size = last;
     this.free[last] = record;
-    this.hole = true;
+    this.hole = 1;
   }
 
   /** Moves the last entry into the empty root and sinks it. */
   private fill(): void {
-    this.hole = false;
+    this.hole = 0;
     const last = this.size;
     if (last === 0) return;
     this.item[0] = this.keys[last * KEY_WORDS];
@@ -170,27 +171,26 @@ export class EventQueue {
     const time = item[0];
     const order = item[1];
     let hole = 0;
-    for (;;) {
-      let child = (hole << 2) + 1;
-      if (child >= size) break;
-      const end = Math.min(child + 4, size);
+    // "| 0" here, and "| 1" on even numbers, save checks for overflow.
+    for (let child = 1; child < size; child = ((hole << 2) + 1) | 0) {
+      const end = Math.min((child + 4) | 0, size);
       let best = child;
-      let bestTime = keys[child * KEY_WORDS];
-      for (child++; child < end; child++) {
-        const t = keys[child * KEY_WORDS];
-        if (t < bestTime || (t === bestTime && keys[child * KEY_WORDS + 1] < keys[best * KEY_WORDS + 1])) {
+      let bestTime = keys[child << 1];
+      for (child = (child + 1) | 0; child < end; child = (child + 1) | 0) {
+        const t = keys[child << 1];
+        if (t < bestTime || (t === bestTime && keys[(child << 1) | 1] < keys[(best << 1) | 1])) {
           best = child;
           bestTime = t;
         }
       }
-      if (bestTime > time || (bestTime === time && keys[best * KEY_WORDS + 1] > order)) break;
-      keys[hole * KEY_WORDS] = bestTime;
-      keys[hole * KEY_WORDS + 1] = keys[best * KEY_WORDS + 1];
+      if (bestTime > time || (bestTime === time && keys[(best << 1) | 1] > order)) break;
+      keys[hole << 1] = bestTime;
+      keys[(hole << 1) | 1] = keys[(best << 1) | 1];
       records[hole] = records[best];
       hole = best;
     }
-    keys[hole * KEY_WORDS] = time;
-    keys[hole * KEY_WORDS + 1] = order;
+    keys[hole << 1] = time;
+    keys[(hole << 1) | 1] = order;
     records[hole] = record;
   }
 
