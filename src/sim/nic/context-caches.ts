@@ -30,6 +30,8 @@ const TWO32 = 4294967296;
 class NicCache {
   /** Objects on the host that compete for the cache. */
   live = 0;
+  /** Whether an access can miss: not everything on the host fits, or the cache was flushed. */
+  canMiss = false;
   /** [0] look-ups, including those that need not be made only with `countsAll`, [1] misses. */
   readonly counts = new Float64Array(2);
   /** [0] time until the entry of the last access arrives. */
@@ -51,12 +53,19 @@ class NicCache {
   }
 
   get fits(): boolean {
-    return this.live <= this.entries && !this.wasFlushed;
+    return !this.canMiss;
+  }
+
+  /** So many objects were added; a negative number: removed. */
+  count(objects: number): void {
+    this.live += objects;
+    this.canMiss = this.live > this.entries || this.wasFlushed;
   }
 
   /** Removes all entries. From now on, accesses are looked up even if everything on the host fits. */
   flush(): void {
     this.wasFlushed = true;
+    this.canMiss = true;
     this.lru.clear();
   }
 
@@ -88,8 +97,9 @@ export class NicCaches {
   readonly receives: LruCache | null;
   /** [0] time until the memory accessed last can be translated. */
   readonly waitNs = new Float64Array(1);
-  /** Whether look-ups are counted even while everything fits. Timing does not depend on it. */
-  countsAll = false;
+  /** Whether memory must be looked up. If not, all of it fits into the caches, and nothing counts the look-ups. */
+  looksUp = false;
+  private isCounting = false;
   private readonly pageBytes: number;
   private readonly flushes: boolean;
 
@@ -110,26 +120,32 @@ export class NicCaches {
       this.regions.flush();
       this.pages.flush();
     }
-    this.regions.live += sign;
-    this.pages.live += sign * Math.max(1, Math.ceil(region.lengthBytes / this.pageBytes));
+    this.regions.count(sign);
+    this.pages.count(sign * Math.max(1, Math.ceil(region.lengthBytes / this.pageBytes)));
+    this.updateLooksUp();
   }
 
-  /** Whether all of the host's memory fits into the caches, so that no look-up is needed. */
-  get findsAll(): boolean {
-    return this.regions.fits && this.pages.fits && !this.countsAll;
+  /** Whether look-ups are counted even while everything fits. Timing does not depend on it. */
+  set countsAll(countsAll: boolean) {
+    this.isCounting = countsAll;
+    this.updateLooksUp();
+  }
+
+  private updateLooksUp(): void {
+    this.looksUp = this.regions.canMiss || this.pages.canMiss || this.isCounting;
   }
 
   /** Translates `length` bytes of a region from start[0] of its buffer on, and raises `waitNs` to the time it takes. */
   find(name: number, start: Float64Array, length: number): void {
     let waitNs = 0;
-    if (this.regions.fits) this.regions.counts[0]++;
+    if (!this.regions.canMiss) this.regions.counts[0]++;
     else {
       this.regions.use(name, 0);
       waitNs = this.regions.waitNs[0];
     }
     const first = Math.floor(start[0] / this.pageBytes);
     const last = Math.floor((start[0] + Math.max(length, 1) - 1) / this.pageBytes);
-    if (this.pages.fits) this.pages.counts[0] += last - first + 1;
+    if (!this.pages.canMiss) this.pages.counts[0] += last - first + 1;
     else {
       let longest = 0;
       for (let page = first; page <= last; page++) {
@@ -148,24 +164,24 @@ export function noteState(world: World, qp: Qp): void {
   const connected = qp.state >= IBV_QPS_RTR && qp.state <= IBV_QPS_SQE;
   if (connected === qp.hasContext) return;
   qp.hasContext = connected;
-  world.hosts[qp.host].caches.contexts.live += connected ? 1 : -1;
+  world.hosts[qp.host].caches.contexts.count(connected ? 1 : -1);
 }
 
 /** Accesses the context of a queue pair. Returns true when it misses; contexts.waitNs is the delay. */
 export function missesContext(world: World, qp: Qp): boolean {
   const { contexts } = world.hosts[qp.host].caches;
-  if (contexts.fits) {
-    contexts.counts[0]++;
-    return false;
+  if (contexts.canMiss) {
+    contexts.use(qp.qpn, 0);
+    return contexts.waitNs[0] > 0;
   }
-  contexts.use(qp.qpn, 0);
-  return contexts.waitNs[0] > 0;
+  contexts.counts[0]++;
+  return false;
 }
 
 /** A processing unit finished with a queue pair, whose context was in use until now. */
 export function leaveContext(world: World, qp: Qp): void {
   const { contexts } = world.hosts[qp.host].caches;
-  if (!contexts.fits) contexts.leave(qp.qpn, 0);
+  if (contexts.canMiss) contexts.leave(qp.qpn, 0);
 }
 
 /**
@@ -181,7 +197,7 @@ export function missesLocal(
   length: number,
 ): boolean {
   const { caches } = world.hosts[qp.host];
-  if (caches.findsAll) return false;
+  if (!caches.looksUp) return false;
   caches.waitNs[0] = 0;
   const at = queue.at(seq);
   const elements = queue.words[at + WR_OP] >>> 16;
@@ -208,7 +224,7 @@ export function missesLocal(
 export function missesRun(world: World, qp: Qp, offset: number, length: number): boolean {
   if (qp.runSgeBytes < 0) return missesLocal(world, qp, qp.sq, qp.cur, offset, length);
   const { caches } = world.hosts[qp.host];
-  if (caches.findsAll) return false;
+  if (!caches.looksUp) return false;
   caches.waitNs[0] = 0;
   world.regions.from[0] = qp.runs[qp.runRow + RUN_SGE_ADDR] + offset;
   findPart(world, caches, qp.runLkey, false, length);
@@ -224,7 +240,7 @@ export function missesRemote(
   length: number,
 ): boolean {
   const { caches } = world.hosts[host];
-  if (caches.findsAll) return false;
+  if (!caches.looksUp) return false;
   caches.waitNs[0] = 0;
   world.regions.from[0] = addr;
   findPart(world, caches, rkey, true, length);

@@ -142,7 +142,7 @@ function schedule(world: World, qp: Qp, p: number): void {
     const contextNs = clock[0] + caches.contexts.waitNs[0];
     if (contextNs > readyNs[p]) readyNs[p] = contextNs;
   }
-  if (!caches.findsAll && missesMemory(world, qp, p, kind)) readyNs[p] += caches.waitNs[0];
+  if (caches.looksUp && missesMemory(world, qp, p, kind)) readyNs[p] += caches.waitNs[0];
   if (!request) return;
   if (takesReceive(kind, packets.flags[p])) fetchReceives(world, qp, p);
   if (qp.rxHead >= 0 && readyNs[qp.rxTail] > readyNs[p]) readyNs[p] = readyNs[qp.rxTail];

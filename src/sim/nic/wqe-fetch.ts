@@ -69,7 +69,7 @@ function requestPayloads(world: World, qp: Qp): void {
     qp.payloadRequested = (seq + 1) | 0;
     qp.sqPayloadNs[slot] = 0;
     if (first === 0) continue;
-    const waits = !caches.findsAll && missesLocal(world, qp, qp.sq, seq, 0, first);
+    const waits = caches.looksUp && missesLocal(world, qp, qp.sq, seq, 0, first);
     pcie.read(first);
     qp.sqPayloadNs[slot] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
     qp.payloadRequestedBytes = (qp.payloadRequestedBytes + first) | 0;
@@ -117,7 +117,7 @@ export function readAhead(
   const from = (packet + window) * mtu;
   const bytes = Math.min(rest, mtu);
   const waits =
-    !caches.findsAll &&
+    caches.looksUp &&
     (sender.role === ROLE_REQUEST
       ? missesRun(world, qp, from, bytes)
       : missesResponse(world, qp, qp.responses.head, from, bytes));

@@ -353,7 +353,7 @@ function queueResponse(
   r.payloadNs[slot] = 0;
   if (!pcie.free) {
     const first = Math.max(8, Math.min(r.length[slot], world.params.readAheadBytes));
-    const waits = !caches.findsAll && r.kind[slot] === PKT_READ && missesResponse(world, qp, slot, 0, first);
+    const waits = caches.looksUp && r.kind[slot] === PKT_READ && missesResponse(world, qp, slot, 0, first);
     pcie.read(first);
     r.payloadNs[slot] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
   }
