@@ -148,7 +148,7 @@ export class Simulation {
     const { rows } = this;
     const qp = new Qp({ ...request, qpn, sqSigAll, managed, isAgent, type, srq, xrcd, sendCq, recvCq, rows });
     // A datagram is one packet of at most the port's MTU.
-    if (type === C.IBV_QPT_UD) qp.mtu = this.world.hosts[qp.host].mtuBytes;
+    if (type === C.IBV_QPT_UD) qp.setMtu(this.world.hosts[qp.host].mtuBytes);
     this.world.qps.push(qp);
     qp.sendCq.qps.add(qp);
     qp.recvCq.qps.add(qp);
@@ -200,7 +200,7 @@ export class Simulation {
     }
     if ((mask & C.IBV_QP_DEST_QPN) !== 0) qp.peer = attr.destQpNum ?? 0;
     if ((mask & C.IBV_QP_PATH_MTU) !== 0)
-      qp.mtu = Math.min(mtuBytes(attr.pathMtu ?? C.IBV_MTU_1024), this.world.hosts[qp.host].mtuBytes);
+      qp.setMtu(Math.min(mtuBytes(attr.pathMtu ?? C.IBV_MTU_1024), this.world.hosts[qp.host].mtuBytes));
     if ((mask & C.IBV_QP_RQ_PSN) !== 0) qp.ePsn = qp.rqBasePsn = (attr.rqPsn ?? 0) & 0xffffff;
     if ((mask & C.IBV_QP_SQ_PSN) !== 0) qp.sndPsn = qp.unaPsn = qp.sqBasePsn = (attr.sqPsn ?? 0) & 0xffffff;
     if ((mask & C.IBV_QP_MAX_DEST_RD_ATOMIC) !== 0) qp.setResponderResources(attr.maxDestRdAtomic ?? 0);

@@ -4,7 +4,12 @@ import { awaitsPayload } from '../nic/wqe-fetch.ts';
 import { startTimer } from '../transport/acknowledgements.ts';
 import type { Sender } from '../transport/qp.ts';
 import * as Q from '../transport/qp.ts';
-import { nextRequest, nextRequestBytes, nextRequestPayload } from '../transport/request-packets.ts';
+import {
+  hasRequest,
+  nextRequest,
+  nextRequestBytes,
+  nextRequestPayload,
+} from '../transport/request-packets.ts';
 import {
   nextResponse,
   nextResponseBytes,
@@ -106,7 +111,7 @@ function enqueue(
 }
 
 /** A sender was served: it joins the round again if it has another packet. */
-export function rejoin(world: World, sender: Sender, bytes: number, holdEnded: boolean): void {
+function rejoin(world: World, sender: Sender, bytes: number, holdEnded: boolean): void {
   const { qp } = sender;
   if (holdEnded && qp.phase === SENDING) {
     qp.phase = RESUME;
@@ -115,9 +120,11 @@ export function rejoin(world: World, sender: Sender, bytes: number, holdEnded: b
   }
   const limited = qp.pacer !== null || qp.congestion !== null || qp.tagMember >= 0;
   if (limited) countPacket(world, sender, bytes);
-  const next = sender.role === ROLE_REQUEST ? nextRequestBytes(world, qp) : nextResponseBytes(world, qp);
+  const more = sender.role === ROLE_REQUEST ? hasRequest(qp) : qp.respPhase === SENDING;
+  if (!more) return;
+  const port = world.portOf(qp);
   // A sender that waits for its payload lets others go first.
-  if (next < 0 || awaitsPayload(world, sender)) return;
+  if (awaitsPayload(world, sender, port)) return;
   if (limited) joinPort(world, sender);
-  else world.portOf(qp).join(sender);
+  else port.join(sender);
 }

@@ -5,6 +5,7 @@
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
+import type { Port } from '../egress/port.ts';
 import * as K from '../kernel/event-kinds.ts';
 import * as Q from '../transport/qp.ts';
 import { type Qp, type Sender, UnitUser } from '../transport/qp.ts';
@@ -100,22 +101,22 @@ export function readAhead(
   world: World,
   sender: Sender,
   packet: number,
-  mtu: number,
   length: number,
   head: Float64Array,
   at: number,
 ): void {
   const { qp } = sender;
-  const { pcie, caches } = world.hosts[qp.host];
-  const window = windowOf(world, mtu);
+  const { mtu } = qp;
+  const window = windowOf(world, qp);
   sender.unitUser ??= new UnitUser(sender);
   const { unitUser } = sender;
   payloadTime(world, unitUser, packet, window, head, at);
-  const rest = length - (packet + window) * mtu;
+  const from = (packet + window) * mtu;
+  const rest = length - from;
   if (rest <= 0) return;
   if (unitUser.window !== window) unitUser.openAhead(window);
-  const from = (packet + window) * mtu;
   const bytes = Math.min(rest, mtu);
+  const { pcie, caches } = world.hosts[qp.host];
   const waits =
     caches.looksUp &&
     (sender.role === ROLE_REQUEST
@@ -126,8 +127,9 @@ export function readAhead(
 }
 
 /** Number of packets whose payload is read ahead. */
-function windowOf(world: World, mtu: number): number {
-  return Math.max(1, Math.ceil(world.params.readAheadBytes / mtu));
+function windowOf(world: World, qp: Qp): number {
+  if (qp.aheadPackets === 0) qp.aheadPackets = Math.max(1, Math.ceil(world.params.readAheadBytes / qp.mtu));
+  return qp.aheadPackets;
 }
 
 /** Sets world.notBefore to the arrival of a packet's payload. */
@@ -139,26 +141,26 @@ function payloadTime(
   head: Float64Array,
   at: number,
 ): void {
-  world.notBefore[0] = 0;
-  if (packet < window) world.notBefore[0] = head[at];
-  else if (unitUser.window === window)
-    world.notBefore[0] = unitUser.ahead[unitUser.aheadAt + (packet % window)];
+  const { notBefore } = world;
+  if (packet < window) notBefore[0] = head[at];
+  else if (unitUser.window === window) notBefore[0] = unitUser.ahead[unitUser.aheadAt + (packet % window)];
+  else notBefore[0] = 0;
 }
 
 /**
- * Whether a sender in the middle of a message must wait for payload while the wire would be idle. If so,
+ * Whether a sender in the middle of a message must wait for payload while the wire of its port would be idle. If so,
  * schedules an event.
  */
-export function awaitsPayload(world: World, sender: Sender): boolean {
+export function awaitsPayload(world: World, sender: Sender, port: Port): boolean {
   const { qp, unitUser } = sender;
-  if (unitUser === null || world.hosts[qp.host].pcie.free) return false;
+  if (unitUser === null) return false;
   const request = sender.role === ROLE_REQUEST;
   const packet = request ? qp.pkt : qp.respPkt;
   const head = request ? qp.runs : qp.responses.payloadNs;
-  const at = request ? qp.runRow + RUN_PAYLOAD_NS : qp.responses.head;
+  const at = request ? (qp.runRow + RUN_PAYLOAD_NS) | 0 : qp.responses.head;
   if (packet === 0 || head[at] === 0) return false;
-  payloadTime(world, unitUser, packet, windowOf(world, qp.mtu), head, at);
-  if (world.notBefore[0] <= world.clock[0] || world.portOf(qp).isBusyUntil(world.notBefore)) return false;
+  payloadTime(world, unitUser, packet, windowOf(world, qp), head, at);
+  if (world.notBefore[0] <= world.clock[0] || port.isBusyUntil(world.notBefore)) return false;
   sender.setPhase(PAYLOAD);
   world.events.due[0] = world.notBefore[0];
   if (request) world.events.push(EV_PAYLOAD, qp.qpn, qp.token, 0);

@@ -174,8 +174,9 @@ export class Qp {
   /** The request being processed, and its next packet. */
   cur = 0;
   pkt = 0;
-  /** Bytes per packet. */
+  /** Bytes per packet, and the number of packets whose payload is read ahead; 0: not computed yet. */
   mtu = 4096;
+  aheadPackets = 0;
   /** Of the request at `cur`, once its step is done: WR_OP, bytes of the message, first PSN, remote key, immediate. */
   runOp = 0;
   runLength = 0;
@@ -371,6 +372,11 @@ export class Qp {
   get replies(): Sender {
     this.responseSender ??= new Sender(this, ROLE_RESPONSE);
     return this.responseSender;
+  }
+
+  setMtu(bytes: number): void {
+    this.mtu = bytes;
+    this.aheadPackets = 0;
   }
 
   /** Allocates room for send requests, once. */

@@ -61,9 +61,14 @@ const { IDLE, RUN_ADDR, RUN_PAYLOAD_NS, RUN_SGE_ADDR, SENDING } = Q;
 
 const TWO32 = 4294967296;
 
+/** Whether a request has a packet to send. */
+export function hasRequest(qp: Qp): boolean {
+  return qp.phase === SENDING && !(isRemote(qp.peerHost) && isWindowFull(qp));
+}
+
 /** Bytes on the wire of the next packet; -1 when there is none. */
 export function nextRequestBytes(world: Pick<World, 'params'>, qp: Qp): number {
-  if (qp.phase !== SENDING || (isRemote(qp.peerHost) && isWindowFull(qp))) return -1;
+  if (!hasRequest(qp)) return -1;
   const { headerBytes, rethBytes } = world.params;
   const opcode = qp.runOp & 0xff;
   if (isReadOrAtomic(opcode)) return headerBytes + rethBytes;
@@ -132,7 +137,7 @@ export function nextRequest(world: World, qp: Qp): number {
   if (qp.type !== IBV_QPT_RC) address(world, qp, p, qp.sq.at(seq));
   world.notBefore[0] = 0;
   if (length > 0 && runs[runRow + RUN_PAYLOAD_NS] > 0) {
-    readAhead(world, qp.requests, pkt, mtu, qp.runLength, runs, runRow + RUN_PAYLOAD_NS);
+    readAhead(world, qp.requests, pkt, qp.runLength, runs, runRow + RUN_PAYLOAD_NS);
   }
   if (length > 0 && !fillPayload(world, qp, seq, offset, length, p)) {
     pool.release(p);

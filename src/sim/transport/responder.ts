@@ -415,7 +415,7 @@ export function nextResponse(world: World, qp: Qp): number {
   pool.length[p] = length;
   world.notBefore[0] = 0;
   if (r.payloadNs[slot] > 0) {
-    readAhead(world, qp.replies, qp.respPkt, qp.mtu, r.length[slot] | 0, r.payloadNs, slot);
+    readAhead(world, qp.replies, qp.respPkt, r.length[slot] | 0, r.payloadNs, slot);
   }
   if (r.kind[slot] !== PKT_READ) {
     pool.words[pool.slab(p) >> 2] = r.value[slot * 2];
