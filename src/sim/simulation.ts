@@ -246,6 +246,7 @@ export class Simulation {
     if (world.hosts[host].dead) return;
     world.hooks.asyncEvent(host, C.IBV_EVENT_DEVICE_FATAL, 0);
     world.hosts[host].dead = true;
+    world.noteLinks();
     if (!world.stoppable) return;
     // Packets waiting in its ports are discarded.
     for (const port of [world.ports[host * 2], world.ports[host * 2 + 1]]) world.kick(port);
@@ -257,6 +258,7 @@ export class Simulation {
     const { world } = this;
     if (world.hosts[host].linkUp === up) return;
     world.hosts[host].linkUp = up;
+    world.noteLinks();
     if (!world.hosts[host].dead) {
       world.hooks.asyncEvent(host, up ? C.IBV_EVENT_PORT_ACTIVE : C.IBV_EVENT_PORT_ERR, 1);
     }

@@ -111,6 +111,8 @@ export class World {
   readonly cpuAhead = new Float64Array(1);
   readonly trace = new Trace(this.clock);
   readonly hosts: Host[] = [];
+  /** Whether any host is dead, unplugged or loses packets. */
+  private linksFail = false;
   /** Two ports per host: the link, then the loopback. */
   readonly ports: Port[] = [];
   /** Whether all ports are StoppablePorts; otherwise all are EgressPorts. */
@@ -247,6 +249,12 @@ export class World {
 
   setLoss(host: Host, probability: number): void {
     host.lossThreshold = probability * TWO32;
+    this.noteLinks();
+  }
+
+  /** The state of a host or of its link changed. */
+  noteLinks(): void {
+    this.linksFail = this.hosts.some((host) => host.dead || !host.linkUp || host.lossThreshold > 0);
   }
 
   /** The egress port through which a connected queue pair sends. */
@@ -393,6 +401,11 @@ export class World {
 
   /** Draws whether the links of the two hosts lose the packet that is sent now. */
   isLost(from: Host, toIndex: number): boolean {
+    const isCertain = !this.linksFail && toIndex >= 0 && toIndex < this.hosts.length;
+    return !isCertain && this.drawLoss(from, toIndex);
+  }
+
+  private drawLoss(from: Host, toIndex: number): boolean {
     if (from.dead) return true;
     if (from.index === toIndex) return false;
     if (isRemote(toIndex)) return !from.linkUp || drops(from);
