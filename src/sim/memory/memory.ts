@@ -63,6 +63,8 @@ export class RegionTable {
   private readonly bases = new WeakMap<ArrayBuffer | SharedArrayBuffer, number>();
   private readonly nextAddr = new Float64Array([FIRST_ADDR]);
   live = 0;
+  /** Changes whenever a key opens something else than before. */
+  version = 0;
   /**
    * [0] start of the range that local() and remote() check. An array, because V8 allocates a double passed to
    * a function.
@@ -159,6 +161,7 @@ export class RegionTable {
 
   private put(index: number, region: Region | undefined): void {
     this.regions[index] = region;
+    this.version = (this.version + 1) & 0x3fffffff;
     if (index * ROW_DOUBLES >= this.doubles.length) this.grow(index);
     const { doubles, words } = this;
     const at = index * ROW_WORDS;

@@ -188,6 +188,8 @@ export class Qp {
   runSgeBytes = -1;
   /** The domain whose memory it may name. */
   runPd = 0;
+  /** RegionTable.version when that element was last checked; -1: never. */
+  runVersion = -1;
   /** Packets sent since the last acknowledgement request. */
   packetsSinceAckRequest = 0;
   // Responder and receiver.

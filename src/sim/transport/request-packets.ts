@@ -103,6 +103,7 @@ export function beginRun(qp: Qp, seq: number): void {
   const e = at + WR_SGE0;
   const alone = qp.runOp >>> 16 === 1 && ((qp.runOp >>> 8) & IBV_SEND_INLINE) === 0;
   qp.runPd = sq.pd;
+  qp.runVersion = -1;
   qp.runLkey = w[e + SGE_LKEY] | 0;
   qp.runSgeBytes = alone ? w[e + SGE_LENGTH] | 0 : -1;
   runs[runRow + RUN_SGE_ADDR] = w[e + SGE_LO] + w[e + SGE_HI] * TWO32;
@@ -221,11 +222,15 @@ function fillPayload(world: World, qp: Qp, seq: number, offset: number, length: 
   const slab = pool.slab(p);
   if (qp.runSgeBytes >= 0) {
     const { regions } = world;
+    const carries = world.payload || qp.type === IBV_QPT_UD;
+    // The first packet of a run has checked the whole element.
+    if (!carries && qp.runVersion === regions.version) return true;
     const addr = qp.runs[qp.runRow + RUN_SGE_ADDR];
     regions.from[0] = addr;
     const region = regions.local(qp.host, qp.runPd, qp.runLkey, qp.runSgeBytes, 0);
     if (region === undefined) return false;
-    if (!world.payload && qp.type !== IBV_QPT_UD) return true;
+    qp.runVersion = regions.version;
+    if (!carries) return true;
     const from = addr - region.addr + offset;
     if (length > SHORT_BYTES && isRemote(qp.peerHost)) pool.outside[p] = region.views.view(from, length);
     else copyFromRegion(region, from, pool.bytes, slab, length);
