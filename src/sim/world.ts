@@ -28,7 +28,8 @@ import { type Ah, Groups } from './network/address.ts';
 import { LinkFaults } from './network/link-faults.ts';
 import { SwitchNetwork } from './network/switches.ts';
 import type { Layout } from './network/topology.ts';
-import { isRemote, type PartialMessage, type Uplink } from './network/uplink.ts';
+import type { PartialMessage, Uplink } from './network/uplink.ts';
+import * as U from './network/uplink.ts';
 import { CommandQueue } from './nic/command-queue.ts';
 import { NicCaches } from './nic/context-caches.ts';
 import { Pcie } from './nic/pcie.ts';
@@ -39,9 +40,11 @@ import type { Cq } from './queues/cq.ts';
 import type { Srq } from './queues/srq.ts';
 import type { Qp, Sender } from './transport/qp.ts';
 import * as Q from './transport/qp.ts';
-import { sendingLevel } from './transport/request-info.ts';
+import * as R from './transport/request-info.ts';
 
-// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+// V8 folds constants and functions of the module itself into the code, but loads imported ones at each use.
+const { sendingLevel } = R;
+const { isRemote } = U;
 const { IBV_WC_SUCCESS } = C;
 const { WC_RECV_SIDE } = L;
 const { EV_ACK, EV_COMPLETION, EV_CQ_OVERFLOW } = K;

@@ -30,7 +30,7 @@ export class EventQueue {
   private free = Int32Array.from({ length: this.capacity }, (_, i) => i);
   /** [0] time of the popped event, [1] running order. In an array, so that both stay doubles. */
   private readonly numbers = new Float64Array(2);
-  /** Time and order of the sinking entry. */
+  /** Time and order of the entry that fills the root. */
   private readonly item = new Float64Array(2);
 
   /**
@@ -72,9 +72,7 @@ export class EventQueue {
     this.size = (at + 1) | 0;
     if (this.hole !== 0) {
       this.hole = 0;
-      this.item[0] = this.due[0];
-      this.item[1] = this.due[1];
-      this.sink(record);
+      this.sink(record, this.due);
     } else this.rise(at, record);
   }
 
@@ -142,7 +140,7 @@ export class EventQueue {
     if (last === 0) return;
     this.item[0] = this.keys[last * KEY_WORDS];
     this.item[1] = this.keys[last * KEY_WORDS + 1];
-    this.sink(this.records[last]);
+    this.sink(this.records[last], this.item);
   }
 
   /** Inserts the entry whose key is `due`, starting from the end of the heap. */
@@ -165,11 +163,11 @@ export class EventQueue {
     records[hole] = record;
   }
 
-  /** Inserts the entry whose key is `item`, starting from the root. */
-  private sink(record: number): void {
-    const { keys, records, item, size } = this;
-    const time = item[0];
-    const order = item[1];
+  /** Inserts the entry with this key, starting from the root. */
+  private sink(record: number, key: Float64Array): void {
+    const { keys, records, size } = this;
+    const time = key[0];
+    const order = key[1];
     let hole = 0;
     // "| 0" here, and "| 1" on even numbers, save checks for overflow.
     for (let child = 1; child < size; child = ((hole << 2) + 1) | 0) {

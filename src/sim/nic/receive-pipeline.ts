@@ -13,9 +13,10 @@ import type { NicParams } from '../profile/params.ts';
 import type { Qp } from '../transport/qp.ts';
 import * as Q from '../transport/qp.ts';
 import type { World } from '../world.ts';
-import { missesContext, missesLocal, missesRemote } from './context-caches.ts';
+import * as X from './context-caches.ts';
 
-// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+// V8 folds constants and functions of the module itself into the code, but loads imported ones at each use.
+const { missesContext, missesLocal, missesRemote } = X;
 const { PKT_READ, PKT_RESPONSE, PKT_ACK, PKT_WRITE, PKT_SEND, PKT_DATAGRAM, FIRST, HAS_IMM } = P;
 const { EV_RECEIVE } = K;
 const { RECV_OFFSET } = Q;

@@ -5,9 +5,10 @@ import * as K from '../kernel/event-kinds.ts';
 import * as Q from '../transport/qp.ts';
 import { type Qp, type Sender, UnitUser } from '../transport/qp.ts';
 import type { World } from '../world.ts';
-import { missesContext } from './context-caches.ts';
+import * as X from './context-caches.ts';
 
-// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+// V8 folds constants and functions of the module itself into the code, but loads imported ones at each use.
+const { missesContext } = X;
 const { ISO_WR_ENABLE, ISO_WR_WAIT } = C;
 const { WR_OP, WR_COUNT, WR_REPEAT } = L;
 const { EV_RESPONSE_STEP, EV_STEP } = K;

@@ -10,9 +10,10 @@ import * as K from '../kernel/event-kinds.ts';
 import * as Q from '../transport/qp.ts';
 import { type Qp, type Sender, UnitUser } from '../transport/qp.ts';
 import type { World } from '../world.ts';
-import { missesLocal, missesRemote, missesRun } from './context-caches.ts';
+import * as X from './context-caches.ts';
 
-// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+// V8 folds constants and functions of the module itself into the code, but loads imported ones at each use.
+const { missesLocal, missesRemote, missesRun } = X;
 const { IBV_SEND_INLINE, IBV_WR_RDMA_READ, IBV_WR_SEND_WITH_INV } = C;
 const { WR_OP } = L;
 const { EV_FETCHED, EV_PAYLOAD, EV_RESPONSE_PAYLOAD } = K;

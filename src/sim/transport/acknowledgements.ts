@@ -7,20 +7,22 @@ import type { Port } from '../egress/port.ts';
 import { joinPort } from '../egress/rate-pacing.ts';
 import * as K from '../kernel/event-kinds.ts';
 import { moveSges } from '../memory/sges.ts';
-import { isRemote } from '../network/uplink.ts';
+import * as U from '../network/uplink.ts';
 import { noteNoReceive } from '../nic/processing-units.ts';
 import type { World } from '../world.ts';
 import { completeOldest } from './completions.ts';
 import { failQp, failSends } from './failure.ts';
+import type { Qp } from './qp.ts';
 import * as Q from './qp.ts';
-import { psnAdd, psnDiff, type Qp } from './qp.ts';
-import { isLive, isLocalOp, isReadOrAtomic, opcodeOf } from './request-info.ts';
+import * as R from './request-info.ts';
 import { notifyDrained, tryStart } from './request-start.ts';
 
-// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+// V8 folds constants and functions of the module itself into the code, but loads imported ones at each use.
+const { isLive, isLocalOp, isReadOrAtomic, opcodeOf } = R;
+const { isRemote } = U;
 const { IBV_WC_SUCCESS } = C;
 const { ACK, EV_RNR, EV_TIMEOUT, NAK_RNR, NAK_SEQUENCE } = K;
-const { DEADLINE, DELIVERED, IDLE, SENDING, TIMEOUT } = Q;
+const { DEADLINE, DELIVERED, IDLE, SENDING, TIMEOUT, psnAdd, psnDiff } = Q;
 
 /** min_rnr_timer codes in nanoseconds (InfiniBand 9.7.5.2.8). */
 const RNR_TIMER_US = [

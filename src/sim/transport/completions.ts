@@ -5,9 +5,10 @@ import { wcOpcode } from '../../verbs/wc-batch.ts';
 import { bindFailed } from '../memory/memory-windows.ts';
 import type { World } from '../world.ts';
 import type { Qp } from './qp.ts';
-import { isLocalOp, isSignaled } from './request-info.ts';
+import * as R from './request-info.ts';
 
-// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+// V8 folds constants and functions of the module itself into the code, but loads imported ones at each use.
+const { isLocalOp, isSignaled } = R;
 const { IBV_WC_SUCCESS } = C;
 const { WR_OP, WC_RECV_SIDE } = L;
 

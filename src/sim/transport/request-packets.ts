@@ -4,16 +4,18 @@ import * as L from '../../verbs/layout.ts';
 import * as P from '../kernel/packets.ts';
 import { copyBytes, copyFromRegion } from '../memory/memory.ts';
 import { moveSges } from '../memory/sges.ts';
-import { isRemote, windowPackets } from '../network/uplink.ts';
+import * as U from '../network/uplink.ts';
 import { readAhead } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
 import { failRequest } from './acknowledgements.ts';
+import type { Qp } from './qp.ts';
 import * as Q from './qp.ts';
-import { psnAdd, psnDiff, type Qp } from './qp.ts';
-import { flagsOf, isLocalOp, isReadOrAtomic, isSignaled, opcodeOf } from './request-info.ts';
+import * as R from './request-info.ts';
 import { tryStart } from './request-start.ts';
 
-// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+// V8 folds constants and functions of the module itself into the code, but loads imported ones at each use.
+const { flagsOf, isLocalOp, isReadOrAtomic, isSignaled, opcodeOf } = R;
+const { isRemote, windowPackets } = U;
 const {
   IBV_WR_SEND,
   IBV_SEND_INLINE,
@@ -57,7 +59,7 @@ const {
   PKT_READ,
   SHORT_BYTES,
 } = P;
-const { IDLE, RUN_ADDR, RUN_PAYLOAD_NS, RUN_SGE_ADDR, SENDING } = Q;
+const { IDLE, RUN_ADDR, RUN_PAYLOAD_NS, RUN_SGE_ADDR, SENDING, psnAdd, psnDiff } = Q;
 
 const TWO32 = 4294967296;
 

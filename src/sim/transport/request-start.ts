@@ -3,13 +3,14 @@ import * as C from '../../verbs/constants.ts';
 import { takeUnit } from '../nic/unit-step.ts';
 import { fetchMore } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
+import type { Qp } from './qp.ts';
 import * as Q from './qp.ts';
-import { psnDiff, type Qp } from './qp.ts';
-import { flagsOf, isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } from './request-info.ts';
+import * as R from './request-info.ts';
 
-// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+// V8 folds constants and functions of the module itself into the code, but loads imported ones at each use.
+const { flagsOf, isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } = R;
 const { IBV_QPS_SQD, IBV_QPS_RTS, IBV_SEND_FENCE } = C;
-const { IDLE } = Q;
+const { IDLE, psnDiff } = Q;
 
 /** Half the PSN space: beyond it, new packets are indistinguishable from old ones. */
 const WINDOW_PACKETS = 1 << 23;

@@ -8,23 +8,25 @@
 import * as C from '../../verbs/constants.ts';
 import { joinPort } from '../egress/rate-pacing.ts';
 import * as K from '../kernel/event-kinds.ts';
-import { leaveContext } from '../nic/context-caches.ts';
+import * as X from '../nic/context-caches.ts';
 import { takeUnit } from '../nic/unit-step.ts';
 import { payloadUsed } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
 import { failRequest, localDone } from './acknowledgements.ts';
+import type { Qp } from './qp.ts';
 import * as Q from './qp.ts';
-import { psnAdd, type Qp } from './qp.ts';
-import { isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } from './request-info.ts';
+import * as R from './request-info.ts';
 import { beginRun } from './request-packets.ts';
 import { tryStart } from './request-start.ts';
 import { setDestination } from './unreliable.ts';
 import { executeLocal } from './wait.ts';
 
-// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+// V8 folds constants and functions of the module itself into the code, but loads imported ones at each use.
+const { isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } = R;
+const { leaveContext } = X;
 const { IBV_QPT_UD } = C;
 const { EV_PAYLOAD } = K;
-const { IDLE, PAYLOAD, RUN_PAYLOAD_NS, SENDING } = Q;
+const { IDLE, PAYLOAD, RUN_PAYLOAD_NS, SENDING, psnAdd } = Q;
 
 /** A processing unit finished the step of request `cur`. */
 export function onStep(world: World, qp: Qp): void {

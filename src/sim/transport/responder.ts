@@ -10,7 +10,7 @@ import * as P from '../kernel/packets.ts';
 import { copyFromRegion } from '../memory/memory.ts';
 import { invalidate, reach, reachOf } from '../memory/memory-windows.ts';
 import { moveSges } from '../memory/sges.ts';
-import { isRemote } from '../network/uplink.ts';
+import * as U from '../network/uplink.ts';
 import { noteNoReceive } from '../nic/processing-units.ts';
 import { takeUnit } from '../nic/unit-step.ts';
 import { missesResponse, readAhead } from '../nic/wqe-fetch.ts';
@@ -18,12 +18,13 @@ import { takeShared } from '../queues/srq.ts';
 import type { World } from '../world.ts';
 import { completeRecv } from './completions.ts';
 import { failQp } from './failure.ts';
+import type { Qp } from './qp.ts';
 import * as Q from './qp.ts';
-import { psnAdd, psnDiff, type Qp } from './qp.ts';
 import { onUnreliable } from './unreliable.ts';
 import { adoptSrq, withSrqDomain } from './xrc.ts';
 
-// V8 folds constants of the module itself into the code, but loads imported ones at each use.
+// V8 folds constants and functions of the module itself into the code, but loads imported ones at each use.
+const { isRemote } = U;
 const {
   IBV_QPS_RTR,
   IBV_QPS_ERR,
@@ -38,16 +39,8 @@ const {
 } = C;
 const { PKT_SEND, PKT_WRITE, PKT_READ, LAST, ACK_REQUEST, FIRST, HAS_INV, HAS_IMM, SOLICITED, PKT_RESPONSE } =
   P;
-const {
-  ACK,
-  EV_RESPONSE_PAYLOAD,
-  NAK_INVALID_REQUEST,
-  NAK_REMOTE_ACCESS,
-  NAK_REMOTE_OPERATION,
-  NAK_RNR,
-  NAK_SEQUENCE,
-} = K;
-const { DELIVERED, IDLE, PAYLOAD, RECV_OFFSET, RESPONSE_END, SENDING } = Q;
+const { ACK } = K;
+const { DELIVERED, IDLE, PAYLOAD, RECV_OFFSET, RESPONSE_END, SENDING, psnAdd, psnDiff } = Q;
 
 /** A request packet has arrived. */
 export function onRequest(world: World, qp: Qp, p: number): void {
@@ -64,13 +57,13 @@ export function onRequest(world: World, qp: Qp, p: number): void {
     if (ahead < 0) withSrqDomain(world, qp, p, onDuplicate);
     else if (!qp.nakSent) {
       qp.nakSent = true;
-      sendAck(world, qp, qp.ePsn, NAK_SEQUENCE);
+      sendAck(world, qp, qp.ePsn, K.NAK_SEQUENCE);
     }
     return;
   }
   qp.nakSent = false;
   if (qp.type === IBV_QPT_XRC_RECV && !adoptSrq(world, qp, p)) {
-    fatal(world, qp, NAK_INVALID_REQUEST, 0);
+    fatal(world, qp, K.NAK_INVALID_REQUEST, 0);
     return;
   }
   const kind = pool.kind[p];
@@ -106,7 +99,7 @@ function notReady(world: World, qp: Qp): void {
   noteNoReceive(world, qp.host);
   // Following packets are ahead of the expected PSN and dropped without a second NAK.
   qp.nakSent = true;
-  sendAck(world, qp, qp.ePsn, NAK_RNR + (qp.attr.minRnrTimer ?? 0));
+  sendAck(world, qp, qp.ePsn, K.NAK_RNR + (qp.attr.minRnrTimer ?? 0));
 }
 
 function onSend(world: World, qp: Qp, p: number): void {
@@ -124,17 +117,17 @@ function onSend(world: World, qp: Qp, p: number): void {
   const length = pool.length[p];
   const offset = qp.times[qp.row + RECV_OFFSET];
   if (offset + length > qp.rq.length[qp.rqDone & qp.rq.mask]) {
-    fatal(world, qp, NAK_INVALID_REQUEST, C.IBV_WC_LOC_LEN_ERR);
+    fatal(world, qp, K.NAK_INVALID_REQUEST, C.IBV_WC_LOC_LEN_ERR);
     return;
   }
   if (!moveSges(world, qp, qp.rq, qp.rqDone, offset, length, p, true)) {
-    fatal(world, qp, NAK_REMOTE_OPERATION, C.IBV_WC_LOC_PROT_ERR);
+    fatal(world, qp, K.NAK_REMOTE_OPERATION, C.IBV_WC_LOC_PROT_ERR);
     return;
   }
   qp.times[qp.row + RECV_OFFSET] = offset + length;
   if ((flags & LAST) !== 0) {
     if ((flags & HAS_INV) !== 0 && !invalidate(world, qp, pool.imm[p] >>> 0)) {
-      fatal(world, qp, NAK_REMOTE_ACCESS, C.IBV_WC_REM_INV_REQ_ERR);
+      fatal(world, qp, K.NAK_REMOTE_ACCESS, C.IBV_WC_REM_INV_REQ_ERR);
       return;
     }
     received(world, qp, p, IBV_WC_RECV, offset + length);
@@ -155,7 +148,7 @@ function onWrite(world: World, qp: Qp, p: number): void {
   const pool = world.packets;
   const flags = pool.flags[p];
   if (!permits(qp, IBV_ACCESS_REMOTE_WRITE)) {
-    fatal(world, qp, NAK_INVALID_REQUEST, 0);
+    fatal(world, qp, K.NAK_INVALID_REQUEST, 0);
     return;
   }
   const length = pool.length[p];
@@ -164,7 +157,7 @@ function onWrite(world: World, qp: Qp, p: number): void {
     const extent = (flags & FIRST) !== 0 ? pool.rest[p] : length;
     const region = reachOf(world, qp, p, extent, IBV_ACCESS_REMOTE_WRITE);
     if (region === undefined) {
-      fatal(world, qp, NAK_REMOTE_ACCESS, 0);
+      fatal(world, qp, K.NAK_REMOTE_ACCESS, 0);
       return;
     }
     if ((flags & (LAST | HAS_IMM)) === (LAST | HAS_IMM) && isEmpty(world, qp)) {
@@ -210,15 +203,15 @@ function onRead(world: World, qp: Qp, p: number): void {
   const rest = pool.rest[p];
   const packets = rest <= qp.mtu ? 1 : Math.ceil(rest / qp.mtu);
   if (!permits(qp, IBV_ACCESS_REMOTE_READ)) {
-    fatal(world, qp, NAK_INVALID_REQUEST, 0);
+    fatal(world, qp, K.NAK_INVALID_REQUEST, 0);
     return;
   }
   if (!hasRoom(world, qp)) {
-    fatal(world, qp, NAK_INVALID_REQUEST, 0);
+    fatal(world, qp, K.NAK_INVALID_REQUEST, 0);
     return;
   }
   if (rest > 0 && reachOf(world, qp, p, rest, IBV_ACCESS_REMOTE_READ) === undefined) {
-    fatal(world, qp, NAK_REMOTE_ACCESS, 0);
+    fatal(world, qp, K.NAK_REMOTE_ACCESS, 0);
     return;
   }
   qp.ePsn = psnAdd(qp.ePsn, packets);
@@ -230,16 +223,16 @@ function onAtomic(world: World, qp: Qp, p: number): void {
   const pool = world.packets;
   const addr = pool.addr[p];
   if (!permits(qp, IBV_ACCESS_REMOTE_ATOMIC)) {
-    fatal(world, qp, NAK_INVALID_REQUEST, 0);
+    fatal(world, qp, K.NAK_INVALID_REQUEST, 0);
     return;
   }
   if (addr % 8 !== 0 || !hasRoom(world, qp)) {
-    fatal(world, qp, NAK_INVALID_REQUEST, 0);
+    fatal(world, qp, K.NAK_INVALID_REQUEST, 0);
     return;
   }
   const region = reachOf(world, qp, p, 8, IBV_ACCESS_REMOTE_ATOMIC);
   if (region === undefined) {
-    fatal(world, qp, NAK_REMOTE_ACCESS, 0);
+    fatal(world, qp, K.NAK_REMOTE_ACCESS, 0);
     return;
   }
   const at = addr - region.addr;
@@ -300,7 +293,7 @@ function onDuplicate(world: World, qp: Qp, p: number): void {
     // A hostile peer may give a READ that was never executed an earlier number.
     if (!permits(qp, IBV_ACCESS_REMOTE_READ)) return;
     if (rest > 0 && reachOf(world, qp, p, rest, IBV_ACCESS_REMOTE_READ) === undefined) {
-      fatal(world, qp, NAK_REMOTE_ACCESS, 0, psn);
+      fatal(world, qp, K.NAK_REMOTE_ACCESS, 0, psn);
       return;
     }
     queueResponse(world, qp, p, rest <= qp.mtu ? 1 : Math.ceil(rest / qp.mtu), 0, 0, true);
@@ -371,7 +364,7 @@ export function onResponseStep(world: World, qp: Qp): void {
   if (r.payloadNs[r.head] > world.clock[0]) {
     qp.respPhase = PAYLOAD;
     world.events.due[0] = r.payloadNs[r.head];
-    world.events.push(EV_RESPONSE_PAYLOAD, qp.qpn, qp.respToken, 0);
+    world.events.push(K.EV_RESPONSE_PAYLOAD, qp.qpn, qp.respToken, 0);
     return;
   }
   onResponsePayload(world, qp);
@@ -428,7 +421,7 @@ export function nextResponse(world: World, qp: Qp): number {
       pool.release(p);
       r.count = 0;
       qp.ackHeld = -1;
-      endResponder(world, qp, pool.psn[p], NAK_REMOTE_ACCESS, 0);
+      endResponder(world, qp, pool.psn[p], K.NAK_REMOTE_ACCESS, 0);
       return -1;
     }
     if (world.payload) copyFromRegion(region, addr - region.addr, pool.bytes, pool.slab(p), length);
@@ -493,6 +486,6 @@ function endResponder(world: World, qp: Qp, psn: number, syndrome: number, recvS
   sendAck(world, qp, psn, syndrome);
   // An event reports what no completion can (InfiniBand 11.6.3.3).
   if (recvStatus !== 0) completeRecv(world, qp, recvStatus, IBV_WC_RECV, 0, 0, 0, false);
-  else world.raise(syndrome === NAK_REMOTE_ACCESS ? C.IBV_EVENT_QP_ACCESS_ERR : C.IBV_EVENT_QP_REQ_ERR, qp);
+  else world.raise(syndrome === K.NAK_REMOTE_ACCESS ? C.IBV_EVENT_QP_ACCESS_ERR : C.IBV_EVENT_QP_REQ_ERR, qp);
   failQp(world, qp);
 }
