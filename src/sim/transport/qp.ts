@@ -200,6 +200,8 @@ export class Qp {
   /** Messages executed since RESET, mod 2^24: the number in acknowledgements on a real wire. */
   msn = 0;
   nakSent = false;
+  /** RegionTable.version when the first packet of the current WRITE was checked; -1: never. */
+  writeVersion = -1;
   /**
    * The fatal NAK to send once the responses have left, -1 if none: its syndrome in the low byte, and above it the status
    * of the receive that fails with it, 0 when none does.
@@ -419,6 +421,7 @@ export class Qp {
     this.times[this.row + CNP_NS] = 0;
     this.establishedRaised = false;
     this.msn = 0;
+    this.writeVersion = -1;
     this.peerHost = -1;
     this.sl = 0;
     this.repliesInPort = 0;

@@ -7,7 +7,7 @@ import type { Port } from '../egress/port.ts';
 import { joinPort } from '../egress/rate-pacing.ts';
 import * as K from '../kernel/event-kinds.ts';
 import * as P from '../kernel/packets.ts';
-import { copyFromRegion } from '../memory/memory.ts';
+import { copyFromRegion, type Region } from '../memory/memory.ts';
 import { invalidate, reach, reachOf } from '../memory/memory-windows.ts';
 import { moveSges } from '../memory/sges.ts';
 import * as U from '../network/uplink.ts';
@@ -153,18 +153,24 @@ function onWrite(world: World, qp: Qp, p: number): void {
   }
   const length = pool.length[p];
   if (length > 0) {
-    // The first packet is rejected unless the whole message fits.
-    const extent = (flags & FIRST) !== 0 ? pool.rest[p] : length;
-    const region = reachOf(world, qp, p, extent, IBV_ACCESS_REMOTE_WRITE);
-    if (region === undefined) {
-      fatal(world, qp, K.NAK_REMOTE_ACCESS, 0);
-      return;
+    const isFirst = (flags & FIRST) !== 0;
+    let region: Region | undefined;
+    // Unless bytes are copied, the check of a whole message holds for its later packets while all keys stay the same.
+    if (isFirst || world.payload || qp.writeVersion !== world.regions.version) {
+      // The first packet is rejected unless the whole message fits.
+      region = reachOf(world, qp, p, isFirst ? pool.rest[p] : length, IBV_ACCESS_REMOTE_WRITE);
+      if (region === undefined) {
+        fatal(world, qp, K.NAK_REMOTE_ACCESS, 0);
+        return;
+      }
+      if (isFirst) qp.writeVersion = world.regions.version;
     }
     if ((flags & (LAST | HAS_IMM)) === (LAST | HAS_IMM) && isEmpty(world, qp)) {
       notReady(world, qp);
       return;
     }
-    if (world.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
+    if (world.payload && region !== undefined)
+      pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
   }
   if ((flags & FIRST) !== 0) qp.times[qp.row + RECV_OFFSET] = pool.rest[p];
   if ((flags & HAS_IMM) !== 0) {
