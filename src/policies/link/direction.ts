@@ -21,7 +21,7 @@ import { Spacing } from './spacing.ts';
 import type { TurnOrder } from './turn-order.ts';
 import { WholeMessages } from './whole-messages.ts';
 import type { LoadOf, Takes, WindowOptions } from './window-options.ts';
-import { BOTH_WINDOWS, MOST_REFILL, STALL_WINDOWS, WHOLE_PIECES, WindowSizes } from './window-sizes.ts';
+import * as S from './window-sizes.ts';
 
 /** A queue pair cannot send what it has to send. */
 function held(order: TurnOrder, qp: number): number {
@@ -50,7 +50,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   private isUsed: Uint8Array = new Uint8Array(64);
   private readonly roundTrip: RoundTrip;
   window: WindowOptions;
-  readonly sizes = new WindowSizes();
+  readonly sizes = new S.WindowSizes();
   private readonly lateness = new Lateness(this.sizes);
   /** The last round with a message shorter than a piece. */
   private shortRound = Number.NEGATIVE_INFINITY;
@@ -89,7 +89,9 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
       loadOf,
       countedPart: (qp, inflight, bytes) => this.countedPart(qp, inflight, bytes),
       // An empty window then shows nothing about the round trip.
-      onStall: () => this.roundTrip.cancel(),
+      onStall: () => {
+        this.puller.stallNs = Math.max(this.puller.stallNs, this.roundTrip.gaveUp());
+      },
     });
     this.fit();
   }
@@ -114,7 +116,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     puller.pieceBytes = sizes.longestBytes;
     puller.windowBytes = sizes.windowBytes;
     this.pace.expectedNs = this.roundTripNs + sizes.windowBytes / window.linkPerNs;
-    puller.stallNs = Math.max(STALL_NS, STALL_WINDOWS * (this.pace.expectedNs + lateness.coveredNs));
+    const fullNs = Math.min(this.pace.expectedNs, S.MOST_EXPECTED_NS) + lateness.coveredNs;
+    puller.stallNs = Math.max(STALL_NS, S.STALL_WINDOWS * fullNs);
     this.rows.fit(window, this.roundTripNs + lateness.coveredNs, sizes.spareBytes);
   }
 
@@ -340,7 +343,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   private goesWhole(qp: QpView, leftBytes: number, out: Actions): boolean {
     const { order, window } = this;
     const { longestBytes, windowBytes } = this.sizes;
-    if (!window.fitsPieces || leftBytes > WHOLE_PIECES * longestBytes) return false;
+    if (!window.fitsPieces || leftBytes > S.WHOLE_PIECES * longestBytes) return false;
     if (leftBytes <= longestBytes) return order.creditOf(qp.index) >= leftBytes;
     if (order.isShared || out.backlog(qp) > 1) return false;
     const roomBytes = windowBytes * this.part * (1 - this.pieceLength.passedPart) - this.puller.usedBytes;
@@ -425,11 +428,11 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
         (usualBytes + waitingBytes(this.other)) * this.part * this.pathsPart(qp, bytes, out);
       // Its requests go in order, so that others in front of them keep one direction of the link idle.
       if (this.other?.isUsed[qp.index] === 1 && this.isQuiet && this.other.isQuiet)
-        puller.windowBytes *= BOTH_WINDOWS;
+        puller.windowBytes *= S.BOTH_WINDOWS;
       if (this.window.fitsPieces) this.fitPieces();
       if (this.isSoleNow) puller.windowBytes = Number.POSITIVE_INFINITY;
       const rowBytes = this.rows.postBytes(bytes, load, sizes.longestBytes);
-      puller.refillBytes = Math.min(rowBytes, puller.windowBytes * MOST_REFILL);
+      puller.refillBytes = Math.min(rowBytes, puller.windowBytes * S.MOST_REFILL);
     }
   }
 

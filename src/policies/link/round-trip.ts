@@ -16,6 +16,7 @@
 import type { QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UC, IBV_QPT_UD } from '../../verbs/constants.ts';
+import { STALL_NS } from '../kit/puller.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 
 /** Samples after which a peer counts as measured. */
@@ -27,6 +28,8 @@ const MAX_WAITS = 64;
  * and switches forward it once they have received it.
  */
 const MOST_TIMES = 2;
+/** A sample is waited for no longer than this, in ns: its peer may have no receives. */
+const MOST_PATIENCE_NS = 8e6;
 /** Peers that are kept although no queue pair is connected with them, if there are no more in all. */
 const MAX_KEPT = 1024;
 
@@ -64,6 +67,8 @@ export class RoundTrip {
   private isShort = false;
   /** The time that the bytes of the last sample of a long message took on the link. */
   private bytesNs = 0;
+  /** How long to wait for the sample of a peer that has not been measured, while others wait for it. */
+  private patienceNs = STALL_NS;
   /** Whether the samples that count have changed since `ns` was computed. */
   private isStale = false;
 
@@ -173,6 +178,16 @@ export class RoundTrip {
     this.peer = NONE;
   }
 
+  /**
+   * What is in flight is not waited for any more. Returns for how long to wait from now on, in ns: the path may be long.
+   */
+  gaveUp(): number {
+    this.cancel();
+    if (this.unknown === NONE) return 0;
+    this.patienceNs = Math.min(2 * this.patienceNs, MOST_PATIENCE_NS);
+    return this.patienceNs;
+  }
+
   /** The last request in flight has completed. Returns whether the round trip has changed. */
   drained(nowNs: number): boolean {
     const { peer, isShort, samples } = this;
@@ -185,6 +200,7 @@ export class RoundTrip {
         this.isStale = true;
       }
       if (!isShort && samples[peer] < SAMPLES) samples[peer]++;
+      this.patienceNs = STALL_NS;
       this.peer = NONE;
     }
     if (isOver && samples[this.unknown] < SAMPLES) this.settleFor(this.unknown);

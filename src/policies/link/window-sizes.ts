@@ -10,6 +10,8 @@ export const BOTH_WINDOWS = 4;
 export const MOST_REFILL = 0.25;
 /** A queue pair without a completion for this many times the time of a full window is left out of the window. */
 export const STALL_WINDOWS = 8;
+/** The longest time of a full window for that. What was measured as a round trip may be a wait for the peer's receives. */
+export const MOST_EXPECTED_NS = 1e6;
 
 /** The longest messages that may be sent whole, in pieces. */
 export const WHOLE_PIECES = 3;

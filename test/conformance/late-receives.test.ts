@@ -1,0 +1,20 @@
+/** Messages that wait for receives hold up nothing but their own connections. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { createPolicy } from '../../src/policies/index.ts';
+import { messagePrograms, runMessages } from './message-program.ts';
+
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 6);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_128);
+
+test.each(['fair', 'drum', 'tassel', 'palos'] as const)(
+  'random messages under %s',
+  { timeout: 120_000 },
+  (policy) =>
+    fc.assert(
+      fc.asyncProperty(messagePrograms, async (p) => {
+        expect(await runMessages(p, [createPolicy(policy)])).toEqual(await runMessages(p, []));
+      }),
+      { numRuns: RUNS, seed: SEED },
+    ),
+);
