@@ -203,11 +203,16 @@ export class Polling {
           }
           if (inPlace) qp.appFreed = (words[at + L.WC_SEQ] + 1) | 0;
         }
-      } else if ((op & 0xff) !== IBV_WC_SUCCESS) {
-        this.receiveFailed(words[at + L.WC_QP], op);
       } else {
         const qp = this.tables.qps[handleIndex(words[at + L.WC_QP])];
-        if (qp !== undefined && qp.inbox !== null && qp.handle === words[at + L.WC_QP]) {
+        const isKnown = qp !== undefined && qp.handle === words[at + L.WC_QP];
+        if (isKnown) {
+          qp.recvTaken = (qp.recvTaken + 1) | 0;
+          if (qp.share !== null) feeder.sharing!.twoSided.completed(qp, qp.share, words, at);
+        }
+        if ((op & 0xff) !== IBV_WC_SUCCESS) {
+          this.receiveFailed(words[at + L.WC_QP], op);
+        } else if (isKnown && qp.inbox !== null) {
           const isSend = ((op >>> 8) & 0xff) === IBV_WC_RECV;
           const bytes = qp.inbox.take(words[at + L.WC_SEQ], isSend);
           // To the device, a message in pieces ends with an empty message.

@@ -8,7 +8,6 @@ import type { Feeder } from './feeder.ts';
 import { plainBytes, plainBytesOf } from './plain-requests.ts';
 import type { Policy } from './policy.ts';
 import type { QpLedger } from './qp-ledger.ts';
-import { JOINING } from './sharing/membership.ts';
 import type { KnownRing, Tables } from './tables.ts';
 import type { Timers } from './timers/timers.ts';
 import { crossChannelReason, fixTarget, isCrossChannel } from './wait/cross-channel.ts';
@@ -102,8 +101,8 @@ export class Posting {
     const { limiter } = qp.context;
     const allowed = limiter === null ? most : limiter.admit(qp, words, start, most);
     const { share } = qp;
-    if (share !== null && share.group !== null) this.feeder.sharing!.prepare(qp);
-    if (qp.mayBypass && share?.state !== JOINING) {
+    if (share !== null && share.group !== null) this.feeder.sharing!.lanes.prepare(qp);
+    if (qp.mayBypass && share?.holdsPosts !== true) {
       const straight = this.policy.onload(qp, words, start, allowed, this.feeder.issuer);
       if (share === null || share.carrier === null)
         n = this.straight(qp, ring, words, known, start, straight);
@@ -138,6 +137,9 @@ export class Posting {
     if (known.handle !== ring || !L.within(known.capacity, start, count)) {
       return this.next.postRecv(handle, ring, start, count);
     }
+    if (qp.share?.exchange?.held != null) {
+      return this.feeder.sharing!.twoSided.postRecv(qp, qp.share.exchange, known, start, count);
+    }
     const freeSlots = qp.recvsKept === 0 ? count : (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0;
     const taken = this.next.postRecv(handle, ring, start, Math.min(freeSlots, count));
     qp.recvPosted = (qp.recvPosted + taken) | 0;
@@ -159,6 +161,7 @@ export class Posting {
     if (count === 0) return 0;
     const taken = this.next.postSend(qp.handle, ring, start, count);
     if (qp.outbox !== null) qp.outbox.countStraight(words, start, taken);
+    qp.share?.exchange?.countStraight(words, start, taken);
     if (!qp.translated) {
       qp.countStraight(words, start, taken);
       if (this.countsBytes) qp.countBytes(words, start, taken, known.capacity, known.extBytes);
@@ -212,7 +215,7 @@ export class Posting {
   /** The target of a WAIT or ENABLE is fixed when it is posted. */
   private noteWait(qp: QpLedger, at: number): void {
     const op = qp.held[at + L.WR_OP];
-    if (qp.share !== null) this.feeder.sharing!.note(qp, op & 0xff);
+    if (qp.share !== null) this.feeder.sharing!.lanes.note(qp, op & 0xff);
     if ((op & 0xff) < ISO_WR_WAIT || this.policy.crossChannel !== true) return;
     if ((op & (ISO_SEND_INTERNAL << 8)) === 0) qp.usesWaits = true;
     if (isCrossChannel(qp.held, at)) fixTarget(this.tables, qp, at);

@@ -67,6 +67,8 @@ export class QpLedger implements QpView {
   /** Application requests whose completions were delivered: their slots are free. */
   appFreed = 0;
   recvPosted = 0;
+  /** Receives whose completions the shim has seen, and those before a RESET. */
+  recvTaken = 0;
   /** Receives whose completions the shim keeps for the application; recvFreed is the first of them, if any. */
   recvsKept = 0;
   recvFreed = 0;
@@ -403,6 +405,7 @@ export class QpLedger implements QpView {
     this.licensed = this.appPosted;
     this.sendBase = this.appPosted;
     this.recvBase = this.recvPosted;
+    this.recvTaken = this.recvPosted;
     this.failStatus = 0;
     this.signalNext = false;
     this.hasYielded = false;

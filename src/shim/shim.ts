@@ -31,6 +31,7 @@ import { gateOf } from './gate.ts';
 import { RateLimits } from './limits/rate-limits.ts';
 import { queryMw } from './memory-window-keys.ts';
 import { Peers, TAIL_SLOTS } from './peer/peers.ts';
+import { Regions } from './peer/regions.ts';
 import { Twins } from './peer/twins.ts';
 import type { Policy } from './policy.ts';
 import { policyVerbs } from './policy-verbs.ts';
@@ -98,6 +99,7 @@ class Shim {
   readonly polling: Polling;
   /** Null: the policy never cuts messages that take a receive. */
   private readonly peers: Peers | null;
+  readonly regions: Regions;
   /** Null: the policy has no `setup`, in which it could ask for twins. */
   private readonly twins: Twins | null;
   /** Null: the policy lets no queue pair share another one. */
@@ -149,6 +151,7 @@ class Shim {
     this.polling = new Polling(next, this.tables, this.feeder);
     const { slots, splitsAboveBytes } = policy;
     this.peers = splitsAboveBytes === undefined ? null : new Peers(next, this.tables, splitsAboveBytes);
+    this.regions = this.peers?.regions ?? new Regions(next, () => {});
     this.twins = policy.setup === undefined ? null : this.makeTwins();
     this.slots = slots + (this.peers === null ? 0 : TAIL_SLOTS);
     next.standby?.whenWoken(() => this.feeder.report());
@@ -197,7 +200,7 @@ class Shim {
     return {
       ...this.peers?.verbs(),
       ...this.twins?.verbs(),
-      ...this.sharing?.verbs(),
+      ...(this.sharing !== null && { ...this.regions.verbs(), ...this.sharing.verbs() }),
       openDevice: (name, options) => contexts.open(name, options),
       setLabels: (context, change) => contexts.setLabels(context, change),
       createGroup: (context, name, weight) => groups.create(contexts.get(context), context, name, weight),

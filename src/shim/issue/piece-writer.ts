@@ -80,7 +80,7 @@ export class PieceWriter {
     if (qp.broken || qp.state < IBV_QPS_RTS || qp.state === IBV_QPS_SQD) return 0;
     // The end of a long SEND takes the reserved slots.
     const free = Math.max(0, this.freeSlots(qp));
-    return qp.share === null ? free : Math.min(free, this.host.sharing!.room(qp));
+    return qp.share === null ? free : Math.min(free, this.host.sharing!.lanes.room(qp));
   }
 
   /** Free slots of the device's send queue. */

@@ -20,6 +20,10 @@ export const CHUNK_SENDS = 1;
 /** From here on, each kind of twin of each policy has a chunk (TwinChunk). */
 const CHUNK_TWINS = 0x8000;
 
+/** In the chunk of a twin: the word with the high half of its address, and a bit that no address has. */
+const HI = 2;
+const HOLDS_RECEIVES = 1 << 31;
+
 export type Chunks = ReadonlyMap<number, readonly number[]>;
 
 /** Payloads by kind. Empty for bytes of another version, or invalid ones: such a peer is treated as one without a shim. */
@@ -62,10 +66,15 @@ export function withChunk(below: Uint8Array | null, kind: number, payload: reado
   return encodeChunks(new Map([[kind, payload], ...chunks])) as Uint8Array;
 }
 
-/** Adds the chunks of twins to those of the shims below. */
+/** Adds the chunks of twins to those of the shims below. Nobody there holds receives. */
 export function withTwins(below: Uint8Array | null, bytes: Uint8Array | null): Uint8Array | null {
   const twins = [...decodeChunks(bytes)].filter(([kind]) => kind >= CHUNK_TWINS);
-  return twins.reduce<Uint8Array | null>((all, chunk) => withChunk(all, ...chunk), below);
+  const plain = (payload: readonly number[]) =>
+    payload.map((word, i) => (i === HI ? word & ~HOLDS_RECEIVES : word));
+  return twins.reduce<Uint8Array | null>(
+    (all, [kind, payload]) => withChunk(all, kind, plain(payload)),
+    below,
+  );
 }
 
 /** The chunks for the shims below. */
@@ -112,6 +121,8 @@ export interface TwinAddress {
   /** Its buffer; 0 if the peer does not share it. */
   bufferAddr: number;
   rkey: number;
+  /** Whether it can hold receives, for messages over shared queue pairs. */
+  holdsReceives?: boolean;
 }
 
 /** The chunk of one kind of twin. A hash (FNV-1a) of policy and kind keeps twins of different policies apart. */
@@ -127,9 +138,10 @@ export class TwinChunk {
     this.mark = hash >>> 24;
   }
 
-  encode({ qpNum, bufferAddr, rkey }: TwinAddress): number[] {
+  encode({ qpNum, bufferAddr, rkey, holdsReceives = false }: TwinAddress): number[] {
     const head = this.mark * 2 ** 24 + qpNum;
-    return bufferAddr === 0 ? [head] : [head, bufferAddr % TWO32, Math.floor(bufferAddr / TWO32), rkey];
+    const hi = Math.floor(bufferAddr / TWO32) | (holdsReceives ? HOLDS_RECEIVES : 0);
+    return bufferAddr === 0 ? [head] : [head, bufferAddr % TWO32, hi >>> 0, rkey];
   }
 
   /** Null for an invalid description: such a peer has no twin. */
@@ -137,8 +149,9 @@ export class TwinChunk {
     if (words.length !== 1 && words.length !== 4) return null;
     const [head, lo = 0, hi = 0, rkey = 0] = words;
     const [mark, qpNum] = [head >>> 24, head & 0xffffff];
-    const bufferAddr = hi * TWO32 + lo;
+    const bufferAddr = (hi & ~HOLDS_RECEIVES) * TWO32 + lo;
+    const holdsReceives = (hi & HOLDS_RECEIVES) !== 0;
     if (mark !== this.mark || bufferAddr > Number.MAX_SAFE_INTEGER) return null;
-    return qpNum < LEAST_QP_NUM || qpNum > MOST_QP_NUM ? null : { qpNum, bufferAddr, rkey };
+    return qpNum < LEAST_QP_NUM || qpNum > MOST_QP_NUM ? null : { qpNum, bufferAddr, rkey, holdsReceives };
   }
 }

@@ -36,7 +36,7 @@ export class Peers {
   private readonly tables: Tables;
   /** The policy may cut messages longer than this. */
   private readonly aboveBytes: number;
-  private readonly regions: Regions;
+  readonly regions: Regions;
 
   constructor(next: Provider, tables: Tables, aboveBytes: number) {
     this.next = next;

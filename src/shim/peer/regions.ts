@@ -29,11 +29,19 @@ export class Region {
   /** Offset from the application's addresses to the addresses that are valid with `rkey`. */
   shift = 0;
   refused = false;
+  private view: Uint8Array | null = null;
 
   constructor(pd: number, access: number, info: MrInfo) {
     this.pd = pd;
     this.access = access;
     this.info = info;
+  }
+
+  /** Its memory. */
+  get bytes(): Uint8Array {
+    const { memory, byteOffset, lengthBytes } = this.info;
+    this.view ??= new Uint8Array(memory, byteOffset, lengthBytes);
+    return this.view;
   }
 }
 

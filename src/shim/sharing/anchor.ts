@@ -5,6 +5,7 @@
 import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from '../../verbs/constants.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { MrInfo } from '../../verbs/types.ts';
+import type { QpLedger } from '../qp-ledger.ts';
 
 /** The connection's own queue pair must be used: its peer has changed or ended it. */
 export const LEAVE = 1;
@@ -26,6 +27,8 @@ export class Anchor {
   private readonly mr: MrInfo;
   private readonly bytes: Uint8Array;
   private readonly free: number[] = [];
+  /** By number (`numberOf`): the connections whose messages carriers may bring. */
+  readonly members: (QpLedger | undefined)[] = [];
   private used = 0;
 
   constructor(next: Provider, pd: number) {
@@ -52,6 +55,11 @@ export class Anchor {
     return this.mr.addr + index;
   }
 
+  /** The number by which peers name the connection of a slot: theirs are addresses in a row. */
+  numberOf(slot: AnchorSlot): number {
+    return numberAt(this.addressOf(slot));
+  }
+
   /** Where a byte with this value is. */
   valueAddress(value: number): number {
     return this.mr.addr + SLOTS + value;
@@ -64,4 +72,9 @@ export class Anchor {
   close(next: Provider): void {
     next.deregMr(this.mr.handle);
   }
+}
+
+/** The number of the connection of the slot with this address. */
+export function numberAt(addr: number): number {
+  return addr % SLOTS;
 }

@@ -1,14 +1,26 @@
 /** The carriers of one context, and the completion queue of all their requests. */
-import { IBV_QPT_RC, IBV_SEND_SIGNALED, IBV_WC_SUCCESS, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
+import {
+  IBV_QPT_RC,
+  IBV_SEND_INLINE,
+  IBV_SEND_SIGNALED,
+  IBV_WC_SUCCESS,
+  IBV_WC_WITH_IMM,
+  IBV_WR_RDMA_WRITE,
+  IBV_WR_RDMA_WRITE_WITH_IMM,
+  IBV_WR_SEND_WITH_IMM,
+} from '../../verbs/constants.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { ShimContext } from '../context.ts';
 import type { CqLedger } from '../cq-ledger.ts';
+import { isSend } from '../peer/outbox.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import { type KnownRing, scratchRing, type Tables } from '../tables.ts';
 import type { AnchorSlot } from './anchor.ts';
-import { Carrier } from './carrier.ts';
+import type { Bounce } from './bounce.ts';
+import { Carrier, OWN_REQUESTS } from './carrier.ts';
+import { BODY_WORDS, codeOf, kindOfSend, WRITE_IMM } from './mail.ts';
 
 const SCRATCH_SLOTS = 64;
 const LEAST_DEPTH = 256;
@@ -28,6 +40,8 @@ export interface CarriageHost {
   drain(): void;
   /** The queue of this queue pair is drained in SQD. */
   drained(qp: QpLedger): void;
+  /** A message has arrived on a carrier: its completion is in slot `index` of `words`. */
+  arrived(carrier: Carrier, words: Uint32Array, index: number): void;
   /** The request `seq` of a carrier has failed with this status, and those after it. */
   failed(carrier: Carrier, seq: number, status: number): void;
 }
@@ -59,24 +73,32 @@ export class Carriage {
   }
 
   /** Makes a carrier. @throws NoResourcesError */
-  add(qp: QpLedger, slot: AnchorSlot): Carrier {
+  add(qp: QpLedger, slot: AnchorSlot, bounce: Bounce | null): Carrier {
     const { next } = this.host;
     const { context, pd } = qp;
     const depth = Math.min(context.maxQpWr, Math.max(LEAST_DEPTH, qp.appDepth));
-    this.fit(this.depth + depth);
+    this.fit(this.depth + depth + OWN_REQUESTS);
     const cap = {
-      maxSendWr: depth,
-      maxRecvWr: 1,
+      maxSendWr: Math.min(context.maxQpWr, depth + OWN_REQUESTS),
+      maxRecvWr: bounce === null ? 1 : 0,
       maxSendSge: qp.sges,
-      maxRecvSge: 1,
-      maxInlineData: qp.inlineBytes,
+      maxRecvSge: bounce === null ? 1 : 0,
+      maxInlineData: Math.max(qp.inlineBytes, BODY_WORDS * 4),
     };
-    const attr = { qpType: IBV_QPT_RC, sendCq: this.cq, recvCq: this.cq, cap, sqSigAll: false };
+    const srq = bounce === null ? {} : { srq: bounce.srq };
+    const attr = { qpType: IBV_QPT_RC, sendCq: this.cq, recvCq: this.cq, cap, sqSigAll: false, ...srq };
     const { handle, qpNum } = next.createQp(pd, attr);
-    const carrier = new Carrier({ qp: handle, qpNum, pd, depth, slot });
+    const carrier = new Carrier({ qp: handle, qpNum, pd, depth, slot, bounce });
     this.carriers[handleIndex(handle)] = carrier;
-    this.depth += depth;
+    this.depth += depth + OWN_REQUESTS;
     return carrier;
+  }
+
+  /** Makes room for the completions of `depth` more messages that arrive. */
+  receive(depth: number): void {
+    this.fit(this.depth + depth);
+    this.depth += depth;
+    this.arm();
   }
 
   /** Makes room for the completions of `depth` requests. */
@@ -89,7 +111,7 @@ export class Carriage {
   remove(carrier: Carrier): void {
     this.host.next.destroyQp(carrier.qp);
     this.carriers[handleIndex(carrier.qp)] = undefined;
-    this.depth -= carrier.depth;
+    this.depth -= carrier.depth + OWN_REQUESTS;
   }
 
   find(qp: number): Carrier | undefined {
@@ -111,28 +133,82 @@ export class Carriage {
    */
   post(carrier: Carrier, qp: QpLedger, ring: number, words: Uint32Array, n: number): number {
     this.arm();
+    let posted = 0;
+    while (posted < n) {
+      const opcode = opcodeAt(words, posted);
+      if (opcode === IBV_WR_SEND_WITH_IMM && !this.immediate(carrier, words[L.slotAt(posted) + L.WR_IMM]))
+        break;
+      const end = this.address(carrier, qp, words, posted, n);
+      const taken = this.host.next.postSend(carrier.qp, ring, posted, end - posted);
+      posted += taken;
+      if (posted < end) {
+        carrier.takeBack(end - posted);
+        break;
+      }
+      if (opcodeAt(words, end - 1) === IBV_WR_RDMA_WRITE_WITH_IMM) {
+        this.say(carrier, codeOf(WRITE_IMM, qp.share!.exchange!.peerId), 0, 0, 0);
+      }
+    }
+    qp.share!.shift = (qp.share!.shift + posted) | 0;
+    return posted;
+  }
+
+  /**
+   * Prepares slots from `start` on for the carrier, up to one before or after which a request of the shim itself must
+   * come. Returns where they end.
+   */
+  private address(carrier: Carrier, qp: QpLedger, words: Uint32Array, start: number, n: number): number {
     const base = (qp.realPosted - n) | 0;
-    for (let i = 0; i < n; i++) {
+    let i = start;
+    let opcode = 0;
+    do {
       const at = L.slotAt(i) + L.WR_OP;
+      opcode = words[at] & 0xff;
       // The last one always reports, so that it is known when nothing of the queue pair is on its way.
       const reports = i === n - 1 || qp.isVisible((words[at] >>> 8) & 0xff);
       const isSignaled = reports || carrier.mustReport;
       if (isSignaled) words[at] |= SIGNALED;
       if (reports) qp.lastSignaled = (base + i) | 0;
+      if (isSend(opcode)) {
+        words[L.slotAt(i) + L.WR_IMM] = codeOf(kindOfSend(opcode), qp.share!.exchange!.peerId);
+        words[at] = (words[at] & ~0xff) | IBV_WR_SEND_WITH_IMM;
+      }
       carrier.push(qp.handle, (base + i) | 0, isSignaled, !reports);
-    }
-    const taken = this.host.next.postSend(carrier.qp, ring, 0, n);
-    if (taken < n) carrier.takeBack(n - taken);
-    qp.share!.shift = (qp.share!.shift + taken) | 0;
-    return taken;
+      i++;
+    } while (i < n && opcode !== IBV_WR_RDMA_WRITE_WITH_IMM && opcodeAt(words, i) !== IBV_WR_SEND_WITH_IMM);
+    return i;
+  }
+
+  /** Sends the immediate of the message that follows. Returns whether the device took it. */
+  private immediate(carrier: Carrier, imm: number): boolean {
+    const { words } = this.ring;
+    const at = L.slotAt(0);
+    words.fill(0, at, at + L.SLOT_WORDS);
+    words[at + L.WR_OP] = IBV_WR_RDMA_WRITE_WITH_IMM | SIGNALED;
+    words[at + L.WR_IMM] = imm;
+    return this.postOwn(carrier);
+  }
+
+  /** Sends a message to the peer's shim. Returns whether the device took it. */
+  say(carrier: Carrier, code: number, id: number, first: number, second: number): boolean {
+    const { words, capacity, extBytes } = this.ring;
+    const at = L.slotAt(0);
+    words.fill(0, at, at + L.SLOT_WORDS);
+    words[at + L.WR_OP] = IBV_WR_SEND_WITH_IMM | SIGNALED | (IBV_SEND_INLINE << 8);
+    words[at + L.WR_IMM] = code;
+    words[at + L.WR_INLINE_LENGTH] = BODY_WORDS * 4;
+    const ext = L.extAt(0, capacity, extBytes);
+    words[ext] = id;
+    words[ext + 1] = first;
+    words[ext + 2] = second;
+    return this.postOwn(carrier);
   }
 
   /** Writes one byte, from an address in the memory of this end, to the byte that the peer has for the carrier. */
   write(carrier: Carrier, addr: number): void {
-    if (carrier.peer === null || !carrier.connected || carrier.room < 1) return;
-    this.arm();
+    if (carrier.peer === null) return;
     const { bufferAddr, rkey } = carrier.peer;
-    const { words, handle } = this.ring;
+    const { words } = this.ring;
     const at = L.slotAt(0);
     words.fill(0, at, at + L.SLOT_WORDS);
     words[at + L.WR_OP] = IBV_WR_RDMA_WRITE | SIGNALED | (1 << 16);
@@ -143,8 +219,17 @@ export class Carriage {
     words[at + L.WR_SGE0 + L.SGE_HI] = addr * HIGH;
     words[at + L.WR_SGE0 + L.SGE_LENGTH] = 1;
     words[at + L.WR_SGE0 + L.SGE_LKEY] = carrier.slot.anchor.lkey;
+    this.postOwn(carrier);
+  }
+
+  /** Posts the request of the shim itself that was written to its ring. */
+  private postOwn(carrier: Carrier): boolean {
+    if (!carrier.connected || !carrier.hasOwnRoom) return false;
+    this.arm();
     carrier.push(0, 0, true, true);
-    if (this.host.next.postSend(carrier.qp, handle, 0, 1) < 1) carrier.takeBack(1);
+    if (this.host.next.postSend(carrier.qp, this.ring.handle, 0, 1) === 1) return true;
+    carrier.takeBack(1);
+    return false;
   }
 
   /** Lets the next completion wake the shim. Before the request is posted: an earlier completion raises no event. */
@@ -179,12 +264,21 @@ export class Carriage {
     this.host.drain();
   }
 
+  /** After this poll, the completions of this CQ have been settled. */
+  touch(cq: CqLedger): void {
+    if (!this.touched.includes(cq)) this.touched.push(cq);
+  }
+
   /** Turns a completion of a carrier into one of the queue pair that the request belongs to. */
   private complete(words: Uint32Array, index: number): void {
     const at = L.slotAt(index);
     const op = words[at + L.WC_OP];
     const carrier = this.find(words[at + L.WC_QP]);
-    if (carrier === undefined || (op & L.WC_RECV_SIDE) !== 0) return;
+    if (carrier === undefined) return;
+    if ((op & L.WC_RECV_SIDE) !== 0) {
+      this.host.arrived(carrier, words, index);
+      return;
+    }
     const seq = words[at + L.WC_SEQ] | 0;
     if (((seq - carrier.freed) | 0) < 0) return;
     if ((op & 0xff) !== IBV_WC_SUCCESS) {
@@ -195,6 +289,8 @@ export class Carriage {
     if (carrier.isSilentAt(seq)) return;
     const qp = this.host.tables.qp(carrier.handleAt(seq));
     if (qp === undefined) return;
+    // Some devices say that a SEND had an immediate, which here is the shim's.
+    words[at + L.WC_OP] &= ~(IBV_WC_WITH_IMM << 16);
     words[at + L.WC_QP] = qp.handle;
     words[at + L.WC_QP_NUM] = qp.qpNum;
     words[at + L.WC_SEQ] = carrier.numberAt(seq) - qp.share!.shift;
@@ -203,11 +299,15 @@ export class Carriage {
       qp.share!.isDrainDue = false;
       this.host.drained(qp);
     }
-    if (!this.touched.includes(qp.sendCq)) this.touched.push(qp.sendCq);
+    this.touch(qp.sendCq);
   }
 }
 
+function opcodeAt(words: Uint32Array, index: number): number {
+  return words[L.slotAt(index) + L.WR_OP] & 0xff;
+}
+
 function scratchWrRing(next: Provider): KnownRing {
-  const info = next.createWrRing(1, 1, 0);
+  const info = next.createWrRing(1, 1, BODY_WORDS * 4);
   return { handle: info.handle, capacity: 1, extBytes: info.extBytes, words: new Uint32Array(info.memory) };
 }

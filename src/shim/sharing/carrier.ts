@@ -5,6 +5,11 @@
 import type { TwinAddress } from '../peer/chunks.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import type { AnchorSlot } from './anchor.ts';
+import { DONE } from './anchor.ts';
+import type { Bounce } from './bounce.ts';
+
+/** Requests of the shim itself that a carrier has room for besides those of connections. */
+export const OWN_REQUESTS = 64;
 
 export class Carrier {
   readonly qp: number;
@@ -13,6 +18,11 @@ export class Carrier {
   readonly depth: number;
   /** The byte through which the peer says what has become of its end of the owner's connection. */
   readonly slot: AnchorSlot;
+  /** Where messages that take a receive arrive; null if it takes none. */
+  readonly bounce: Bounce | null;
+  /** The immediate that arrived last, and the length of the RDMA WRITE that it came with. */
+  imm = 0;
+  writtenBytes = 0;
   /** The other end; null if it is unknown. */
   peer: TwinAddress | null = null;
   /** Whether it may post. */
@@ -33,13 +43,14 @@ export class Carrier {
   /** Whether the queue pair that it belongs to has not requested its completion. */
   private readonly silent: Uint8Array;
 
-  constructor(fields: Pick<Carrier, 'qp' | 'qpNum' | 'pd' | 'depth' | 'slot'>) {
+  constructor(fields: Pick<Carrier, 'qp' | 'qpNum' | 'pd' | 'depth' | 'slot' | 'bounce'>) {
     this.qp = fields.qp;
     this.qpNum = fields.qpNum;
     this.pd = fields.pd;
     this.depth = fields.depth;
     this.slot = fields.slot;
-    const rows = 2 ** Math.ceil(Math.log2(this.depth));
+    this.bounce = fields.bounce;
+    const rows = 2 ** Math.ceil(Math.log2(this.depth + OWN_REQUESTS));
     this.mask = rows - 1;
     this.handles = new Int32Array(rows);
     this.numbers = new Int32Array(rows);
@@ -48,6 +59,16 @@ export class Carrier {
 
   get room(): number {
     return (this.depth - (this.posted - this.freed)) | 0;
+  }
+
+  /** Whether a request of the shim itself may be posted. */
+  get hasOwnRoom(): boolean {
+    return this.room > -OWN_REQUESTS;
+  }
+
+  /** Whether both ends still use it. */
+  get isLive(): boolean {
+    return this.connected && !this.saidDone && (this.slot.anchor.valueOf(this.slot) & DONE) === 0;
   }
 
   /** Whether nothing is on its way. */

@@ -8,6 +8,7 @@ import {
   IBV_WR_RDMA_WRITE,
 } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
+import { takesReceive } from '../peer/outbox.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import type { Tables } from '../tables.ts';
 import type { Carrier } from './carrier.ts';
@@ -26,7 +27,9 @@ export function isUnexecuted(tables: Tables, carrier: Carrier, seq: number, stat
   if (REFUSED.has(status)) return true;
   if (!LOCAL.has(status)) return false;
   const qp = tables.qp(carrier.handleAt(seq));
-  return qp !== undefined && opcodeOf(qp, carrier.numberAt(seq)) === IBV_WR_RDMA_WRITE;
+  if (qp === undefined) return false;
+  const opcode = opcodeOf(qp, carrier.numberAt(seq));
+  return opcode === IBV_WR_RDMA_WRITE || takesReceive(opcode);
 }
 
 /** IBV_WR_* of the request that the real number belongs to; -1: of none. */

@@ -1,5 +1,6 @@
 /** The part of a reliable connection of the application in sharing: how its requests go to the device. */
 import type { Carrier } from './carrier.ts';
+import type { Exchange } from './exchange.ts';
 
 /** On its own queue pair: not connected yet, or there is no reason to share so far. */
 export const OWN = 0;
@@ -41,6 +42,8 @@ export class Membership {
   isDrainDue = false;
   /** The first held request that no carrier takes; null if there is none. */
   leavesAt: number | null = null;
+  /** Null: messages that take a receive are never carried. */
+  exchange: Exchange | null = null;
 
   constructor(own: Carrier, load: DeviceLoad, accessFlags: number) {
     this.own = own;
@@ -48,10 +51,29 @@ export class Membership {
     this.accessFlags = accessFlags;
   }
 
-  /** Goes on its own queue pair from now on. */
-  leave(): void {
+  /** Whether requests must be held at present, because they may not be issued at once. */
+  get holdsPosts(): boolean {
+    return this.state === JOINING || (this.state === OWN && this.exchange?.holdsPosts === true);
+  }
+
+  /** Goes over this carrier from now on. */
+  carry(carrier: Carrier): void {
+    carrier.users++;
+    this.carrier = carrier;
+    this.state = CARRIED;
+  }
+
+  /** Goes on its own queue pair for now. */
+  pause(): void {
     if (this.carrier !== null) this.carrier.users--;
     this.carrier = null;
+    this.state = OWN;
+    this.leavesAt = null;
+  }
+
+  /** Goes on its own queue pair from now on. */
+  leave(): void {
+    this.pause();
     this.state = LEFT;
     if (this.group !== null) this.group.members--;
     this.group = null;

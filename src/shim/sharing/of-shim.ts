@@ -1,9 +1,11 @@
 import { IBV_EVENT_SQ_DRAINED, IBV_QPS_ERR } from '../../verbs/constants.ts';
 import type { PeerVerbs, Provider } from '../../verbs/provider.ts';
 import type { ShimContext } from '../context.ts';
+import { ARM_NONE } from '../cq-ledger.ts';
 import type { DeviceEvents } from '../device-events.ts';
 import type { Events } from '../events.ts';
 import type { Feeder } from '../feeder.ts';
+import type { Regions } from '../peer/regions.ts';
 import type { Policy } from '../policy.ts';
 import type { Polling } from '../polling.ts';
 import type { Tables } from '../tables.ts';
@@ -19,6 +21,7 @@ export interface ShimParts {
   readonly feeder: Feeder;
   readonly polling: Polling;
   readonly peerVerbs: PeerVerbs;
+  readonly regions: Regions;
   ownChannel(context: ShimContext): number;
 }
 
@@ -40,7 +43,12 @@ export function sharingOf(shim: ShimParts): Sharing | null {
     listen: (context) => shim.deviceEvents.ensureListening(context.handle),
     toRts: (carrier, path, access) => shim.feeder.resources.toRts(carrier, path, access),
     toErr: (carrier) => shim.feeder.resources.modify(carrier, { qpState: IBV_QPS_ERR }),
-    settle: (cq, words, index) => shim.polling.settleCarried(cq, words, index),
+    regionOf: (pd, lkey) => shim.regions.find(pd, lkey),
+    poll: (cq) => void shim.polling.pollForShim(cq),
+    settle: (cq, words, index) => {
+      shim.polling.settleCarried(cq, words, index);
+      if (cq.appArmed !== ARM_NONE && !cq.isPolledByShim) cq.isEventDue = true;
+    },
     settled: (cq) => {
       shim.feeder.feedAll(cq);
       shim.events.synthesised(cq, false);

@@ -1,3 +1,5 @@
+import * as L from '../../verbs/layout.ts';
+import { takesReceive } from '../peer/outbox.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 
 /**
@@ -9,6 +11,8 @@ export function reclaim(qp: QpLedger, first: number): void {
   if (lost === 0) return;
   while (qp.issued !== qp.head && ((qp.last[(qp.issued - 1) & qp.mask] - first) | 0) >= 0) {
     qp.issued = (qp.issued - 1) | 0;
+    const opcode = qp.held[(qp.issued & qp.mask) * qp.stride + L.WR_OP] & 0xff;
+    if (qp.outbox !== null && takesReceive(opcode)) qp.outbox.sent = (qp.outbox.sent - 1) | 0;
   }
   qp.beginNext();
   qp.sums[0] = qp.issuedBytes[(first - 1) & qp.realMask];

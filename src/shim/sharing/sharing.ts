@@ -1,9 +1,9 @@
 /**
  * Shared queue pairs: requests of several reliable connections of the application go to the device over one carrier, so
- * that fewer contexts are in use at a time. Each connection keeps its own queue pair, which carries what no other one may:
- * messages that take a receive, and everything after the first of them.
+ * that fewer contexts are in use at a time. Each connection keeps its own queue pair, which carries what no other one may.
  *
- * The two ends agree on nothing but the other ends of their carriers. Each decides alone over which of them it sends.
+ * The two ends agree on the other ends of their carriers, and on receives (two-sided.ts). Each decides alone over which
+ * carrier it sends.
  */
 import {
   IBV_ACCESS_REMOTE_ATOMIC,
@@ -18,10 +18,6 @@ import {
   IBV_QPS_SQD,
   IBV_QPT_RC,
   IBV_WC_WR_FLUSH_ERR,
-  IBV_WR_ATOMIC_CMP_AND_SWP,
-  IBV_WR_ATOMIC_FETCH_AND_ADD,
-  IBV_WR_RDMA_READ,
-  IBV_WR_RDMA_WRITE,
 } from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
 import type { PeerVerbs } from '../../verbs/provider.ts';
@@ -31,29 +27,25 @@ import { decodeChunks, TwinChunk, withChunk, withoutChunk } from '../peer/chunks
 import { pathOf } from '../peer/path.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import { Anchor, DONE, LEAVE } from './anchor.ts';
+import { BOUNCES, Bounce } from './bounce.ts';
 import { Carriage, type CarriageHost } from './carriage.ts';
 import type { Carrier } from './carrier.ts';
+import { ALONE, JOINED } from './exchange.ts';
 import { isUnexecuted } from './failures.ts';
-import { CARRIED, type DeviceLoad, type Group, JOINING, LEFT, Membership, OWN } from './membership.ts';
+import { Groups } from './groups.ts';
+import { Lanes } from './lanes.ts';
+import { CARRIED, type DeviceLoad, LEFT, Membership, OWN } from './membership.ts';
 import { reclaim } from './reclaim.ts';
+import { TwoSided, type TwoSidedHost } from './two-sided.ts';
 
-/** Contexts that a device's cache has room for, unless it says otherwise: DRUM, section II.D. */
-const CACHED_QPS = 20;
-const LEAST_SHARED = 4;
 /** How often the requests of a queue pair that ends are polled for. */
 const MOST_POLLS = 20_000;
 const REMOTE = IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 /** Distinguishes carriers from twins (TwinChunk). */
 const KIND = -1;
-const TAKEN = new Set([
-  IBV_WR_RDMA_WRITE,
-  IBV_WR_RDMA_READ,
-  IBV_WR_ATOMIC_CMP_AND_SWP,
-  IBV_WR_ATOMIC_FETCH_AND_ADD,
-]);
 
 /** The functions of the shim that sharing uses. */
-export interface SharingHost extends Omit<CarriageHost, 'failed'> {
+export interface SharingHost extends Omit<CarriageHost, 'failed' | 'arrived'>, TwoSidedHost {
   readonly policyName: string;
   /** The most connections that share a carrier. */
   readonly most: number;
@@ -77,21 +69,28 @@ interface Domain {
   readonly context: ShimContext;
   /** By remote access. */
   readonly anchors: Map<number, Anchor>;
+  /** Null if the device has no shared receive queue for it. */
+  readonly bounce: Bounce | null;
   readonly carriers: Set<Carrier>;
   members: number;
 }
 
 export class Sharing {
   private readonly host: SharingHost;
+  readonly twoSided: TwoSided;
   private readonly chunk: TwinChunk;
   private readonly carriages = new Map<ShimContext, Carriage>();
   private readonly domains = new Map<number, Domain>();
-  private readonly groups = new Map<string, Group>();
+  private readonly groups: Groups;
+  readonly lanes: Lanes;
   private readonly loads = new Map<string, DeviceLoad>();
 
   constructor(host: SharingHost) {
     this.host = host;
     this.chunk = new TwinChunk(host.policyName, KIND);
+    this.groups = new Groups(host);
+    this.twoSided = new TwoSided(host);
+    this.lanes = new Lanes(this.groups, this.twoSided);
   }
 
   verbs(): PeerVerbs {
@@ -123,7 +122,8 @@ export class Sharing {
     if (own === undefined || own.retired) return description;
     const { anchor } = own.slot;
     const { qpNum, slot } = own;
-    const address = { qpNum, bufferAddr: anchor.addressOf(slot), rkey: anchor.rkey };
+    const holdsReceives = qp.share?.exchange != null;
+    const address = { qpNum, bufferAddr: anchor.addressOf(slot), rkey: anchor.rkey, holdsReceives };
     return withChunk(description, this.chunk.kind, this.chunk.encode(address));
   }
 
@@ -136,6 +136,7 @@ export class Sharing {
       own.peer = this.chunk.decode(chunks.get(this.chunk.kind) ?? []);
       if (own.peer?.rkey === 0) own.peer = null;
     }
+    if (qp?.share?.exchange != null) this.twoSided.set(qp.share.exchange, qp.share.own.peer);
     below.setPeer?.(handle, withoutChunk(chunks, this.chunk.kind));
     if (qp !== undefined) this.connect(qp);
   }
@@ -167,7 +168,7 @@ export class Sharing {
     if (slot === null) return null;
     let carrier: Carrier;
     try {
-      carrier = this.carriageOf(context).add(qp, slot);
+      carrier = this.carriageOf(context).add(qp, slot, domain.bounce);
     } catch (error) {
       anchor.give(slot);
       this.collect(pd, domain);
@@ -175,16 +176,30 @@ export class Sharing {
     }
     domain.carriers.add(carrier);
     domain.members++;
-    return new Membership(carrier, this.loadOf(context), access);
+    const member = new Membership(carrier, this.loadOf(context), access);
+    member.exchange = this.twoSided.join(qp, domain.bounce, slot);
+    return member;
   }
 
   private domainOf(pd: number, context: ShimContext): Domain {
     let domain = this.domains.get(pd);
     if (domain === undefined) {
-      domain = { context, anchors: new Map(), carriers: new Set(), members: 0 };
+      const bounce = this.makeBounce(pd, context);
+      domain = { context, anchors: new Map(), bounce, carriers: new Set(), members: 0 };
       this.domains.set(pd, domain);
     }
     return domain;
+  }
+
+  private makeBounce(pd: number, context: ShimContext): Bounce | null {
+    try {
+      const bounce = new Bounce(this.host.next, pd);
+      this.carriageOf(context).receive(BOUNCES);
+      return bounce;
+    } catch (error) {
+      if (error instanceof IsoverbsError) return null;
+      throw error;
+    }
   }
 
   private carriageOf(context: ShimContext): Carriage {
@@ -192,7 +207,9 @@ export class Sharing {
     if (context.carriage === null) {
       host.listen(context);
       const failed = (carrier: Carrier, seq: number, status: number) => this.failed(carrier, seq, status);
-      context.carriage = new Carriage({ ...host, failed }, context, host.channel(context));
+      const arrived = (carrier: Carrier, words: Uint32Array, index: number) =>
+        this.twoSided.arrived(context.carriage!, carrier, words, index);
+      context.carriage = new Carriage({ ...host, failed, arrived }, context, host.channel(context));
       this.carriages.set(context, context.carriage);
     }
     return context.carriage;
@@ -207,7 +224,9 @@ export class Sharing {
     const { attr } = this.host.next.queryQp(qp.handle);
     if (!own.connected) {
       try {
-        this.host.toRts(own, { ...pathOf(attr, state), destQpNum: own.peer.qpNum }, share.accessFlags);
+        // Messages arrive for which the peer has said that it has a receive.
+        const path = { ...pathOf(attr, state), destQpNum: own.peer.qpNum, rnrRetry: 7, minRnrTimer: 1 };
+        this.host.toRts(own, path, share.accessFlags);
         own.connected = true;
       } catch (error) {
         if (!(error instanceof IsoverbsError)) throw error;
@@ -217,71 +236,12 @@ export class Sharing {
     }
     if (state !== IBV_QPS_RTS || share.state !== OWN || share.group !== null) return;
     qp.plainBelow = 0;
-    share.group = this.groupOf(qp, attr);
+    share.group = this.groups.groupOf(qp, attr);
+    const { exchange } = share;
+    if (exchange !== null) exchange.isPatient = attr.rnrRetry === 7;
+    if (exchange !== null && qp.appPosted !== qp.sendBase) exchange.status = ALONE;
     share.group.members++;
     share.group.carriers.push(own);
-  }
-
-  private groupOf(qp: QpLedger, attr: QpAttr): Group {
-    const { ah, pathMtu, timeout, retryCnt, rnrRetry, maxRdAtomic, maxDestRdAtomic } = attr;
-    const path = [ah, pathMtu, timeout, retryCnt, rnrRetry, maxRdAtomic, maxDestRdAtomic];
-    const key = JSON.stringify([qp.pd, qp.share!.own.peer!.rkey, qp.sges, qp.inlineBytes, path]);
-    let group = this.groups.get(key);
-    if (group === undefined) {
-      group = { members: 0, carriers: [] };
-      this.groups.set(key, group);
-    }
-    return group;
-  }
-
-  /** The queue pair posts, and may be better off on a carrier. */
-  prepare(qp: QpLedger): void {
-    const share = qp.share!;
-    const { group, load } = share;
-    if (share.state !== OWN || group === null || group.members < 2) return;
-    const most = this.mostAt(qp, load);
-    if (most < 2 || qp.usesWaits || qp.broken || qp.backlog > 0) return;
-    const isIdle = qp.realPosted === qp.realFreed;
-    // If nothing of it will report, it is not known when it is idle.
-    if (!isIdle && qp.lastSignaled !== ((qp.realPosted - 1) | 0)) return;
-    const carrier = carrierOf(group, most);
-    if (carrier === undefined) return;
-    share.carrier = carrier;
-    carrier.users++;
-    share.state = isIdle ? CARRIED : JOINING;
-    share.leavesAt = null;
-  }
-
-  /** How many connections should share a carrier at present; 1: none, because the cache of the device has room. */
-  private mostAt({ context }: QpLedger, load: DeviceLoad): number {
-    const { most, always } = this.host;
-    if (always) return most;
-    const cached = context.nic?.cachedQps ?? CACHED_QPS;
-    return load.qps <= cached ? 1 : Math.min(most, Math.max(LEAST_SHARED, Math.ceil(load.qps / cached)));
-  }
-
-  /** The request that was held last has this opcode (IBV_WR_*). */
-  note(qp: QpLedger, opcode: number): void {
-    const share = qp.share!;
-    if (share.carrier !== null && !TAKEN.has(opcode)) share.leavesAt ??= (qp.appPosted - 1) | 0;
-  }
-
-  /** The slots that can be issued now, as far as this depends on sharing. */
-  room(qp: QpLedger): number {
-    const share = qp.share!;
-    const { carrier } = share;
-    if (carrier === null) return Number.POSITIVE_INFINITY;
-    const isIdle = qp.realPosted === qp.realFreed;
-    if (share.state === JOINING && isIdle) share.state = CARRIED;
-    if (share.state === JOINING) return 0;
-    const mustLeave =
-      share.mustLeave || !carrier.connected || (share.own.slot.anchor.valueOf(share.own.slot) & LEAVE) !== 0;
-    if (!mustLeave && share.leavesAt === null) return carrier.room;
-    const left = mustLeave ? 0 : (share.leavesAt! - qp.issued) | 0;
-    if (left > 0) return Math.min(left, carrier.room);
-    if (!isIdle) return 0;
-    share.leave();
-    return Number.POSITIVE_INFINITY;
   }
 
   /** Posts the first `n` slots of a ring on the carrier of the queue pair. Returns how many the device took. */
@@ -300,7 +260,7 @@ export class Sharing {
       const first = carrier.orphan(qp);
       const hasLost = first !== qp.realPosted;
       reclaim(qp, first);
-      qp.share.leave();
+      this.leaveFailed(qp.share);
       if (isSafe || !hasLost || qp.broken) this.host.held(qp);
       else {
         qp.failSeq = qp.issued;
@@ -309,11 +269,27 @@ export class Sharing {
       }
     }
     carrier.freed = carrier.posted;
+    for (const qp of this.host.tables.qps) {
+      const exchange = qp?.share?.exchange;
+      if (exchange?.via === carrier && exchange.isWaiting) this.twoSided.askAgain(qp!, qp!.share!);
+    }
+  }
+
+  /** Its carrier has failed. */
+  private leaveFailed(share: Membership): void {
+    const { exchange } = share;
+    if (exchange?.status !== JOINED) {
+      share.leave();
+      return;
+    }
+    share.pause();
+    exchange.mustPart = true;
   }
 
   /** The queue pair has failed, is reset or destroyed: it shares no more, once what is on its way has ended. */
   abandon(qp: QpLedger): void {
     const { share } = qp;
+    this.twoSided.release(qp, true);
     if (share === null || share.state === LEFT || share.mustLeave) return;
     share.mustLeave = true;
     this.tell(share, LEAVE);
@@ -336,6 +312,7 @@ export class Sharing {
    */
   finish(qp: QpLedger): void {
     const { share } = qp;
+    if (share?.exchange != null) share.exchange.held = null;
     if (share === null || share.state === LEFT) return;
     this.abandon(qp);
     const { carrier } = share;
@@ -374,6 +351,7 @@ export class Sharing {
     this.loadOf(qp.context).qps--;
     const { share } = qp;
     if (share === null) return;
+    this.twoSided.forget(qp);
     this.retire(share);
     const domain = this.domains.get(qp.pd)!;
     domain.members--;
@@ -383,15 +361,11 @@ export class Sharing {
   /** The carrier of the queue pair carries those that it does at present, and no others. */
   private retire({ own }: Membership): void {
     own.retired = true;
-    for (const [key, group] of this.groups) {
-      const at = group.carriers.indexOf(own);
-      if (at >= 0) group.carriers.splice(at, 1);
-      if (group.carriers.length === 0) this.groups.delete(key);
-    }
+    this.groups.retire(own);
   }
 
   /** Destroys the carriers that neither end uses any more. */
-  private collect(pd: number, { context, carriers, anchors, members }: Domain): void {
+  private collect(pd: number, { context, carriers, anchors, bounce, members }: Domain): void {
     for (const carrier of carriers) {
       if (members > 0 && !this.isDone(carrier)) continue;
       carriers.delete(carrier);
@@ -400,6 +374,10 @@ export class Sharing {
     }
     if (members > 0) return;
     for (const anchor of anchors.values()) anchor.close(this.host.next);
+    if (bounce !== null) {
+      bounce.close();
+      context.carriage?.receive(-BOUNCES);
+    }
     this.domains.delete(pd);
   }
 
@@ -450,20 +428,4 @@ export class Sharing {
     context.carriage?.close();
     context.carriage = null;
   }
-}
-
-/**
- * A carrier for one more member: the members of a group take turns on as few carriers as they need, because policies serve
- * queue pairs that were made one after the other at the same time.
- */
-function carrierOf({ carriers, members }: Group, most: number): Carrier | undefined {
-  let best: Carrier | undefined;
-  let left = Math.ceil(members / most);
-  for (const carrier of carriers) {
-    if (left === 0) break;
-    if (!carrier.connected) continue;
-    left--;
-    if (best === undefined || carrier.users < best.users) best = carrier;
-  }
-  return best;
 }
