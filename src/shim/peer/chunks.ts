@@ -66,7 +66,7 @@ export function withChunk(below: Uint8Array | null, kind: number, payload: reado
   return encodeChunks(new Map([[kind, payload], ...chunks])) as Uint8Array;
 }
 
-/** Adds the chunks of twins to those of the shims below. Nobody there holds receives. */
+/** Adds the chunks of twins to those of the shims below. Twins in another thread never hold receives. */
 export function withTwins(below: Uint8Array | null, bytes: Uint8Array | null): Uint8Array | null {
   const twins = [...decodeChunks(bytes)].filter(([kind]) => kind >= CHUNK_TWINS);
   const plain = (payload: readonly number[]) =>
