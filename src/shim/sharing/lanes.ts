@@ -10,7 +10,7 @@ import { isSend, takesReceive } from '../peer/outbox.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import { LEAVE } from './anchor.ts';
 import { BOUNCE_BYTES } from './bounce.ts';
-import { ALONE, type Exchange, JOINED } from './exchange.ts';
+import { type Exchange, JOINED } from './exchange.ts';
 import type { Groups } from './groups.ts';
 import { isCarried } from './mail.ts';
 import { CARRIED, JOINING, LEFT, type Membership, OWN } from './membership.ts';
@@ -46,7 +46,7 @@ export class Lanes {
     if (exchange !== null && exchange.peerId >= 0 && exchange.sent > 0) {
       if (!this.twoSided.canJoin(exchange)) return;
       if (!isIdle) share.state = JOINING;
-      else if (!this.twoSided.ask(qp, share)) exchange.status = ALONE;
+      else this.twoSided.ask(qp, share);
       return;
     }
     const carrier = this.groups.carrierFor(qp, share);
@@ -101,7 +101,7 @@ export class Lanes {
   /** What it has posted is complete: a carrier takes over, or the peer is asked to hold receives. */
   private begin(qp: QpLedger, share: Membership): void {
     if (share.carrier !== null) share.state = CARRIED;
-    else if (!this.twoSided.ask(qp, share)) share.exchange!.status = ALONE;
+    else this.twoSided.ask(qp, share);
   }
 
   /** The same for a connection whose peer holds receives. */

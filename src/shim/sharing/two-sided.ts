@@ -77,14 +77,14 @@ export class TwoSided {
     exchange.held = null;
   }
 
-  /** Asks the peer to hold receives. Returns whether it could be asked. */
+  /** Asks the peer to hold receives. Returns whether it could be asked; if not, the connection shares no more messages. */
   ask(qp: QpLedger, share: Membership): boolean {
     const exchange = share.exchange!;
     share.pause();
     const via = this.viaOf(share);
-    if (via === undefined) return false;
-    exchange.status = ASKED;
-    return this.say(qp, via, M.JOIN, exchange.peerId, [exchange.id, 0, 0]);
+    const isAsked = via !== undefined && this.say(qp, via, M.JOIN, exchange.peerId, [exchange.id, 0, 0]);
+    exchange.status = isAsked ? ASKED : ALONE;
+    return isAsked;
   }
 
   /** Asks the peer to post what it holds. If that is impossible, the connection fails. */
