@@ -55,9 +55,12 @@ export type FairOptions = z.infer<typeof fairOptions>;
 /** The rules of the ruler: tenants share by what they send now. */
 export const RULES: WindowRules = { sums: 'active' };
 
-/** The ruler of fair: the parts of the window and of its tenant's rate that each member has, and how it describes the device. */
+/**
+ * The ruler of fair: the parts of the window and of its tenant's rate that each member has, and how it describes the device.
+ * Its rules depend on no options, because policies with other options share it.
+ */
 export const fairWindows = windowsRuler(
   'fairWindows',
-  fairOptions.transform(() => RULES),
+  z.unknown().transform(() => RULES),
   stancesAndRates,
 );
