@@ -122,6 +122,21 @@ describe('completions that arrive together', () => {
     expect(poll(from, 64)).toBe(0);
   });
 
+  test('arrive at the rate once the application knows that some are kept, however late it polls', async () => {
+    const { from, fabric } = limitedPair(1e4);
+    write(from, 64);
+    await fabric.advance(MS);
+    expect(poll(from, 64)).toBe(10);
+    await fabric.advance(4 * MS);
+    expect([poll(from, 64), poll(from, 64)]).toEqual([40, 0]);
+    await fabric.advance(30 * MS);
+    expect(poll(from, 64)).toBe(14);
+    // Now none are kept, and the application saves up as many as in a millisecond.
+    write(from, 20);
+    await fabric.advance(10 * MS);
+    expect([poll(from, 64), poll(from, 64)]).toEqual([10, 0]);
+  });
+
   test('a poll for none of them takes none', async () => {
     const { from, fabric } = limitedPair(1e4);
     write(from, 2);

@@ -10,7 +10,7 @@ import type { Tables } from '../tables.ts';
 import { alarmOf } from '../timers/sleep-alarm.ts';
 import { Bucket } from './bucket.ts';
 
-/** An application that is idle, or polls late, receives at once what it could have received in this time. */
+/** An application that has no completions saves up as many as it could receive in this time. */
 const BURST_NS = 1e6;
 /** Tokens are sums of many small parts. */
 const ROUNDING = 1e-6;
@@ -22,6 +22,9 @@ export class CompletionBudget {
   /** @internal CQs with kept completions, which the application waits for. */
   readonly waiting: CqLedger[] = [];
   private readonly bucket = new Bucket({ burst: 1 });
+  private saved = 1;
+  /** The completions that polls have left. */
+  private kept = 0;
 
   /**
    * Sets the rate from now on.
@@ -32,7 +35,8 @@ export class CompletionBudget {
     const perNs = perS / 1e9;
     this.bucket.fill(nowNs);
     this.bucket.setRate(perNs);
-    this.bucket.setBurst(Math.max(1, perNs * BURST_NS));
+    this.saved = Math.max(1, perNs * BURST_NS);
+    this.bucket.setBurst(Math.max(this.saved, this.kept));
   }
 
   /** The number of completions that may be handed over. */
@@ -40,10 +44,16 @@ export class CompletionBudget {
     return Math.floor(this.bucket.fill(nowNs) + ROUNDING);
   }
 
-  /** @internal Counts completions that are handed over. */
-  take(completions: number): void {
+  /**
+   * @internal Counts completions that are handed over. Those that are kept arrive at the rate even if the application polls
+   * late, as in the CQ of a slower device.
+   */
+  take(completions: number, kept: number): void {
     this.bucket.take(completions);
     this.handed += completions;
+    // CQs of one application share a budget, and the last poll knows its own CQ.
+    this.kept = Math.max(this.kept - completions, kept);
+    this.bucket.setBurst(Math.max(this.saved, this.kept));
   }
 
   /** When the next completion may be handed over. */
@@ -85,9 +95,8 @@ export class CompletionLimits {
   take(cq: CqLedger, budget: CompletionBudget, max: number): number {
     if (cq.fifoCount === 0) return 0;
     const n = Math.min(max, cq.fifoCount, budget.available(this.next.nowNs(cq.context)));
-    if (n === 0) return 0;
-    const isFirst = budget.handed === 0;
-    budget.take(n);
+    const isFirst = n > 0 && budget.handed === 0;
+    budget.take(n, cq.fifoCount - n);
     if (isFirst) this.host.used(cq.owner);
     return n;
   }
