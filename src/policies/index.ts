@@ -184,7 +184,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   },
   drum: {
     summary:
-      'DRUM: applications share the device by the request rates that are best for all of them together, at most k at a time',
+      'DRUM: applications share the device by the request rates that are best for all of them together, optionally at most k at a time',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
     rulers: [fairWindows, drumTerms],
     agents: [drumAgents],

@@ -36,11 +36,11 @@ export interface Policy {
    */
   readonly splitsAboveBytes?: number;
   /**
-   * Reliable connections of one protection domain to one peer may go over shared queue pairs, each of at most this many,
-   * once the device has more queue pairs than its cache has room for (sharing/sharing.ts). Absent: they never do.
+   * The most reliable connections of one protection domain to one peer that may share a queue pair, once the device has
+   * more queue pairs than its cache has room for (sharing/sharing.ts). Absent: none do.
    */
   readonly mostShared?: number;
-  /** Whether they share even if the device's cache has room, and always as many as `mostShared`. */
+  /** Whether they share even if the device's cache has room, and always in groups of `mostShared`. */
   readonly sharesAlways?: boolean;
   /**
    * Whether counters also count the bytes of requests that bypass the shim, which costs a few nanoseconds each. 'itself':
