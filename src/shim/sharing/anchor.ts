@@ -1,6 +1,6 @@
 /**
- * Memory in which peers say what has become of their ends of connections: one byte for each carrier. There is one region
- * for each protection domain and remote access, so that its key also tells a peer which connections may be mixed.
+ * Memory in which peers report what has become of their ends of connections: one byte for each carrier. There is one region
+ * for each protection domain and remote access, so that its key also shows a peer which connections may share a carrier.
  */
 import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from '../../verbs/constants.ts';
 import type { Provider } from '../../verbs/provider.ts';
@@ -12,7 +12,7 @@ export const LEAVE = 1;
 /** The peer sends nothing more over its end of this carrier. */
 export const DONE = 2;
 const SLOTS = 4096;
-/** Behind the slots: each combination of the values above, to be sent. */
+/** Behind the slots, one byte with each combination of the values above, as sources of RDMA WRITEs. */
 const VALUES = 4;
 
 /** A byte of an anchor. */
@@ -55,12 +55,12 @@ export class Anchor {
     return this.mr.addr + index;
   }
 
-  /** The number by which peers name the connection of a slot: theirs are addresses in a row. */
+  /** The number by which peers name the connection of a slot. They know its address, which differs from those of others. */
   numberOf(slot: AnchorSlot): number {
     return numberAt(this.addressOf(slot));
   }
 
-  /** Where a byte with this value is. */
+  /** The address of a byte with this value. */
   valueAddress(value: number): number {
     return this.mr.addr + SLOTS + value;
   }

@@ -58,7 +58,7 @@ export class Carriage {
   private isArmed = false;
   private isPolling = false;
   private readonly scratch: KnownRing;
-  /** For requests of its own. */
+  /** For requests of the shim itself. */
   private readonly ring: KnownRing;
   private readonly touched: CqLedger[] = [];
 
@@ -136,7 +136,7 @@ export class Carriage {
     let posted = 0;
     while (posted < n) {
       const opcode = opcodeAt(words, posted);
-      if (opcode === IBV_WR_SEND_WITH_IMM && !this.immediate(carrier, words[L.slotAt(posted) + L.WR_IMM]))
+      if (opcode === IBV_WR_SEND_WITH_IMM && !this.sendImmediate(carrier, words[L.slotAt(posted) + L.WR_IMM]))
         break;
       const end = this.address(carrier, qp, words, posted, n);
       const taken = this.host.next.postSend(carrier.qp, ring, posted, end - posted);
@@ -146,7 +146,7 @@ export class Carriage {
         break;
       }
       if (opcodeAt(words, end - 1) === IBV_WR_RDMA_WRITE_WITH_IMM) {
-        this.say(carrier, codeOf(WRITE_IMM, qp.share!.exchange!.peerId), 0, 0, 0);
+        this.sendMail(carrier, codeOf(WRITE_IMM, qp.share!.exchange!.peerId), 0, 0, 0);
       }
     }
     qp.share!.shift = (qp.share!.shift + posted) | 0;
@@ -154,8 +154,8 @@ export class Carriage {
   }
 
   /**
-   * Prepares slots from `start` on for the carrier, up to one before or after which a request of the shim itself must
-   * come. Returns where they end.
+   * Prepares slots from `start` on for the carrier. Ends where the shim must post a request of its own: after an RDMA
+   * WRITE with immediate, and before a SEND with immediate. Returns where that is.
    */
   private address(carrier: Carrier, qp: QpLedger, words: Uint32Array, start: number, n: number): number {
     const base = (qp.realPosted - n) | 0;
@@ -164,7 +164,7 @@ export class Carriage {
     do {
       const at = L.slotAt(i) + L.WR_OP;
       opcode = words[at] & 0xff;
-      // The last one always reports, so that it is known when nothing of the queue pair is on its way.
+      // The last request always reports, so that the shim learns when nothing of the queue pair is on its way.
       const reports = i === n - 1 || qp.isVisible((words[at] >>> 8) & 0xff);
       const isSignaled = reports || carrier.mustReport;
       if (isSignaled) words[at] |= SIGNALED;
@@ -179,8 +179,8 @@ export class Carriage {
     return i;
   }
 
-  /** Sends the immediate of the message that follows. Returns whether the device took it. */
-  private immediate(carrier: Carrier, imm: number): boolean {
+  /** Sends the immediate of the SEND that follows. Returns whether the device took it. */
+  private sendImmediate(carrier: Carrier, imm: number): boolean {
     const { words } = this.ring;
     const at = L.slotAt(0);
     words.fill(0, at, at + L.SLOT_WORDS);
@@ -190,7 +190,7 @@ export class Carriage {
   }
 
   /** Sends a message to the peer's shim. Returns whether the device took it. */
-  say(carrier: Carrier, code: number, id: number, first: number, second: number): boolean {
+  sendMail(carrier: Carrier, code: number, id: number, first: number, second: number): boolean {
     const { words, capacity, extBytes } = this.ring;
     const at = L.slotAt(0);
     words.fill(0, at, at + L.SLOT_WORDS);
@@ -204,8 +204,8 @@ export class Carriage {
     return this.postOwn(carrier);
   }
 
-  /** Writes one byte, from an address in the memory of this end, to the byte that the peer has for the carrier. */
-  write(carrier: Carrier, addr: number): void {
+  /** Copies the byte at an address of this end to the byte that the peer has for the carrier. */
+  writeByte(carrier: Carrier, addr: number): void {
     if (carrier.peer === null) return;
     const { bufferAddr, rkey } = carrier.peer;
     const { words } = this.ring;
@@ -232,7 +232,7 @@ export class Carriage {
     return false;
   }
 
-  /** Lets the next completion wake the shim. Before the request is posted: an earlier completion raises no event. */
+  /** Lets the next completion wake the shim. Must precede the request, as a completion before it raises no event. */
   private arm(): void {
     if (this.isArmed) return;
     this.isArmed = true;
@@ -264,7 +264,7 @@ export class Carriage {
     this.host.drain();
   }
 
-  /** After this poll, the completions of this CQ have been settled. */
+  /** Completions for this CQ have been settled; `settled` is called at the end of the poll. */
   touch(cq: CqLedger): void {
     if (!this.touched.includes(cq)) this.touched.push(cq);
   }
@@ -289,7 +289,7 @@ export class Carriage {
     if (carrier.isSilentAt(seq)) return;
     const qp = this.host.tables.qp(carrier.handleAt(seq));
     if (qp === undefined) return;
-    // Some devices say that a SEND had an immediate, which here is the shim's.
+    // Some devices set IBV_WC_WITH_IMM for sends as well; the immediate of these is the shim's.
     words[at + L.WC_OP] &= ~(IBV_WC_WITH_IMM << 16);
     words[at + L.WC_QP] = qp.handle;
     words[at + L.WC_QP_NUM] = qp.qpNum;

@@ -1,6 +1,6 @@
 /**
- * A queue pair that carries requests of several reliable connections of the application. Each belongs to one of them, its
- * owner, and is connected with that of the owner's peer.
+ * A queue pair that carries requests of several reliable connections of the application. Each carrier belongs to one of
+ * them, its owner, and is connected with the carrier of the owner's peer.
  */
 import type { TwinAddress } from '../peer/chunks.ts';
 import type { QpLedger } from '../qp-ledger.ts';
@@ -8,7 +8,7 @@ import type { AnchorSlot } from './anchor.ts';
 import { DONE } from './anchor.ts';
 import type { Bounce } from './bounce.ts';
 
-/** Requests of the shim itself that a carrier has room for besides those of connections. */
+/** Requests of the shim itself that a carrier has room for, in addition to those of connections. */
 export const OWN_REQUESTS = 64;
 
 export class Carrier {
@@ -29,8 +29,8 @@ export class Carrier {
   connected = false;
   /** Whether its owner is gone: no further connection may use it. */
   retired = false;
-  /** Whether the peer was told that nothing more will come. */
-  saidDone = false;
+  /** Whether the peer was notified that nothing more will come. */
+  hasSentDone = false;
   /** Connections whose requests it carries at present. */
   users = 0;
   posted = 0;
@@ -40,7 +40,7 @@ export class Carrier {
   /** By request: the handle of the queue pair that it belongs to, 0 for none, and its real number there. */
   private readonly handles: Int32Array;
   private readonly numbers: Int32Array;
-  /** Whether the queue pair that it belongs to has not requested its completion. */
+  /** By request: whether its queue pair has not requested its completion. */
   private readonly silent: Uint8Array;
 
   constructor(fields: Pick<Carrier, 'qp' | 'qpNum' | 'pd' | 'depth' | 'slot' | 'bounce'>) {
@@ -68,7 +68,7 @@ export class Carrier {
 
   /** Whether both ends still use it. */
   get isLive(): boolean {
-    return this.connected && !this.saidDone && (this.slot.anchor.valueOf(this.slot) & DONE) === 0;
+    return this.connected && !this.hasSentDone && (this.slot.anchor.valueOf(this.slot) & DONE) === 0;
   }
 
   /** Whether nothing is on its way. */
@@ -118,8 +118,8 @@ export class Carrier {
   }
 
   /**
-   * Forgets to whom the requests of a queue pair belong that are not known to be complete. Returns the real number of the
-   * first of them there; the queue pair's next one if there are none.
+   * Detaches the requests of a queue pair that are not known to be complete. Returns the real number of the first of them
+   * there; the queue pair's next one if there are none.
    */
   orphan({ handle, realPosted }: QpLedger): number {
     let first = realPosted;

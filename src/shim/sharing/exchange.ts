@@ -31,18 +31,18 @@ export class Exchange {
   granted = 0;
   /** The longest SEND that fits the peer's receives. */
   leastBytes = 0;
-  /** Whether a message waits for a receive as long as it takes (rnr_retry of 7). */
+  /** Whether a message may wait for a receive without limit (rnr_retry of 7). */
   isPatient = false;
   /** Whether the connection must return to its own queue pair. */
   mustPart = false;
   /** The carrier of the last message between the shims about this connection. */
   via: Carrier | null = null;
-  /** Null: receives go to the device. */
+  /** The receives that wait for carriers; null: receives go to the device. */
   held: HeldReceives | null = null;
-  /** Receives that carriers have used: the device does not count them. */
+  /** Receives that messages on carriers have used, which the device does not count. */
   carried = 0;
-  /** Receives that the peer knows of. */
-  said = 0;
+  /** Receives that were announced to the peer. */
+  announced = 0;
   /** By message, modulo the depth of the send queue: the number of its request. */
   private readonly seqs: Int32Array;
 
@@ -51,7 +51,7 @@ export class Exchange {
     this.seqs = new Int32Array(2 ** Math.ceil(Math.log2(appDepth)));
   }
 
-  /** Whether requests must be held, because not all may be issued at once. */
+  /** Whether posted requests must be held, because some of them may have to wait. */
   get holdsPosts(): boolean {
     return this.status === ASKED || this.status === JOINED || this.status === PARTING;
   }

@@ -15,13 +15,13 @@ import type { Carrier } from './carrier.ts';
 
 /** The responder has refused the request, and executes none that follow it. */
 const REFUSED = new Set([IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR]);
-/** The device could not send the request, or not take its response. */
+/** The device could not send the request, or could not take its response. */
 const LOCAL = new Set([IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_QP_OP_ERR, IBV_WC_LOC_PROT_ERR]);
 
 /**
  * Whether the requests of a carrier from `seq` on, the first of which has failed with `status`, were certainly not
  * executed, so that they may be posted again. Local errors of READs and atomics show only in the response, when
- * requests that follow are on their way.
+ * requests after them may have been executed.
  */
 export function isUnexecuted(tables: Tables, carrier: Carrier, seq: number, status: number): boolean {
   if (REFUSED.has(status)) return true;

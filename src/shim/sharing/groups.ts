@@ -1,4 +1,4 @@
-/** Groups of connections whose requests may go in any mixture, and which of their carriers takes one more connection. */
+/** Groups of connections that may share carriers, and which carrier takes one more connection. */
 import type { QpAttr } from '../../verbs/types.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import type { Carrier } from './carrier.ts';
@@ -56,8 +56,8 @@ export class Groups {
 }
 
 /**
- * A carrier for one more member: the members of a group take turns on as few carriers as they need, because policies serve
- * queue pairs that were made one after the other at the same time.
+ * The carrier with the fewest users, among as few as the group needs. Connections that were made one after the other
+ * thus use different carriers, because policies serve them at the same time.
  */
 function carrierOf({ carriers, members }: Group, most: number): Carrier | undefined {
   let best: Carrier | undefined;

@@ -71,14 +71,14 @@ export class HeldReceives {
     return n;
   }
 
-  /** Writes the wr_id of the oldest one to a completion. */
-  name(words: Uint32Array, at: number): void {
+  /** Writes the wr_id of the oldest receive to a completion. */
+  writeId(words: Uint32Array, at: number): void {
     const from = (this.head & (this.depth - 1)) * this.stride;
     words[at] = this.rows[from];
     words[at + 1] = this.rows[from + 1];
   }
 
-  /** The oldest one is used. */
+  /** The oldest receive is used. */
   drop(): void {
     this.head++;
     this.count--;
@@ -88,7 +88,7 @@ export class HeldReceives {
     this.count = 0;
   }
 
-  /** The longest message that fits each of them. A receive whose memory the shim does not know has room for none. */
+  /** The longest message that fits every receive. A receive in memory that the shim does not know has room for none. */
   leastBytes(): number {
     let least = TWO32 - 1;
     for (let i = 0; i < this.count; i++) {

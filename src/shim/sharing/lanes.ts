@@ -1,4 +1,4 @@
-/** By which queue pair the next requests of a connection go: its own, or a carrier. */
+/** Decides over which queue pair the next requests of a connection go: its own, or a carrier. */
 import {
   IBV_WR_ATOMIC_CMP_AND_SWP,
   IBV_WR_ATOMIC_FETCH_AND_ADD,
@@ -33,14 +33,14 @@ export class Lanes {
     this.twoSided = twoSided;
   }
 
-  /** The queue pair posts, and may be better off on a carrier. */
+  /** The queue pair is about to post: lets it join a carrier if that saves contexts. */
   prepare(qp: QpLedger): void {
     const share = qp.share!;
     const { group } = share;
     if (share.state !== OWN || group === null || group.members < 2) return;
     if (this.groups.mostAt(qp, share) < 2 || qp.usesWaits || qp.broken || qp.backlog > 0) return;
     const isIdle = qp.realPosted === qp.realFreed;
-    // If nothing of it will report, it is not known when it is idle.
+    // Unless the last request reports, the shim does not learn when the queue pair is idle.
     if (!isIdle && qp.lastSignaled !== ((qp.realPosted - 1) | 0)) return;
     const { exchange } = share;
     if (exchange !== null && exchange.peerId >= 0 && exchange.sent > 0) {
@@ -69,7 +69,7 @@ export class Lanes {
     if (mayBeCarried && !TAKEN.has(opcode)) share.leavesAt ??= seq;
   }
 
-  /** The slots that can be issued now, as far as this depends on sharing. */
+  /** How many slots can be issued now, as far as this depends on sharing. */
   room(qp: QpLedger): number {
     const share = qp.share!;
     const { exchange } = share;
@@ -98,13 +98,13 @@ export class Lanes {
     return mustLeave || (own.slot.anchor.valueOf(own.slot) & LEAVE) !== 0;
   }
 
-  /** What it has posted is complete: a carrier takes over, or the peer is asked to hold receives. */
+  /** All that the own queue pair had is complete: a carrier takes over, or the peer is asked to hold receives. */
   private begin(qp: QpLedger, share: Membership): void {
     if (share.carrier !== null) share.state = CARRIED;
     else this.twoSided.ask(qp, share);
   }
 
-  /** The same for a connection whose peer holds receives. */
+  /** `room` for a connection whose peer holds receives. */
   private roomOfJoined(qp: QpLedger, share: Membership, exchange: Exchange, isIdle: boolean): number {
     const leaves = share.leavesAt !== null && ((share.leavesAt - qp.issued) | 0) <= 0;
     const cannot = leaves || exchange.mustPart || this.mustLeave(share) || share.carrier?.connected === false;

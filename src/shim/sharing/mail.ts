@@ -33,7 +33,7 @@ export function kindOfSend(opcode: number): number {
   return opcode === IBV_WR_SEND_WITH_IMM ? SEND_IMM : SEND;
 }
 
-/** Whether carriers take it: a device cannot invalidate a key for another queue pair. */
+/** Whether carriers take it: a key of a memory window can be invalidated only by its own queue pair. */
 export function isCarried(opcode: number): boolean {
   return opcode !== IBV_WR_SEND_WITH_INV;
 }

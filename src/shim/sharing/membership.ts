@@ -1,17 +1,17 @@
-/** The part of a reliable connection of the application in sharing: how its requests go to the device. */
+/** How a reliable connection of the application takes part in sharing: over which queue pair its requests go. */
 import type { Carrier } from './carrier.ts';
 import type { Exchange } from './exchange.ts';
 
 /** On its own queue pair: not connected yet, or there is no reason to share so far. */
 export const OWN = 0;
-/** On its own queue pair, where what it has posted must complete before a carrier takes over. */
+/** On its own queue pair, whose requests must complete before a carrier takes over. */
 export const JOINING = 1;
 /** Over a carrier. */
 export const CARRIED = 2;
 /** On its own queue pair for good. */
 export const LEFT = 3;
 
-/** Connections over which requests may go in any mixture: from one protection domain to another, by the same path. */
+/** Connections that may share carriers: from one protection domain to another, by the same path. */
 export interface Group {
   members: number;
   /** The carriers of its members. */
@@ -36,9 +36,9 @@ export class Membership {
   group: Group | null = null;
   /** How many of the queue pair's real numbers belong to requests that carriers have posted. */
   shift = 0;
-  /** Whether the carrier gets nothing more of it. */
+  /** Whether no further request of it may go over a carrier. */
   mustLeave = false;
-  /** Whether the device has said that its queue is drained, while a carrier has requests of it. */
+  /** Whether the device has drained its own queue while a carrier still has requests of it. */
   isDrainDue = false;
   /** The first held request that no carrier takes; null if there is none. */
   leavesAt: number | null = null;
@@ -51,7 +51,7 @@ export class Membership {
     this.accessFlags = accessFlags;
   }
 
-  /** Whether requests must be held at present, because they may not be issued at once. */
+  /** Whether posted requests must be held, because they may not be issued at once. */
   get holdsPosts(): boolean {
     return this.state === JOINING || (this.state === OWN && this.exchange?.holdsPosts === true);
   }

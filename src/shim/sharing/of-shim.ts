@@ -25,7 +25,7 @@ export interface ShimParts {
   ownChannel(context: ShimContext): number;
 }
 
-/** The sharing of a shim; null if its policy wants none. */
+/** The sharing of a shim; null if its policy does not use it. */
 export function sharingOf(shim: ShimParts): Sharing | null {
   const { policy, next, tables } = shim;
   if (policy.mostShared === undefined) return null;
@@ -57,6 +57,6 @@ export function sharingOf(shim: ShimParts): Sharing | null {
     drain: () => shim.feeder.drain(),
     drained: ({ context, handle }) => shim.deviceEvents.raise(context.handle, IBV_EVENT_SQ_DRAINED, handle),
     fail: (qp) => shim.feeder.fail(qp),
-    held: (qp) => shim.feeder.heldAgain(qp),
+    resume: (qp) => shim.feeder.heldAgain(qp),
   });
 }

@@ -1,9 +1,9 @@
 /**
  * Shared queue pairs: requests of several reliable connections of the application go to the device over one carrier, so
- * that fewer contexts are in use at a time. Each connection keeps its own queue pair, which carries what no other one may.
+ * that fewer contexts are in use at a time. Each connection keeps its own queue pair for what carriers do not take.
  *
- * The two ends agree on the other ends of their carriers, and on receives (two-sided.ts). Each decides alone over which
- * carrier it sends.
+ * The two ends exchange the addresses of their carriers, and agree on receives (two-sided.ts). Each decides alone over
+ * which carrier it sends.
  */
 import {
   IBV_ACCESS_REMOTE_ATOMIC,
@@ -38,7 +38,7 @@ import { CARRIED, type DeviceLoad, LEFT, Membership, OWN } from './membership.ts
 import { reclaim } from './reclaim.ts';
 import { TwoSided, type TwoSidedHost } from './two-sided.ts';
 
-/** How often the requests of a queue pair that ends are polled for. */
+/** The most polls for the requests of a queue pair that is reset or destroyed. */
 const MOST_POLLS = 20_000;
 const REMOTE = IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 /** Distinguishes carriers from twins (TwinChunk). */
@@ -49,7 +49,7 @@ export interface SharingHost extends Omit<CarriageHost, 'failed' | 'arrived'>, T
   readonly policyName: string;
   /** The most connections that share a carrier. */
   readonly most: number;
-  /** Whether so many share one even if the cache of the device has room. */
+  /** Whether they share even if the cache of the device has room, and always in groups of `most`. */
   readonly always: boolean;
   /** The layers below, or the parts of this shim that describe something else. */
   readonly below: PeerVerbs;
@@ -60,8 +60,6 @@ export interface SharingHost extends Omit<CarriageHost, 'failed' | 'arrived'>, T
   toErr(carrier: Carrier): void;
   /** Moves a queue pair to ERR, with everything that it holds. */
   fail(qp: QpLedger): void;
-  /** The queue pair holds requests again that were issued before. */
-  held(qp: QpLedger): void;
 }
 
 /** A protection domain with carriers. */
@@ -69,7 +67,7 @@ interface Domain {
   readonly context: ShimContext;
   /** By remote access. */
   readonly anchors: Map<number, Anchor>;
-  /** Null if the device has no shared receive queue for it. */
+  /** Null if the device could not create its shared receive queue. */
   readonly bounce: Bounce | null;
   readonly carriers: Set<Carrier>;
   members: number;
@@ -224,7 +222,7 @@ export class Sharing {
     const { attr } = this.host.next.queryQp(qp.handle);
     if (!own.connected) {
       try {
-        // Messages arrive for which the peer has said that it has a receive.
+        // The shim sends only as many messages as receives are announced: RNR ends as soon as the peer's shim has polled.
         const path = { ...pathOf(attr, state), destQpNum: own.peer.qpNum, rnrRetry: 7, minRnrTimer: 1 };
         this.host.toRts(own, path, share.accessFlags);
         own.connected = true;
@@ -249,7 +247,10 @@ export class Sharing {
     return qp.context.carriage!.post(qp.share!.carrier!, qp, ring, words, n);
   }
 
-  /** Of the requests from `seq` on, the first has failed. Their queue pairs post them themselves, if that is safe. */
+  /**
+   * Request `seq` of the carrier has failed. If it and those after it were certainly not executed, their queue pairs post
+   * them again themselves; otherwise, these queue pairs fail.
+   */
   private failed(carrier: Carrier, seq: number, status: number): void {
     if (!carrier.connected) return;
     carrier.connected = false;
@@ -261,7 +262,7 @@ export class Sharing {
       const hasLost = first !== qp.realPosted;
       reclaim(qp, first);
       this.leaveFailed(qp.share);
-      if (isSafe || !hasLost || qp.broken) this.host.held(qp);
+      if (isSafe || !hasLost || qp.broken) this.host.resume(qp);
       else {
         qp.failSeq = qp.issued;
         qp.failStatus = status;
@@ -286,18 +287,16 @@ export class Sharing {
     exchange.mustPart = true;
   }
 
-  /** The queue pair has failed, is reset or destroyed: it shares no more, once what is on its way has ended. */
+  /** The queue pair has failed, or is reset or destroyed: it leaves its carrier once its requests there have ended. */
   abandon(qp: QpLedger): void {
     const { share } = qp;
     this.twoSided.release(qp, true);
     if (share === null || share.state === LEFT || share.mustLeave) return;
     share.mustLeave = true;
-    this.tell(share, LEAVE);
+    this.notify(share, LEAVE);
   }
 
-  /**
-   * Whether a carrier still has requests of a queue pair that has failed: its other requests are flushed after them.
-   */
+  /** Whether a carrier still has requests of a failed queue pair, after which its other requests are flushed. */
   holdsUp(qp: QpLedger): boolean {
     const { share } = qp;
     if (share === null || share.carrier === null) return false;
@@ -308,7 +307,7 @@ export class Sharing {
 
   /**
    * Waits until nothing of the queue pair is on its way, because the application may use its memory for something else
-   * when it has reset or destroyed it. If that takes too long, the carrier ends, and with it the others that it carries.
+   * after it has reset or destroyed it. If that takes too long, the carrier fails, and with it all that it carries.
    */
   finish(qp: QpLedger): void {
     const { share } = qp;
@@ -327,14 +326,14 @@ export class Sharing {
     share.leave();
   }
 
-  private tell({ own }: Pick<Membership, 'own'>, value: number): void {
+  private notify({ own }: Pick<Membership, 'own'>, value: number): void {
     const carriage = this.domains.get(own.pd)?.context.carriage;
-    carriage?.write(own, own.slot.anchor.valueAddress(value));
+    carriage?.writeByte(own, own.slot.anchor.valueAddress(value));
   }
 
   /** The application has changed what its queue pair grants to the peer. */
   setAccess({ share, accessFlags }: QpLedger): void {
-    if (share !== null && (accessFlags & REMOTE) !== share.accessFlags) this.tell(share, LEAVE);
+    if (share !== null && (accessFlags & REMOTE) !== share.accessFlags) this.notify(share, LEAVE);
   }
 
   /** The application has modified the state of the queue pair. */
@@ -358,7 +357,7 @@ export class Sharing {
     this.collect(qp.pd, domain);
   }
 
-  /** The carrier of the queue pair carries those that it does at present, and no others. */
+  /** The connections that use the carrier keep it, but no further one may use it. */
   private retire({ own }: Membership): void {
     own.retired = true;
     this.groups.retire(own);
@@ -384,16 +383,16 @@ export class Sharing {
   private isDone(carrier: Carrier): boolean {
     if (!carrier.retired || carrier.users > 0) return false;
     if (!carrier.connected) return true;
-    if (!carrier.saidDone) {
-      carrier.saidDone = true;
-      this.tell({ own: carrier }, LEAVE | DONE);
+    if (!carrier.hasSentDone) {
+      carrier.hasSentDone = true;
+      this.notify({ own: carrier }, LEAVE | DONE);
     }
     return carrier.isIdle && (carrier.slot.anchor.valueOf(carrier.slot) & DONE) !== 0;
   }
 
   /**
-   * The queue pair's own queue is drained (IBV_EVENT_SQ_DRAINED). Returns whether the application must not learn this
-   * before its carrier has completed what it has of it.
+   * The queue pair's own queue is drained (IBV_EVENT_SQ_DRAINED). Returns whether the event must wait until the carrier
+   * has completed the requests of the queue pair.
    */
   private defersDrain(handle: number): boolean {
     const qp = this.host.tables.qp(handle);

@@ -1,9 +1,9 @@
 /**
  * Messages that take a receive, over carriers. At first, receives are posted to the connection's own queue pair, and
  * messages go there. Before the first message over a carrier, the peer is asked to hold the receives that are posted from
- * then on. Messages for them arrive in the carriers' receives, and are copied. The peer says how many receives it holds,
- * so no message arrives for which there is none. What carriers cannot do makes the connection return to its own queue
- * pair for good, after the peer has posted there what it holds.
+ * then on. Messages for them arrive in the carriers' receives, and are copied. The peer announces how many receives it
+ * holds, so no message arrives for which there is none. Messages that carriers cannot take make the connection return to
+ * its own queue pair for good, after the peer has posted there what it holds.
  */
 import {
   EINVAL,
@@ -30,7 +30,7 @@ import * as M from './mail.ts';
 import type { Membership } from './membership.ts';
 
 const RING_SLOTS = 64;
-/** How often own receives that are known to be complete are polled for. */
+/** The most polls for receives of the own queue pair that are known to be complete. */
 const MOST_POLLS = 100;
 const NO_LIMIT = 0xffffffff;
 
@@ -42,8 +42,8 @@ export interface TwoSidedHost {
   poll(cq: CqLedger): void;
   /** A completion in slot `index` of `words` belongs to a queue pair whose receives complete in `cq`. */
   settle(cq: CqLedger, words: Uint32Array, index: number): void;
-  /** The queue pair may issue what it could not before. */
-  held(qp: QpLedger): void;
+  /** The queue pair may issue requests that it could not before, or holds some again that it had issued. */
+  resume(qp: QpLedger): void;
   fail(qp: QpLedger): void;
 }
 
@@ -64,7 +64,7 @@ export class TwoSided {
     return new Exchange(id, qp.appDepth);
   }
 
-  /** Takes in what the peer has described. */
+  /** Notes whether the peer takes part, and by which number it knows the connection. */
   set(exchange: Exchange, peer: TwinAddress | null): void {
     exchange.peerId = peer?.holdsReceives === true ? numberAt(peer.bufferAddr) : -1;
   }
@@ -77,12 +77,12 @@ export class TwoSided {
     exchange.held = null;
   }
 
-  /** Asks the peer to hold receives. Returns whether it could be asked; if not, the connection shares no more messages. */
+  /** Asks the peer to hold receives. If it cannot be asked, messages stay on the own queue pair. Returns whether it could. */
   ask(qp: QpLedger, share: Membership): boolean {
     const exchange = share.exchange!;
     share.pause();
-    const via = this.viaOf(share);
-    const isAsked = via !== undefined && this.say(qp, via, M.JOIN, exchange.peerId, [exchange.id, 0, 0]);
+    const via = this.carrierForMail(share);
+    const isAsked = via !== undefined && this.sendMail(qp, via, M.JOIN, exchange.peerId, [exchange.id, 0, 0]);
     exchange.status = isAsked ? ASKED : ALONE;
     return isAsked;
   }
@@ -97,8 +97,8 @@ export class TwoSided {
       return;
     }
     exchange.status = PARTING;
-    const via = this.viaOf(share);
-    if (via !== undefined && this.say(qp, via, M.PART, exchange.peerId, [exchange.id, 0, 0])) return;
+    const via = this.carrierForMail(share);
+    if (via !== undefined && this.sendMail(qp, via, M.PART, exchange.peerId, [exchange.id, 0, 0])) return;
     exchange.status = ALONE;
     share.leave();
     this.host.fail(qp);
@@ -111,13 +111,13 @@ export class TwoSided {
   }
 
   /** A carrier for a message to the peer's shim. */
-  private viaOf({ exchange, group, own }: Membership): Carrier | undefined {
+  private carrierForMail({ exchange, group, own }: Membership): Carrier | undefined {
     const { via } = exchange!;
     if (via?.isLive === true) return via;
     return group?.carriers.find((one) => one.isLive) ?? (own.isLive ? own : undefined);
   }
 
-  private say(
+  private sendMail(
     qp: QpLedger,
     via: Carrier,
     kind: number,
@@ -125,7 +125,7 @@ export class TwoSided {
     [own, first, second]: [number, number, number],
   ): boolean {
     if (qp.share?.exchange != null) qp.share.exchange.via = via;
-    return qp.context.carriage?.say(via, M.codeOf(kind, id), own, first, second) === true;
+    return qp.context.carriage?.sendMail(via, M.codeOf(kind, id), own, first, second) === true;
   }
 
   /** A message has arrived on a carrier. */
@@ -162,7 +162,7 @@ export class TwoSided {
     else if (qp !== undefined) this.learn(qp, kind, first, second);
   }
 
-  /** The connection with this number, if it may get messages over this carrier: both have the same peer. */
+  /** The connection with this number, if it has the same peer as the carrier: no other may get messages over it. */
   private memberOf(carrier: Carrier, id: number): QpLedger | undefined {
     const qp = carrier.slot.anchor.members[id];
     const peer = qp?.share?.own.peer ?? null;
@@ -180,14 +180,14 @@ export class TwoSided {
     const exchange = qp?.share?.exchange;
     if (kind === M.PART) {
       if (qp !== undefined) this.release(qp, false);
-      carriage.say(carrier, M.codeOf(M.GO, peer), 0, 0, 0);
+      carriage.sendMail(carrier, M.codeOf(M.GO, peer), 0, 0, 0);
     } else if (qp === undefined || exchange == null || qp.broken) {
-      carriage.say(carrier, M.codeOf(M.REFUSED, peer), 0, 0, 0);
+      carriage.sendMail(carrier, M.codeOf(M.REFUSED, peer), 0, 0, 0);
     } else {
       exchange.via = carrier;
       exchange.held ??= this.makeHeld(qp);
-      exchange.said = (qp.recvPosted - qp.recvBase - exchange.held.count) | 0;
-      carriage.say(carrier, M.codeOf(M.HOLDING, peer), exchange.id, exchange.said, NO_LIMIT);
+      exchange.announced = (qp.recvPosted - qp.recvBase - exchange.held.count) | 0;
+      carriage.sendMail(carrier, M.codeOf(M.HOLDING, peer), exchange.id, exchange.announced, NO_LIMIT);
       this.grant(qp, exchange);
     }
   }
@@ -216,7 +216,7 @@ export class TwoSided {
     } else {
       return;
     }
-    this.host.held(qp);
+    this.host.resume(qp);
   }
 
   /** A receive has completed: gives it the number that the application knows. */
@@ -226,19 +226,19 @@ export class TwoSided {
     this.grant(qp, exchange);
   }
 
-  /** Tells the peer about receives that it does not know of, if there are many or it may soon have none left. */
+  /** Announces further receives to the peer, if there are many or it may soon have none left. */
   private grant(qp: QpLedger, exchange: Exchange): void {
     const { held } = exchange;
     if (held === null) return;
     const posted = (qp.recvPosted - qp.recvBase) | 0;
-    const due = (posted - exchange.said) | 0;
-    const left = (exchange.said - (qp.recvTaken - qp.recvBase)) | 0;
+    const due = (posted - exchange.announced) | 0;
+    const left = (exchange.announced - (qp.recvTaken - qp.recvBase)) | 0;
     const few = qp.recvDepth >> 2;
     if (due === 0 || (due < few && left > few)) return;
-    const via = this.viaOf(qp.share!);
+    const via = this.carrierForMail(qp.share!);
     if (via === undefined) return;
     const body: [number, number, number] = [exchange.id, posted, held.leastBytes()];
-    if (this.say(qp, via, M.CREDIT, exchange.peerId, body)) exchange.said = posted;
+    if (this.sendMail(qp, via, M.CREDIT, exchange.peerId, body)) exchange.announced = posted;
   }
 
   /** postRecv while receives are held. */
@@ -278,7 +278,7 @@ export class TwoSided {
     const from = words[at] * BOUNCE_BYTES;
     const status = isSend ? held.scatter(carrier.bounce!.bytes, from, bytes) : IBV_WC_SUCCESS;
     const hasImm = kind !== M.SEND;
-    held.name(words, at);
+    held.writeId(words, at);
     const opcode = isSend ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
     words[at + L.WC_OP] = status | (opcode << 8) | (hasImm ? IBV_WC_WITH_IMM << 16 : 0) | L.WC_RECV_SIDE;
     words[at + L.WC_BYTE_LEN] = bytes;
@@ -295,7 +295,7 @@ export class TwoSided {
     qp.context.carriage!.touch(qp.recvCq);
   }
 
-  /** What the device has received before comes first. */
+  /** Polls what the device has received on the own queue pair, because it came before the carriers' messages. */
   private settleOwn(qp: QpLedger, exchange: Exchange): void {
     for (let polls = 0; exchange.onDevice(qp) > 0 && polls < MOST_POLLS; polls++) this.host.poll(qp.recvCq);
   }
