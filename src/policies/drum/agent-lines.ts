@@ -13,9 +13,9 @@ import { type Rates, readRates, writeUse } from './agent/messages.ts';
 import { drumTerms, termRulesOf } from './agent/terms.ts';
 import type { DrumOptions } from './options.ts';
 
-/** The part of an epoch in the mean of requests. */
+/** The weight of one epoch in the mean of requests. */
 const EPOCH_PART = 1 / 4;
-/** The agent learns of shares in steps of this. */
+/** Requests to a peer are reported as a share of all, in steps of this. */
 const SHARE_STEP = 1 / 32;
 
 /** A queue pair, and what it has posted. */
@@ -30,12 +30,14 @@ interface Counted {
   twoSidedBefore: number;
 }
 
-/** Requests of an epoch that cause completions at a peer; smoothed. */
+/** Requests that cause completions at a peer. */
 interface Traffic {
   readonly gid: string;
   readonly fromGid: string;
+  /** Of an epoch; smoothed. */
   requests: number;
-  now: number;
+  /** Of the last epoch alone. */
+  latest: number;
 }
 
 /** A context with a line. */
@@ -47,8 +49,8 @@ interface Member {
   requests: number;
   /** By both GIDs. */
   readonly traffic: Map<string, Traffic>;
-  /** What the agent knows; empty: nothing. */
-  told: readonly number[];
+  /** The words that were reported last; empty: none. */
+  reported: readonly number[];
   rates: Rates | null;
 }
 
@@ -73,14 +75,14 @@ export class AgentLines {
     registry.govern(context, drumTerms, options, termRulesOf);
     registry.decide(context, drumTerms, nowNs);
     const member: Member = {
-      ...{ context, line: null, qps: new Set(), requests: 0, traffic: new Map(), told: [], rates: null },
+      ...{ context, line: null, qps: new Set(), requests: 0, traffic: new Map(), reported: [], rates: null },
     };
     this.members.set(context.index, member);
     registry.line(context, drumAgents, {
       onUp: (line) => {
         member.line = line;
-        member.told = [];
-        // Until the end of an epoch, and if it only receives.
+        member.reported = [];
+        // Idle, until the end of an epoch shows otherwise; a context that only receives stays so.
         tell(member, false, requestsPerS);
       },
       onTold: (words) => {
@@ -148,7 +150,7 @@ export class AgentLines {
   }
 
   /**
-   * Ends an epoch: reports what has changed. Returns whether the agent knows it all.
+   * Ends an epoch: reports what has changed. Returns whether the agent now knows all of it.
    * @param isActive whether the application of a queue pair is in use
    * @param requestsPerS what the device can issue
    */
@@ -167,32 +169,32 @@ export class AgentLines {
 function sample(member: Member): void {
   const { traffic } = member;
   let requests = 0;
-  for (const one of traffic.values()) one.now = 0;
+  for (const one of traffic.values()) one.latest = 0;
   for (const counted of member.qps) {
     const { sgid, dgid, counts } = counted.qp;
     const known = counted.passed + counts[HELD];
     const twoSided = counted.twoSided + counts[HELD_TWO_SIDED];
     const seen = counts[SEEN] - counted.seenBefore;
-    // Requests that bypass the policy are like those before them.
+    // Requests that bypass the policy are assumed to take receives as often as the others.
     const part = (twoSided - counted.twoSidedBefore) / Math.max(1, known - counted.passedBefore);
     [counted.seenBefore, counted.passedBefore, counted.twoSidedBefore] = [counts[SEEN], known, twoSided];
     requests += seen;
     if (dgid === '' || part <= 0) continue;
     const key = `${dgid} ${sgid}`;
-    const one = traffic.get(key) ?? { gid: dgid, fromGid: sgid, requests: 0, now: 0 };
+    const one = traffic.get(key) ?? { gid: dgid, fromGid: sgid, requests: 0, latest: 0 };
     traffic.set(key, one);
-    one.now += Math.min(1, part) * seen;
+    one.latest += Math.min(1, part) * seen;
   }
   if (requests === 0) return;
   const weight = member.requests === 0 ? 1 : EPOCH_PART;
   member.requests += weight * (requests - member.requests);
   for (const [key, one] of traffic) {
-    one.requests += weight * (one.now - one.requests);
+    one.requests += weight * (one.latest - one.requests);
     if (one.requests < SHARE_STEP * SHARE_STEP * member.requests) traffic.delete(key);
   }
 }
 
-/** Tells the agent what a context does, if that has changed. Returns false if it must be told later. */
+/** Reports what a context does, if that has changed. Returns false if it must be reported later. */
 function tell(member: Member, isActive: boolean, requestsPerS: number): boolean {
   const { line, traffic, requests } = member;
   if (line === null) return true;
@@ -205,11 +207,12 @@ function tell(member: Member, isActive: boolean, requestsPerS: number): boolean 
   const { weight } = member.context.labels;
   const words = writeUse({ isActive, requestsPerS, requests: scale, peers });
   const now = [...words, weight];
-  if (now.length === member.told.length && now.every((word, i) => word === member.told[i])) return true;
+  if (now.length === member.reported.length && now.every((word, i) => word === member.reported[i]))
+    return true;
   // The agent may answer within the call.
-  const before = member.told;
-  member.told = now;
+  const before = member.reported;
+  member.reported = now;
   if (line.tell(words)) return true;
-  member.told = before;
+  member.reported = before;
   return false;
 }

@@ -8,11 +8,11 @@ import { type DrumOptions, problemOf } from './options.ts';
 import { Selector } from './solver/selectors.ts';
 import { solve } from './solver/solve.ts';
 
-/** How closely rates are computed, relative to a share, and when to be content with what there is. */
+/** The tolerance of rates, relative to a share, and the iterations after which the rates so far are used. */
 const SOLVE = { tolerance: 1e-6, mostIterations: 200, trace: false };
 /**
- * Words of an application, as a power of two: its weight, its rate in requests per second, what its rate is as a weight,
- * and the rate that an agent has given it.
+ * Words of an application, as a power of two: its weight, its rate in requests per second, its rate as a weight, and the
+ * rate that an agent has given it.
  */
 const BITS = 2;
 const RATE = 1;
@@ -90,7 +90,7 @@ export class Applications {
     return app < this.limit && (this.states[app] & HERE) !== 0;
   }
 
-  /** An application comes with its first queue pair. It is in use once it posts. */
+  /** An application has got its first queue pair. It is in use once it posts. */
   begin(app: number, weight: number): void {
     this.states = fitColumn(this.states, app);
     this.words = fitColumn(this.words, (app << BITS) + GIVEN);
@@ -121,7 +121,7 @@ export class Applications {
     this.isStale = true;
   }
 
-  /** The rate of an application as a weight; until there is one, its label's. */
+  /** The rate of an application as a weight; before the first solution, the weight of its label. */
   shareOf(app: number): number {
     return this.words[(app << BITS) + SHARE];
   }
@@ -248,7 +248,7 @@ export class Applications {
     }
     if (active.length === 0) return;
     const { select } = this.options;
-    // In order of arrival, none has to go first because it has waited for long.
+    // In order of arrival, no application has to go first for having waited long.
     const mostWaits = select === 'fifo' ? Number.POSITIVE_INFINITY : undefined;
     const selector = new Selector(select, active.length, topK, mostWaits);
     selector.waited.set(active.map((app) => waited[app]));
@@ -293,7 +293,7 @@ export class Applications {
     return given.every((rate) => rate > 0) ? given : null;
   }
 
-  /** Rates relative to an equal share; in proportion to the weights if the solver cannot tell them apart in numbers. */
+  /** Rates relative to an equal share; in proportion to the weights if the solver finds none in the range of numbers. */
   private solve(weights: Float64Array): Float64Array {
     const { requestsPerS, completionsPerS } = this.device;
     const completionShare = completionsPerS / requestsPerS;
@@ -301,7 +301,7 @@ export class Applications {
     try {
       const { rates } = solve(problemOf(this.options, weights, completionShare), SOLVE);
       const sum = rates.reduce((a, b) => a + b, 0);
-      // Rates whose product fits the device may still be too high together.
+      // Rates whose product fits the device may still have too high a sum.
       const scale = Math.min(1, most / sum);
       if (sum < Number.POSITIVE_INFINITY && rates.every((rate) => rate * scale > 0))
         return rates.map((rate) => rate * scale);

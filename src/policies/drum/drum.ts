@@ -1,7 +1,7 @@
 /**
- * drum: applications share a device by the rates of requests that are best for all of them together, as DRUM (IEEE/ACM ToN
- * 2023) defines it, and at most k of them are served at a time. The shim's held requests are the paper's virtual request
- * pool.
+ * drum: applications share a device at the request rates that are best for all of them together, as DRUM (IEEE/ACM ToN
+ * 2023) defines it, and with topK, at most k of them are served at a time. The requests that the shim holds are the
+ * paper's virtual request pool.
  */
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, Policy } from '../../shim/policy.ts';
@@ -17,7 +17,7 @@ export class Drum extends DevicePolicy<DrumScheduler> implements Policy {
   readonly splitsAboveBytes: number;
   /** While polls are late, 30 pieces with their 0_WAITs fill the link. */
   override readonly slots = 64;
-  /** With topK, also completions of requests that have passed show when the device is idle. */
+  /** With topK, completions of requests that have passed are also needed, to notice when the device is idle. */
   override readonly completionsOf: 'held' | 'all';
   readonly mostShared?: number;
   readonly limitsCompletions: boolean;

@@ -3,7 +3,7 @@ import { createCoordinatedShim } from '../coordinated.ts';
 import { Drum } from './drum.ts';
 import type { DrumOptions } from './options.ts';
 
-/** Serves applications at the rates of requests that are best for all of them together. */
+/** Serves applications at the request rates that are best for all of them together. */
 export function drum(options: DrumOptions): Interceptor {
   return createCoordinatedShim('drum', (coordinators) => new Drum(options, coordinators));
 }

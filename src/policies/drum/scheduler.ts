@@ -1,4 +1,4 @@
-/** drum at one device: the rates that its applications share it by, and which of them are served at a time. */
+/** drum at one device: the rates at which its applications share it, and which of them are served at a time. */
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import { HELD } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
@@ -116,7 +116,7 @@ export class DrumScheduler extends Scheduler {
     this.boundTimer.set(bounds.readyNs, out);
   }
 
-  /** The rates of tenants, in requests of the shortest length per second; for people. */
+  /** The rates of tenants, in requests of the shortest length per second, for gauges. */
   get rates(): { tenant: string; perS: number }[] {
     return this.names.flatMap((tenant, app) => {
       const perS = this.apps.rateOf(app);
@@ -158,7 +158,7 @@ export class DrumScheduler extends Scheduler {
     this.beginEpochs(context, out);
   }
 
-  /** The order serves an application by its rate. */
+  /** Sets the weight by which an application is served to its rate. */
   private share(app: number): void {
     for (const { order } of this.directions) order.setWeight(app, this.apps.shareOf(app));
   }
@@ -234,14 +234,14 @@ export class DrumScheduler extends Scheduler {
     return this.apps.isSeated(app) && this.isInBounds(app, qp, out) && super.mayGo(qp, out);
   }
 
-  /** Whether the application of a queue pair has no bound, or a token. */
+  /** Whether the application of a queue pair has a token, or no bound. */
   private isInBounds(app: number, qp: QpView, out: Actions): boolean {
     if (!this.bounds.limits(app)) return true;
     const issued = qp.counts[HELD] - out.backlog(qp);
     return this.bounds.mayGo(app, qp.index, issued, this.clock.nowNs(qp.context, out));
   }
 
-  /** What passes without being seen would exceed a bound. */
+  /** An application with a bound gets no advance: requests that pass unseen would exceed the bound. */
   protected override advance(
     tenant: number,
     qp: QpView,

@@ -1,6 +1,6 @@
 /**
- * Memory in which peers report what has become of their ends of connections: one byte for each carrier. There is one region
- * for each protection domain and remote access, so that its key also shows a peer which connections may share a carrier.
+ * Memory in which peers report what has become of their ends of connections: one byte for each carrier. Each protection
+ * domain has one region for each remote access, so that the key also shows a peer which connections may share a carrier.
  */
 import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from '../../verbs/constants.ts';
 import type { Provider } from '../../verbs/provider.ts';
@@ -55,7 +55,7 @@ export class Anchor {
     return this.mr.addr + index;
   }
 
-  /** The number by which peers name the connection of a slot. They know its address, which differs from those of others. */
+  /** The number by which peers name the connection of a slot: they derive it from the address of the slot. */
   numberOf(slot: AnchorSlot): number {
     return numberAt(this.addressOf(slot));
   }

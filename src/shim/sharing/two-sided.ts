@@ -77,7 +77,7 @@ export class TwoSided {
     exchange.held = null;
   }
 
-  /** Asks the peer to hold receives. If it cannot be asked, messages stay on the own queue pair. Returns whether it could. */
+  /** Asks the peer to hold receives. Returns whether it could be asked: if not, messages stay on the own queue pair. */
   ask(qp: QpLedger, share: Membership): boolean {
     const exchange = share.exchange!;
     share.pause();

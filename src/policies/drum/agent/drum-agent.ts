@@ -34,12 +34,12 @@ const WINDOW_NS = 1e6;
 /** The residual at which a host has nothing more to change, relative to its rates, in two rounds in a row. */
 const TOLERANCE = 1e-5;
 const CALM_ROUNDS = 2;
-/** Rounds after a change, beyond which a host is content. */
+/** Rounds after a change, after which a host stops even if it has not converged. */
 const MOST_ROUNDS = 2000;
-/** Penalties that no longer fit the rates are renewed after this many rounds, or before a host is content; so often. */
+/** Penalties that no longer fit are computed again after this many rounds or before a host rests, at most this often. */
 const REFIT_ROUNDS = 48;
 const MOST_REFITS = 10;
-/** After this many rounds without a rest, a round takes a window, whatever peers say. */
+/** After this many rounds without a rest, each round lasts a whole window, whatever peers send. */
 const QUICK_ROUNDS = 1000;
 /**
  * In a daemon, a host rests for this long for each application after it has solved: about ten times as long as it takes.
@@ -51,9 +51,9 @@ const ROUNDS_AT_ONCE = 64;
 const PAUSE_NS = 1000;
 /** Contexts learn of their rates when the agents come to rest, and in every round of this many. */
 const TELL_ROUNDS = 32;
-/** The relative change of a rate that matters to contexts. */
-const TOLD_CHANGE = 1e-4;
-/** A host without a known agent is looked for at this interval, and then at ever longer ones. */
+/** The least relative change of a rate that is sent to contexts. */
+const LEAST_CHANGE = 1e-4;
+/** The agent looks for a host without a known agent after this interval, and then at ever longer ones. */
 const RETRY_NS = 1e6;
 const MOST_RETRY_NS = 1e8;
 /** Rates inside are in millions per second. */
@@ -93,8 +93,8 @@ export class DrumAgent implements Agent {
   private isRetrying = false;
   /** Peers that have sent something in this round. */
   private readonly heardFrom = new Set<Peer>();
-  /** What contexts were told last. */
-  private readonly told = new Map<number, Rates>();
+  /** The rates that contexts were sent last. */
+  private readonly sentRates = new Map<number, Rates>();
 
   onStart(out: AgentActions): void {
     this.members = out.members(drumTerms);
@@ -105,12 +105,12 @@ export class DrumAgent implements Agent {
     const use = readUse(words);
     if (use === null) return;
     this.uses.set(member, use);
-    this.told.delete(member);
+    this.sentRates.delete(member);
     this.change(out);
   }
 
   onLeft(member: number, out: AgentActions): void {
-    this.told.delete(member);
+    this.sentRates.delete(member);
     if (this.uses.remove(member)) this.change(out);
   }
 
@@ -236,7 +236,7 @@ export class DrumAgent implements Agent {
     else if (!header.isDone) this.wake(out);
   }
 
-  /** Takes over what has changed. */
+  /** Makes a new solver if applications, traffic or terms have changed. */
   private refresh(out: AgentActions): void {
     if (!this.isStale) return;
     this.isStale = false;
@@ -284,7 +284,7 @@ export class DrumAgent implements Agent {
     return terms;
   }
 
-  /** Watches a peer while what it has said counts. */
+  /** Watches a peer while its values count. */
   private keepWatch(number: number, peer: Peer | undefined, out: AgentActions): void {
     if (peer === undefined) return;
     const matters = peer.hasPulls || this.solver!.demands.some(({ to }) => to.has(number));
@@ -380,7 +380,7 @@ export class DrumAgent implements Agent {
   /** Ends a round, and begins the next one unless all is done. */
   private finish(out: AgentActions): void {
     const solver = this.solver!;
-    // Without an answer, there may be something to change that is unknown yet.
+    // A missing answer may bring changes.
     if (solver.residual > TOLERANCE) this.calmRounds = 0;
     else if (!this.awaitsAnswers) this.calmRounds++;
     const isRefit = this.calmRounds === CALM_ROUNDS || solver.iteration % REFIT_ROUNDS === 0;
@@ -432,9 +432,9 @@ export class DrumAgent implements Agent {
   }
 
   private tell(member: number, rates: Rates, out: AgentActions): void {
-    const before = this.told.get(member);
+    const before = this.sentRates.get(member);
     if (before !== undefined && isClose(before, rates)) return;
-    this.told.set(member, rates);
+    this.sentRates.set(member, rates);
     out.tell(member, writeRates(rates));
   }
 }
@@ -449,7 +449,7 @@ function sameTerms(a: TermRules, b: TermRules): boolean {
 }
 
 function isClose(a: Rates, b: Rates): boolean {
-  const near = (one: number, other: number) => Math.abs(one - other) <= TOLD_CHANGE * other;
+  const near = (one: number, other: number) => Math.abs(one - other) <= LEAST_CHANGE * other;
   return (
     near(a.requestsPerS, b.requestsPerS) &&
     near(a.completionsPerS, b.completionsPerS) &&

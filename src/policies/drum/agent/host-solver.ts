@@ -31,7 +31,7 @@ import { type Ask, type Demand, mostSent, type Pull, type Terms } from './model.
 const FAR_OFF = 2;
 /** Stands for this host among peers. */
 const OWN = -1;
-const NO_ASK: Ask = { asked: 0, rho: 0, bend: 0 };
+const NO_ASK: Ask = { asked: 0, rho: 0, curvature: 0 };
 
 /** The variables and rows of one host. It changes only in values; for others, there is a new one. */
 export class HostSolver {
@@ -51,11 +51,11 @@ export class HostSolver {
   private readonly rows: RowColumns;
   /** Per entry: the peer, OWN for the own row, which is the first of a variable; and the curvature of its row. */
   private readonly peers: Int32Array;
-  private readonly bends: Float64Array;
+  private readonly curvatures: Float64Array;
   /** Per row: the variable of this host, or -1; what other hosts cause; its curvature. */
   private readonly ownOf: Int32Array;
   private readonly pulls: readonly (readonly Pull[])[];
-  private readonly rowBends: Float64Array;
+  private readonly rowCurvatures: Float64Array;
   private readonly steps: Steps;
   private readonly curves: Curves;
   private requestPrice = 0;
@@ -84,8 +84,8 @@ export class HostSolver {
     const [many, rows] = [demands.length, this.rowKeys.length];
     const entries = demands.reduce((sum, { to }) => sum + 1 + to.size, 0);
     this.peers = new Int32Array(entries).fill(OWN);
-    this.bends = column(entries);
-    this.rowBends = column(rows);
+    this.curvatures = column(entries);
+    this.rowCurvatures = column(rows);
     this.variables = {
       ...{ x: column(many), weights: Float64Array.from(demands, ({ weight }) => weight) },
       ...{ entryStart: new Int32Array(many + 1), per: column(entries) },
@@ -105,7 +105,7 @@ export class HostSolver {
 
   /** Applications that are new begin with equal shares, at rows that ask for nothing. */
   private beginVariables(before: HostSolver | null): void {
-    const { demands, peers, bends, terms } = this;
+    const { demands, peers, curvatures, terms } = this;
     const { x, entryStart, per, asked, askedRho } = this.variables;
     let e = 0;
     for (const [v, { key, own, to }] of demands.entries()) {
@@ -114,7 +114,7 @@ export class HostSolver {
       per[e++] = own;
       for (const [peer, share] of to) {
         const known = before?.askedOf(key, peer) ?? NO_ASK;
-        [peers[e], per[e], bends[e]] = [peer, share, known.bend];
+        [peers[e], per[e], curvatures[e]] = [peer, share, known.curvature];
         [asked[e], askedRho[e]] = [known.asked, known.rho];
         e++;
       }
@@ -147,7 +147,7 @@ export class HostSolver {
     const e = this.entryOf(key, peer);
     if (e < 0) return undefined;
     const { asked, askedRho } = this.variables;
-    return { asked: asked[e], rho: askedRho[e], bend: this.bends[e] };
+    return { asked: asked[e], rho: askedRho[e], curvature: this.curvatures[e] };
   }
 
   private entryOf(key: number, peer: number): number {
@@ -184,19 +184,19 @@ export class HostSolver {
   }
 
   /** A peer's row has asked for something. Ignored unless the application sends there. */
-  ask(key: number, peer: number, { asked, rho, bend }: Ask): void {
+  ask(key: number, peer: number, { asked, rho, curvature }: Ask): void {
     const e = this.entryOf(key, peer);
     if (e < 0) return;
     this.variables.asked[e] = asked;
     this.variables.askedRho[e] = rho;
-    this.bends[e] = bend;
+    this.curvatures[e] = curvature;
   }
 
   /** What a row asks of the sender of a pull; undefined: the pull is newer than this solver. */
   answer(pull: Pull): Ask | undefined {
     const r = this.rowOf.get(pull.key);
     if (r === undefined || !this.pulls[r].includes(pull)) return undefined;
-    return { asked: askOf(this.rows, r, pull.sent), rho: this.rows.rho[r], bend: this.rowBends[r] };
+    return { asked: askOf(this.rows, r, pull.sent), rho: this.rows.rho[r], curvature: this.rowCurvatures[r] };
   }
 
   /** The x-step. */
@@ -273,7 +273,7 @@ export class HostSolver {
     const { x, weights, entryStart, per } = this.variables;
     const own = requestCurvature(weights[v], Math.max(x[v], LEAST_RATE), this.terms.alpha, false);
     let all = own;
-    for (let e = entryStart[v]; e < entryStart[v + 1]; e++) all += this.bends[e] * per[e] * per[e];
+    for (let e = entryStart[v]; e < entryStart[v + 1]; e++) all += this.curvatures[e] * per[e] * per[e];
     return { own, all };
   }
 
@@ -285,19 +285,19 @@ export class HostSolver {
       const { own, all } = this.curvaturesOf(v);
       let e = entryStart[v];
       while (this.peers[e] !== peer) e++;
-      const others = Math.max(0, all - own - this.bends[e] * per[e] * per[e]);
+      const others = Math.max(0, all - own - this.curvatures[e] * per[e] * per[e]);
       return [{ key, sent: per[e] * x[v], weight, per: per[e], others }];
     });
   }
 
   /** Computes the penalties of all rows from the present rates. */
   private renewPenalties(most: number): void {
-    const { curves, rows, rowBends, pulls, ownOf, terms } = this;
+    const { curves, rows, rowCurvatures, pulls, ownOf, terms } = this;
     const { alpha, beta } = terms;
     const { length } = this.rowKeys;
     for (let r = 0; r < length; r++)
-      rowBends[r] = beta === 0 ? 0 : completionCurvature(beta, Math.max(rows.sum[r], LEAST_RATE), false);
-    this.takeOwnBends();
+      rowCurvatures[r] = beta === 0 ? 0 : completionCurvature(beta, Math.max(rows.sum[r], LEAST_RATE), false);
+    this.takeOwnCurvatures();
     for (let r = 0; r < length; r++) {
       let [requests, held] = [0, 0];
       const add = (square: number, own: number, others: number) => {
@@ -307,7 +307,7 @@ export class HostSolver {
       if (ownOf[r] >= 0) {
         const { own, all } = this.curvaturesOf(ownOf[r]);
         const square = this.demands[ownOf[r]].own ** 2;
-        add(square, own, all - own - rowBends[r] * square);
+        add(square, own, all - own - rowCurvatures[r] * square);
       }
       for (const pull of pulls[r]) {
         const { weight, per, others } = pull;
@@ -315,7 +315,11 @@ export class HostSolver {
         add(per * per, requestCurvature(weight, x, alpha, false), others);
       }
       const n = rows.sharers[r];
-      [curves.requests[r], curves.held[r], curves.completions[r]] = [n / requests, n / held, n * rowBends[r]];
+      [curves.requests[r], curves.held[r], curves.completions[r]] = [
+        n / requests,
+        n / held,
+        n * rowCurvatures[r],
+      ];
     }
     curves.length = length;
     curves.completionsBind = this.completionPrice > 0;
@@ -325,9 +329,9 @@ export class HostSolver {
     takePenalties(curves, rows, 0, length, most);
   }
 
-  private takeOwnBends(): void {
+  private takeOwnCurvatures(): void {
     const { entryStart } = this.variables;
     for (const [v, { key }] of this.demands.entries())
-      this.bends[entryStart[v]] = this.rowBends[this.rowOf.get(key)!];
+      this.curvatures[entryStart[v]] = this.rowCurvatures[this.rowOf.get(key)!];
   }
 }

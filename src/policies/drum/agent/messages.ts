@@ -1,6 +1,6 @@
 /**
  * The messages of drum's agents, and those of contexts over their lines. Anyone on the network can send the former, and
- * any program the latter: reading them checks each value. Rates are in millions per second.
+ * any program the latter, so every value is checked when it is read. Rates are in millions per second.
  *
  * Between agents, a header of five words: the kind, the number of the round of the host that sends requests, whether the
  * sender of the message has nothing more to change, and which of how many parts this is. Then the entries:
@@ -69,11 +69,11 @@ export function writeReports(round: number, isDone: boolean, pulls: readonly Pul
 
 /** The messages for what rows ask of a peer's applications. */
 export function writeAnswers(round: number, isDone: boolean, answers: readonly Answer[]): number[][] {
-  const entries = answers.map(({ key, asked, rho, bend }) => [key, asked, rho, bend]);
+  const entries = answers.map(({ key, asked, rho, curvature }) => [key, asked, rho, curvature]);
   return write({ kind: ANSWERS, round, isDone }, entries, ANSWER_WORDS);
 }
 
-/** The header of a message; null: it is none of ours. */
+/** The header of a message; null: the words are not valid. */
 export function readHeader(words: Float64Array): Header | null {
   if (words.length < HEADER_WORDS) return null;
   const [kind, round, isDone, part, parts] = words;
@@ -101,10 +101,10 @@ export function readReports(words: Float64Array): Pull[] {
 export function readAnswers(words: Float64Array): Answer[] {
   const answers: Answer[] = [];
   for (let i = HEADER_WORDS; i < words.length; i += ANSWER_WORDS) {
-    const [key, asked, rho, bend] = words.subarray(i, i + ANSWER_WORDS);
+    const [key, asked, rho, curvature] = words.subarray(i, i + ANSWER_WORDS);
     if (!isKey(key) || !(Math.abs(asked) <= MOST_RATE)) continue;
-    if (!isWithin(rho, MOST_CURVATURE) || !isWithin(bend, MOST_CURVATURE)) continue;
-    answers.push({ key, asked, rho, bend });
+    if (!isWithin(rho, MOST_CURVATURE) || !isWithin(curvature, MOST_CURVATURE)) continue;
+    answers.push({ key, asked, rho, curvature });
   }
   return answers;
 }

@@ -36,7 +36,7 @@ export interface Ask {
   readonly asked: number;
   readonly rho: number;
   /** The curvature of the row's utility. */
-  readonly bend: number;
+  readonly curvature: number;
 }
 
 /** The excess that a sender may report while rates change, so that it is not limited at its optimum. */

@@ -179,8 +179,8 @@ export class OneSided implements Iteration {
       const rate = Math.max(isLog ? Math.exp(x[v]) : x[v], LEAST_RATE);
       const z = a * rate;
       const w = weights[v] * weight;
-      const bend = requestCurvature(w, rate, alpha, isLog);
-      curves.requests[j] = isLog ? bend : bend / (a * a);
+      const curvature = requestCurvature(w, rate, alpha, isLog);
+      curves.requests[j] = isLog ? curvature : curvature / (a * a);
       curves.held[j] = curves.requests[j];
       curves.completions[j] = completionCurvature(beta, z, isLog);
       polled += z;

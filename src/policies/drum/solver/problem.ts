@@ -32,7 +32,7 @@ export interface Preemption {
   readonly preemptible: Float64Array;
 }
 
-/** Rates have one unit, which is the caller's choice: the solution scales with it, beta must match it. */
+/** All rates have one unit, which the caller chooses. The solution scales with it; beta must match it. */
 export interface DrumProblem {
   readonly hosts: number;
   /** The first variable of each host, and the number of all variables. */
@@ -57,7 +57,7 @@ export interface DrumProblem {
   readonly preemption?: Preemption;
 }
 
-/** Hosts to which an application sends, unless the caller allows more. */
+/** The most hosts to which an application sends, unless the caller allows more. */
 export const MOST_DESTINATIONS = 8;
 /** Beyond, the iteration can stall; rates are close to max-min there: they differ by the 16th root of the weights. */
 export const MOST_ALPHA = 16;
@@ -66,15 +66,20 @@ const fail = (reason: string, what: string): never => {
   throw new ProblemError(`${reason}: ${what}`);
 };
 
-function requireColumn(name: string, column: Float64Array, length: number, least: 'above 0' | 'at least 0') {
+function requireColumn(
+  name: string,
+  column: Float64Array,
+  length: number,
+  least: 'above 0' | 'of at least 0',
+) {
   if (column.length !== length)
     fail('invalid', `${name} has ${column.length} values; ${length} are required`);
   for (let i = 0; i < length; i++) {
     const value = column[i];
-    if (Number.isFinite(value) && (value > 0 || (value === 0 && least === 'at least 0'))) continue;
+    if (Number.isFinite(value) && (value > 0 || (value === 0 && least === 'of at least 0'))) continue;
     if (value === 0 && name.endsWith('Rate'))
       fail('infeasible', `${name} of host ${i} is 0; leave the host out`);
-    fail('invalid', `${name} of entry ${i} is ${value}; it must be a number ${least}`);
+    fail('invalid', `${name}[${i}] is ${value}; it must be a number ${least}`);
   }
 }
 
@@ -83,7 +88,7 @@ function requireUtilities({ alpha, beta, capacity, traffic, preemption }: DrumPr
   if (!(alpha > 0 && alpha <= MOST_ALPHA))
     fail('invalid', `alpha is ${alpha}; it must be above 0 and at most ${MOST_ALPHA}`);
   if (!(beta >= 0 && beta < Number.POSITIVE_INFINITY))
-    fail('invalid', `beta is ${beta}; it must be a number at least 0`);
+    fail('invalid', `beta is ${beta}; it must be a number of at least 0`);
   if (!['linear', 'logsum', 'logdomain'].includes(capacity))
     fail('invalid', `capacity is '${capacity}'; choose linear, logsum or logdomain`);
   if (capacity === 'linear') return;
@@ -121,7 +126,8 @@ function requireTraffic(
     if (many > mostDestinations)
       fail('invalid', `variable ${v} sends to ${many} hosts; at most ${mostDestinations} are allowed`);
   }
-  for (const one of host) if (!(one >= 0 && one < hosts)) fail('invalid', `traffic names host ${one}`);
+  for (const one of host)
+    if (!(one >= 0 && one < hosts)) fail('invalid', `traffic names host ${one}; there are ${hosts} hosts`);
 }
 
 /**
@@ -146,7 +152,7 @@ export function requireProblem(problem: DrumProblem, mostDestinations = MOST_DES
   if (problem.traffic !== undefined) requireTraffic(problem.traffic, hosts, variables, mostDestinations);
   if (problem.preemption === undefined) return;
   requireColumn('preemption.guaranteed', problem.preemption.guaranteed, variables, 'above 0');
-  requireColumn('preemption.preemptible', problem.preemption.preemptible, variables, 'at least 0');
+  requireColumn('preemption.preemptible', problem.preemption.preemptible, variables, 'of at least 0');
 }
 
 function requireDistinct(app: Int32Array, from: number, to: number, host: number): void {

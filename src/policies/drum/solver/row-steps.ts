@@ -66,10 +66,10 @@ export function loadCompletions(
 ): void {
   for (let r = from; r < to; r++) {
     const j = r - from;
-    const bend = rho[r] / sharers[r];
+    const curvature = rho[r] / sharers[r];
     steps.w[j] = 2 * beta;
-    steps.a[j] = bend;
-    steps.b[j] = -bend * (sum[r] + u[r]);
+    steps.a[j] = curvature;
+    steps.b[j] = -curvature * (sum[r] + u[r]);
     steps.x[j] = z[r];
   }
   steps.length = to - from;
