@@ -94,7 +94,7 @@ test.each([
   ['[{ name: a }, { name: a }]', /f: hosts\.0\.applications: the name 'a' occurs twice/],
   [
     '[{ name: a, to: { nowhere: 1 } }]',
-    /f: application 'a' sends to 'nowhere', which is none of the hosts host0/,
+    /f: application 'a' sends to 'nowhere', which is not one of the hosts: host0/,
   ],
   ['[]', /f: hosts\.0\.applications: /],
 ])('with applications %s, the file is refused', (applications, problem) => {
@@ -116,7 +116,7 @@ test('problems without a solution, without convergence, and files that cannot be
   const { status, out, err } = drum(file);
   expect(status).toBe(1);
   expect(out).toContain('not converged in 1 iterations');
-  expect(err).toContain('set mostIterations or tolerance');
+  expect(err).toContain('increase mostIterations or tolerance');
   writeFileSync(file, 'hosts: [');
   expect(drum(file)).toMatchObject({ status: 2, out: '', err: expect.stringContaining(file) });
   expect(drum(join(folder, 'none'))).toMatchObject({

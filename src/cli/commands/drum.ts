@@ -12,7 +12,7 @@ export function addDrum(command: Command): void {
   describe(drum, {
     about:
       'DRUM asks which rates of work requests and of completions are best for all applications on all hosts. The ' +
-      'command has the solver alone, without a device.',
+      'command runs the solver alone, without a device.',
     examples: [['isoverbs drum solve examples/drum/two-hosts.yaml', 'solve a problem']],
     failed: 'as for its commands',
     seeAlso: ['docs/policies/drum.md'],
@@ -41,7 +41,7 @@ export function addDrum(command: Command): void {
       ],
       [
         'isoverbs drum solve examples/drum/two-hosts.yaml --threads 2',
-        'the same rates, for large problems sooner',
+        'the same rates, computed faster for large problems',
       ],
     ],
     failed: 'the problem has no solution, or the iteration has not converged',
@@ -76,7 +76,7 @@ async function run(file: string, { json, svg, threads }: SolveFlags): Promise<vo
   if (svg !== undefined) writeSvg(svg, await solutionSvg(result));
   if (result.converged) return;
   process.stderr.write(
-    `isoverbs: not converged in ${result.iterations} iterations; set mostIterations or tolerance in ${file} higher\n`,
+    `isoverbs: not converged in ${result.iterations} iterations; increase mostIterations or tolerance in ${file}\n`,
   );
   process.exitCode = 1;
 }

@@ -1,10 +1,10 @@
-/** Lets threads wait for each other, and tells them when to stop. */
+/** Lets threads wait for each other, and stops them together. */
 
 const ARRIVED = 0;
 const ROUND = 1;
 const STOPPED = 2;
 const WORDS = 3;
-/** Reads of the round before a thread sleeps. */
+/** How often a thread reads the round before it sleeps. */
 const SPINS = 20_000;
 
 /** What the threads share. */

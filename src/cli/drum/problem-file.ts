@@ -134,7 +134,7 @@ function trafficOf(
       const at = names.indexOf(other);
       if (at >= 0) return { at, perRequest };
       throw new ConfigError(
-        `${file}: application '${application}' sends to '${other}', which is none of the hosts ${names.join(', ')}`,
+        `${file}: application '${application}' sends to '${other}', which is not one of the hosts: ${names.join(', ')}`,
       );
     }),
   );

@@ -69,7 +69,7 @@ export const drumOptions = z
       'requests of the shortest length per second that the device serves; default: as reported',
     ),
     completionsPerS: perS.describe(
-      'completions per second that all applications together receive at most; default: no limit',
+      'the most completions per second that all applications together receive; default: no limit',
     ),
     topK: z.coerce
       .number()
@@ -108,7 +108,7 @@ export const drumOptions = z
       .or(z.boolean())
       .default(false)
       .describe(
-        'whether agents solve for the rates of all hosts together, so that requests also fit the completion rates of the hosts to which they send',
+        'whether agents solve for the rates of all hosts together, so that requests also fit the completion rates of the hosts to which they go',
       ),
     pieceBytes,
     windowBytes,
