@@ -1,4 +1,4 @@
-/** Connections whose messages go over shared queue pairs end, fail and wake programs as on their own ones. */
+/** Connections whose messages go over shared queue pairs end, fail and wake programs as over their own. */
 import { describe, expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { type End, modify, post, take } from '../sim/helpers.ts';
@@ -47,7 +47,7 @@ async function carried(count: number): Promise<[World, [End, End][]]> {
 
 const ok = (...ids: number[]) => ids.map((id) => `${id} SUCCESS`);
 
-test('messages go over carriers, and no further one over the own queue pair', async () => {
+test('once messages go over carriers, none goes over the own queue pair', async () => {
   const [w, pairs] = await carried(4);
   const before = w.onOwn(pairs.map(([a]) => a));
   for (const [i, [a, b]] of pairs.entries()) {
@@ -72,7 +72,7 @@ test('a message without a receive waits for one, and holds up no other connectio
 });
 
 describe('the receiver', () => {
-  test.each(['ERR', 'RESET', 'destroy'] as const)('goes to %s with receives', async (act) => {
+  test.each(['ERR', 'RESET', 'destroy'] as const)('flushes receives in ERR alone: %s', async (act) => {
     const [w, pairs] = await carried(3);
     const [a, b] = pairs[1];
     receive(b, 5, 6);
@@ -90,7 +90,7 @@ describe('the receiver', () => {
     expect(await settle(w, pairs[0])).toEqual({ a: ok(8), b: ok(8) });
   });
 
-  test('refuses a message that is longer than its receive, as on the own queue pair', async () => {
+  test('refuses a message that is longer than its receive, as over the own queue pair', async () => {
     const [w, pairs] = await carried(3);
     const [a, b] = pairs[2];
     receive(b, 5);
@@ -98,7 +98,7 @@ describe('the receiver', () => {
     expect(await settle(w, pairs[0])).toEqual({ a: ['5 REM_INV_REQ_ERR'], b: ['5 LOC_LEN_ERR'] });
   });
 
-  test('has memory that is no longer registered', async () => {
+  test('completes a receive in deregistered memory with LOC_PROT_ERR', async () => {
     const [w, pairs] = await carried(3);
     const [a, b] = pairs[2];
     const mr = b.v.allocMr(b.pd, 4096, V.IBV_ACCESS_LOCAL_WRITE);
@@ -110,7 +110,7 @@ describe('the receiver', () => {
     expect(await settle(w, pairs[0])).toEqual({ a: ['5 REM_OP_ERR'], b: ['5 LOC_PROT_ERR'] });
   });
 
-  test('takes as many receives as its queue has room for', async () => {
+  test('accepts as many receives as its queue has room for', async () => {
     const [w, pairs] = await carried(2);
     const [a, b] = pairs[0];
     for (let i = 0; i < 64; i++) receive(b, i);
@@ -124,7 +124,7 @@ describe('the receiver', () => {
   });
 });
 
-test('a longer message returns to the own queue pair, and so do those after it, in order', async () => {
+test('a message longer than 4 KiB and those after it go over the own queue pair, in order', async () => {
   const [w, pairs] = await carried(3);
   const [a, b] = pairs[0];
   for (const id of [1, 2, 3]) b.recv.recv(id, b.mr.addr, 9000, b.mr.lkey);
@@ -136,7 +136,7 @@ test('a longer message returns to the own queue pair, and so do those after it, 
   expect(b.bytes[8999]).toBe(77);
 });
 
-test('a program that sleeps is woken by a message', async () => {
+test('a message wakes a program that sleeps', async () => {
   const [w, pairs] = await carried(2);
   const [a, b] = pairs[0];
   const { v, context } = b;
@@ -178,7 +178,7 @@ test('a peer that sends nonsense over carriers harms only itself', async () => {
       random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0;
       return random >>> 4;
     };
-    // Kinds of messages and numbers of connections, in what the shim sends itself and for the program.
+    // Mangles kinds of messages and numbers of connections, both in the shim's own messages and in the program's.
     w.device.mangle = (words, at) => {
       if (next() % 3 === 0) words[at + V.WR_IMM] = ((next() % 12) << INDEX_BITS) | (next() % 8);
       const ext = V.extAt(0, 1, 64);

@@ -1,4 +1,4 @@
-/** Messages that take a receive go over shared queue pairs, and both ends see the same as on their own ones. */
+/** Both ends of messages that take a receive see the same over shared queue pairs as over their own. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
@@ -46,6 +46,6 @@ test.each([
     }),
     { numRuns: RUNS, seed: SEED },
   );
-  // Messages go there until the first receives are used.
+  // Messages go over own queue pairs until the first receives are used up.
   expect(device.onOwn).toBeLessThan(0.8 * device.posted);
 });

@@ -1,4 +1,4 @@
-/** Connections over shared queue pairs begin, end and fail one by one, as on their own ones. */
+/** Connections over shared queue pairs begin, end and fail one by one, as over their own. */
 import { describe, expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { type End, modify, post, take } from '../sim/helpers.ts';
@@ -47,7 +47,7 @@ describe('the peer', () => {
     }
   });
 
-  test('is gone with everything: each connection fails once, with its own requests', async () => {
+  test('is gone: each connection fails once, with its own requests', async () => {
     const w = new World();
     const pairs = w.connections(4);
     for (const [i, [a, b]] of pairs.entries()) for (let k = 0; k < 3; k++) w.write(a, b, 10 * i + k, 9000);
@@ -64,7 +64,7 @@ describe('the peer', () => {
   });
 });
 
-test('ERR, RESET or the end of one connection with requests on their way does not hurt the others', async () => {
+test('ERR, RESET or destruction of a connection with requests in flight does not affect the others', async () => {
   for (const which of [0, 1, 3]) {
     for (const act of ['ERR', 'RESET', 'destroy'] as const) {
       const w = new World();
@@ -85,7 +85,7 @@ test('ERR, RESET or the end of one connection with requests on their way does no
   }
 });
 
-test('nothing touches the memory of a connection any more that was destroyed or reset', async () => {
+test('no request touches the memory of a connection after it was reset or destroyed', async () => {
   for (const act of ['RESET', 'destroy'] as const) {
     const w = new World();
     const pairs = w.connections(4);
@@ -102,7 +102,7 @@ test('nothing touches the memory of a connection any more that was destroyed or 
   }
 });
 
-test('in SQD, the queue is drained when what carriers have is, too', async () => {
+test('in SQD, IBV_EVENT_SQ_DRAINED follows the last completion on a carrier', async () => {
   const w = new World();
   const [[a, b], [c, d]] = w.connections(2);
   const events: string[] = [];
@@ -122,7 +122,7 @@ test('in SQD, the queue is drained when what carriers have is, too', async () =>
 test('connections come and go, and leave no queue pair behind', async () => {
   const w = new World();
   const { posts } = w.device;
-  const [stays] = [w.connection()];
+  const stays = w.connection();
   for (let round = 0; round < 30; round++) {
     const pairs = w.connections(3);
     for (const [i, [a, b]] of [stays, ...pairs].entries()) w.write(a, b, i);
@@ -152,7 +152,7 @@ test('a SEND follows the WRITEs before it, and WRITEs follow it, on the own queu
   expect(w.onOwn([a])).toBe(2);
 });
 
-test('a device without room for carriers', async () => {
+test('if the device has no room for carriers, connections use their own queue pairs', async () => {
   const w = new World();
   w.device.isFull = true;
   const pairs = w.connections(3);
@@ -165,7 +165,7 @@ test('a device without room for carriers', async () => {
   v.deallocPd(pd);
 });
 
-test('with a peer that describes nothing it knows, connections go on their own queue pairs', async () => {
+test('connections with an invalid description of the peer use their own queue pairs', async () => {
   const w = new World();
   const pairs = w.connections(3).map(([a, b]) => {
     const fresh = w.connection();

@@ -114,7 +114,7 @@ export class World {
     return lines;
   }
 
-  /** Requests that the queue pairs of these ends themselves have taken. */
+  /** Requests that these ends' own queue pairs have taken. */
   onOwn(ends: readonly End[]): number {
     return ends.reduce((sum, { qp }) => sum + (this.device.posts.get(qp) ?? 0), 0);
   }

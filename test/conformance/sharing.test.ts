@@ -1,4 +1,4 @@
-/** Random programs over shared queue pairs see the same as on their own ones. */
+/** Random programs see the same over shared queue pairs as over their own. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { workerDriver } from '../../src/drivers/worker/front.ts';
@@ -65,17 +65,27 @@ async function compare(programs: fc.Arbitrary<Program>, options: object, least: 
   expect(count.onOwn).toBeLessThan((1 - least) * count.posted);
 }
 
-test('a program of WRITEs, READs and atomics', () => compare(oneSidedProgram, {}, 0.5), 300_000);
-
-test('in short pieces', () => compare(oneSidedProgram, { pieceBytes: 256, windowBytes: 1500 }, 0.3), 300_000);
+test(
+  'random WRITEs, READs and atomics complete as on own queue pairs',
+  () => compare(oneSidedProgram, {}, 0.5),
+  300_000,
+);
 
 test(
-  'with SENDs, from which on it uses its own queue pairs',
+  'random WRITEs, READs and atomics in short pieces complete as on own queue pairs',
+  () => compare(oneSidedProgram, { pieceBytes: 256, windowBytes: 1500 }, 0.3),
+  300_000,
+);
+
+test(
+  'random programs with SENDs complete as on own queue pairs',
   () => compare(mostlyOneSidedProgram, {}, 0.1),
   300_000,
 );
 
-test('in a worker', { timeout: 300_000 }, async () => {
+test('with driver: worker, random WRITEs, READs and atomics complete as on own queue pairs', {
+  timeout: 300_000,
+}, async () => {
   const count = new Count();
   const profile = { ...PROFILES.minimal, qpcEntries: 1 };
   const worker = workerDriver([{ name: 'drum', options: { connectionsPerQp: 4 } }]);

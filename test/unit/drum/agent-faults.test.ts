@@ -49,7 +49,7 @@ describe('an agent that dies between two steps', () => {
     },
   );
 
-  test('an agent that restarts before anyone has noticed is heard at once', () => {
+  test('an agent that restarts before peers have noticed is heard at once', () => {
     const { network, a, b } = ground();
     const apps = [a.add('x', 1, { 2: 1 }), b.add('y', 2, { 2: 1 })];
     network.advance(10 * MS);
@@ -90,7 +90,7 @@ test('an application that no longer sends to a host leaves its share, even if me
   }
 });
 
-describe('a host that reports more than it asks its applications for', () => {
+describe('a host that reports more completions than its applications cause', () => {
   /** Rewrites the entries of host 1's reports. */
   const lie = (change: (entry: Float64Array) => void) => (from: number, _to: number, words: Float64Array) => {
     const copy = words.slice();
@@ -106,7 +106,7 @@ describe('a host that reports more than it asks its applications for', () => {
     [1, 50],
   ]) {
     test.each([25, 40, 1000, 1e6])(
-      `%d Mops, alpha ${alpha}, beta ${beta}: the other one keeps the share of its weight`,
+      `%d Mops, alpha ${alpha}, beta ${beta}: the other host keeps the share of its weight`,
       (mops) => {
         const fair = (() => {
           const { network, a, b } = ground({ alpha, beta });
@@ -128,7 +128,7 @@ describe('a host that reports more than it asks its applications for', () => {
     );
   }
 
-  test.each([Number.NaN, -1, Number.POSITIVE_INFINITY, 1e300])('%d in any word is ignored', (value) => {
+  test.each([Number.NaN, -1, Number.POSITIVE_INFINITY, 1e300])('is ignored with %d in any word', (value) => {
     for (let word = 0; word < 5; word++) {
       const { network, a, b } = ground();
       network.rewrite = lie((entry) => {
@@ -141,7 +141,7 @@ describe('a host that reports more than it asks its applications for', () => {
     }
   });
 
-  test('a receiver that asks for anything holds back only what is sent to it', () => {
+  test('a receiver with arbitrary answers holds back only what is sent to it', () => {
     for (const [asked, rho] of [
       [-1e6, 1e30],
       [1e6, 1e30],

@@ -25,7 +25,7 @@ describe('rates', () => {
     for (const [i, weight] of [1, 2, 4].entries()) expect(rates[i] / 1e8).toBeCloseTo(weight / 7, 5);
   });
 
-  test('are those of the capacity for completions where it is lower', () => {
+  test('fit the completion rate where it is lower', () => {
     const rates = ratesOf(ground({}, [1, 1], { requestsPerS: 1e8, completionsPerS: 1e7 }));
     expect(rates[0] + rates[1]).toBeCloseTo(1e7, -2);
   });
@@ -36,7 +36,7 @@ describe('rates', () => {
       ['an application that has ended', (apps: Applications) => apps.end(2)],
     ])('do not count %s', (_, change) => {
       const apps = ground(options, [1, 1, 4]);
-      // In the epoch that ends first, all have posted.
+      // All have posted in the first epoch, which ends here.
       apps.next(() => 0);
       expect(apps.rateOf(2)).toBeGreaterThan(apps.rateOf(0));
       change(apps);
@@ -83,7 +83,7 @@ describe('rates', () => {
 });
 
 describe('with topK', () => {
-  test('no application is without service for two epochs, for up to twice as many', () => {
+  test('with up to 2 k applications, each is served in at least every second epoch', () => {
     const apps = ground({ topK: 3 }, [1, 9, 1, 4, 1, 1]);
     const last = new Int32Array(6);
     for (let epoch = 1; epoch < 50; epoch++) {
@@ -95,7 +95,7 @@ describe('with topK', () => {
     }
   });
 
-  test('with more, each is served once in a round', () => {
+  test('with more than 2 k applications, each is served equally often', () => {
     const apps = ground({ topK: 2 }, new Array(7).fill(1));
     const counts = new Int32Array(7);
     for (let epoch = 0; epoch < 70; epoch++) {
@@ -125,7 +125,7 @@ describe('with topK', () => {
     expect(seatedIn(apps)).toEqual([1]);
   });
 
-  test('weights and waiting times, or the number of waiting requests, select where the options say so', () => {
+  test('select=weight goes by weight and waiting time, select=smallest by the number of waiting requests', () => {
     const heavy = ground({ topK: 1, select: 'weight' }, [1, 5]);
     const order = Array.from({ length: 8 }, () => {
       heavy.next(() => 1);

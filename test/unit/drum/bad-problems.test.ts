@@ -77,7 +77,7 @@ test.each(BAD)('%s is rejected with the reason', (_name, problem, reason) => {
   );
 });
 
-test('an application sends to at most 8 hosts, unless told otherwise', () => {
+test('an application sends to at most 8 hosts, unless mostDestinations allows more', () => {
   const many = problemOf(2, { hosts: 12, apps: 2, capacity: 'linear', alpha: 1, beta: 1, destinations: 12 });
   expect(() => solve(many)).toThrow(/sends to \d+ hosts; at most 8/);
   expect(solve(many, { mostDestinations: 12 }).rates).toHaveLength(24);
@@ -113,7 +113,7 @@ test('a rate equation whose root is at the edge of its domain has a finite root'
   expect(Math.abs(x / 2 - 1)).toBeLessThan(1e-5);
 });
 
-test('a root of the rate equation is one for any coefficients and guess', () => {
+test('rateRoot() solves the rate equation for any coefficients and guess', () => {
   const size = fc.double({ min: 1e-3, max: 1e3, noNaN: true });
   fc.assert(
     fc.property(

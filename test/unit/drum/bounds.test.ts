@@ -4,7 +4,7 @@ import { NONE } from '../../../src/policies/kit/run-queue.ts';
 
 const MOPS = 1e6;
 
-test('an application sends at its bound, and may catch up with 100 us', () => {
+test('an application sends at its bound, and may catch up on 100 us', () => {
   const bounds = new RequestBounds();
   expect(bounds.limits(0)).toBe(false);
   expect(bounds.set(0, 10 * MOPS, 0)).toBe(true);
@@ -36,7 +36,7 @@ test('queue pairs wait for tokens in turn, and go once there is no bound', () =>
   ]);
 });
 
-test('a request is paid once, also if the number of issued ones goes back for a moment', () => {
+test('a request takes one token, even if the number of issued requests goes back for a moment', () => {
   const bounds = new RequestBounds();
   bounds.set(0, MOPS, 0);
   for (const issued of [10, 4, 10]) bounds.mayGo(0, 3, issued, 20_000);

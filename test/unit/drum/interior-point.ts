@@ -1,5 +1,5 @@
 // Optima of small problems with linear capacities, by Newton's method with a barrier over all rates together. Shares no
-// code with the solvers, and knows nothing of hosts that iterate.
+// code with the solvers, and does not divide the problem among hosts.
 import type { DrumProblem } from '../../../src/policies/drum/solver/problem.ts';
 
 /** Completions of a row: coefficients by variable. */

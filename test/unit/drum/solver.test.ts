@@ -137,7 +137,7 @@ test('Algorithm 2 converges where rates differ by orders of magnitude', () => {
   }
 });
 
-test('both algorithms keep the cone of preemption, and find its optimum', () => {
+test('both algorithms respect the cone of preemption, and find its optimum', () => {
   for (const seed of SEEDS.slice(0, 10)) {
     const shape = { hosts: 2, apps: 4, capacity: 'linear', alpha: 1, beta: 1 } as const;
     const plain = problemOf(seed, { ...shape, destinations: seed % 2 });
