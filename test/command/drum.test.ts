@@ -80,9 +80,9 @@ test.each([false, true])('threads do not change a bit of the result (traffic: %s
 });
 
 test.each([
-  ['alpa: 1', /f: Unrecognized key: "alpa"/],
+  ['alpa: 1', /f: unknown key 'alpa'/],
   ['alpha: .nan', /f: alpha: /],
-  ['capacity: cone', /f: capacity: .*"linear"/],
+  ['capacity: cone', /f: capacity: must be one of linear, logsum, logdomain, got 'cone'/],
   ['tolerance: 0', /f: tolerance: /],
 ])('with %s, the file is refused', (line, problem) => {
   expect(() => parseProblem(host(line), 'f')).toThrow(problem);
@@ -96,7 +96,9 @@ test.each([
     '[{ name: a, to: { nowhere: 1 } }]',
     /f: application 'a' sends to 'nowhere', which is not one of the hosts: host0/,
   ],
-  ['[]', /f: hosts\.0\.applications: /],
+  ['[{ name: a, weight: "2" }]', /f: hosts\.0\.applications\.0\.weight: must be a number, got '2'/],
+  ['[{ weight: 2 }]', /f: hosts\.0\.applications\.0\.name: is missing/],
+  ['[]', /f: hosts\.0\.applications: must have at least one application/],
 ])('with applications %s, the file is refused', (applications, problem) => {
   expect(() => parseProblem(host('', applications), 'f')).toThrow(problem);
 });
@@ -117,6 +119,12 @@ test('problems without a solution, without convergence, and files that cannot be
   expect(status).toBe(1);
   expect(out).toContain('not converged in 1 iterations');
   expect(err).toContain('increase mostIterations or tolerance');
+  for (const flag of ['--json', '--svg']) {
+    expect(drum(file, flag, file)).toMatchObject({
+      status: 2,
+      err: expect.stringContaining('is the file with the problem; choose another one'),
+    });
+  }
   writeFileSync(file, 'hosts: [');
   expect(drum(file)).toMatchObject({ status: 2, out: '', err: expect.stringContaining(file) });
   expect(drum(join(folder, 'none'))).toMatchObject({

@@ -1,6 +1,8 @@
 /** `isoverbs drum`: the solver of DRUM, for problems in files. */
+import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { readRegularFile } from '../../daemon/identity/regular-file.ts';
+import { ConfigError } from '../../verbs/errors.ts';
 import { escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { jsonText } from '../output/json.ts';
@@ -20,7 +22,7 @@ export function addDrum(command: Command): void {
   const sub = drum
     .command('solve')
     .description('find the best rates of requests and completions for a problem in a file')
-    .argument('<file>', 'the problem, in YAML or JSON')
+    .argument('<file>', 'the problem, in YAML or JSON; before --json, which may have a file of its own')
     .option('--json [file]', 'write JSON to this file; without a file, to standard output')
     .option(
       '--svg <file>',
@@ -62,6 +64,10 @@ function threadsOf(text: string): number {
 }
 
 async function run(file: string, { json, svg, threads }: SolveFlags): Promise<void> {
+  for (const [flag, output] of Object.entries({ '--json': json, '--svg': svg })) {
+    if (typeof output === 'string' && resolve(output) === resolve(file))
+      throw new ConfigError(`${flag}: ${output} is the file with the problem; choose another one`);
+  }
   if (svg !== undefined) await requirePicture('--svg', svg);
   if (typeof json === 'string') requireWritable('--json', json);
   const [{ parseProblem }, { allocate, asText }, { solutionSvg }] = await Promise.all([

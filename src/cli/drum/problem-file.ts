@@ -1,6 +1,7 @@
 /** The file of `isoverbs drum solve`: an allocation problem of DRUM, as YAML or JSON (docs/policies/drum.md). */
 import { parse } from 'yaml';
 import { z } from 'zod';
+import { firstLine, issueText } from '../../daemon/config-issue.ts';
 import { type DrumProblem, MOST_DESTINATIONS, type Traffic } from '../../policies/drum/solver/problem.ts';
 import type { SolveOptions } from '../../policies/drum/solver/solve.ts';
 import { ConfigError } from '../../verbs/errors.ts';
@@ -23,7 +24,7 @@ const host = z.strictObject({
   name: name.optional(),
   requestRate: rate,
   completionRate: rate,
-  applications: z.array(application).min(1),
+  applications: z.array(application).min(1, { error: 'must have at least one application' }),
 });
 
 const schema = z.strictObject({
@@ -33,7 +34,7 @@ const schema = z.strictObject({
   tolerance: z.number().positive().max(1).default(1e-9),
   mostIterations: z.number().int().positive().max(1e6).default(2000),
   mostDestinations: z.number().int().positive().default(MOST_DESTINATIONS),
-  hosts: z.array(host).min(1),
+  hosts: z.array(host).min(1, { error: 'must have at least one host' }),
 });
 
 type Host = z.infer<typeof host>;
@@ -60,12 +61,12 @@ export function parseProblem(text: string, file: string): ProblemFile {
   try {
     value = parse(text);
   } catch (error) {
-    throw new ConfigError(`${file}: ${(error as Error).message.split('\n', 1)[0]}`);
+    throw new ConfigError(`${file}: ${firstLine(error)}`);
   }
   const checked = schema.safeParse(value);
   if (!checked.success) {
-    const problems = checked.error.issues.map(({ path, message }) =>
-      [path.join('.'), message].filter(Boolean).join(': '),
+    const problems = checked.error.issues.map((issue) =>
+      [issue.path.join('.'), issueText(issue, value)].filter(Boolean).join(': '),
     );
     throw new ConfigError(`${file}: ${problems.join('; ')}`);
   }
