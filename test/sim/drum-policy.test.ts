@@ -232,6 +232,7 @@ describe('bad input', () => {
     [{ capacity: 'logsum', alpha: 0.5 }, /drum\.capacity: unbounded: .*use 'linear'/],
     [{ capacity: 'logdomain' }, /drum\.capacity: unbounded: .*use 'linear'/],
     [{ k: 20 }, /there is no option 'k'/],
+    [{ alpha: 0, capacity: 'logsum' }, /^drum\.alpha: must be above 0, got 0$/],
   ])('%j is rejected', (options, sentence) => {
     expect(() => createPolicy('drum', options)).toThrow(sentence);
   });

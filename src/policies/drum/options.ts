@@ -115,7 +115,8 @@ export const drumOptions = z
     passBytes,
   })
   .superRefine((options, context) => {
-    const reason = refusal(options);
+    // A wrong alpha or beta has its own issue.
+    const reason = context.issues.length === 0 ? refusal(options) : null;
     if (reason !== null) context.addIssue({ code: 'custom', message: reason, path: ['capacity'] });
     if (options.agents && options.capacity !== 'linear') {
       const message = `agents require capacity 'linear', got '${options.capacity}'`;
