@@ -1,6 +1,7 @@
 /** Checks a mix, and fills in its defaults. */
 import { driverName, isModuleName } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
+import { optionsHint } from '../policies/policy-text.ts';
 import { override, overrideCoordinator } from '../sim/profile/overrides.ts';
 import { COORDINATOR_COSTS, type CoordinatorCosts, type NicParams } from '../sim/profile/params.ts';
 import { PROFILES } from '../sim/profile/profiles.ts';
@@ -176,7 +177,7 @@ function requirePolicy(policy: PolicyUse['policy']): void {
   if (isModuleName(policy) || Object.hasOwn(policies, policy)) return;
   const names = ['none', ...Object.keys(policies)];
   throw new ConfigError(
-    `unknown policy '${policy}'; ${didYouMean(policy, names)}use one of ${names.join(', ')}, or the path of a module`,
+    `unknown policy '${policy}'; ${didYouMean(policy, names)}use one of ${names.join(', ')}, or the path of a module${optionsHint(policy)}`,
   );
 }
 

@@ -28,6 +28,7 @@ import { master } from './perf/master.ts';
 import { perfOptions } from './perf/options.ts';
 import { readAgents } from './perf/read-agent.ts';
 import { slots } from './perf/slot-rotation.ts';
+import { optionsHint } from './policy-text.ts';
 import { share } from './share/index.ts';
 import { shareOptions } from './share/options.ts';
 import { tassel } from './tassel/index.ts';
@@ -245,7 +246,7 @@ export function createNamed(
     const hint =
       options !== undefined && Object.hasOwn(table, known)
         ? `; in code, options are an object: { name: '${known}', options: { ... } }`
-        : '';
+        : optionsHint(name);
     const names = Object.keys(table);
     throw new ConfigError(
       `unknown ${kind} '${name}'; ${didYouMean(name, names)}available: ${names.join(', ')}${hint}`,

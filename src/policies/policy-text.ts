@@ -31,3 +31,10 @@ function valueText(value: unknown): string {
     .map(([key, one]) => `${key}:${valueText(one)}`)
     .join('/');
 }
+
+/**
+ * Where options belong, for a name that contains some, as in `drum,topK=20` or `drum:topK=20;epochUs=100`; otherwise
+ * empty.
+ */
+export const optionsHint = (name: string): string =>
+  name.includes('=') ? '; options are written as NAME:OPTION=VALUE,OPTION=VALUE' : '';
