@@ -127,7 +127,8 @@ export function coordinatorCostsOf({ set }: Pick<MixSpec, 'set'>): CoordinatorCo
 /** The applications of a mix, one entry per copy. @throws ConfigError */
 export function appsOf(spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
   requireValidRun(spec);
-  if (spec.apps.length === 0) throw new ConfigError('a mix needs at least one app');
+  if (spec.apps.length === 0)
+    throw new ConfigError('a mix needs at least one app; name its kind with --app, such as --app M');
   const names = new Set<string>();
   const apps = spec.apps.flatMap((app) => copies(app, nameOf(app, spec.apps, names), spec, params));
   const seen = new Set<string>();
