@@ -79,7 +79,7 @@ const entryOf = (kind: Kind) =>
   });
 const daemonShape = {
   socket: z.string().min(1),
-  weight: z.coerce.number().positive().max(1e6).optional(),
+  weight: z.coerce.number().positive({ error: 'must be above 0' }).max(1e6).optional(),
   traffic: z.enum(TRAFFIC_NAMES).optional(),
   aloneGbps: z.coerce.number().positive().max(1e5).optional(),
 };
@@ -170,14 +170,11 @@ function daemonOf(env: Record<string, string | undefined>): DaemonChoice | null 
   const { ISOVERBS_DAEMON: socket, ISOVERBS_WEIGHT: weight, ISOVERBS_TRAFFIC: traffic } = env;
   if (!socket) return undefined;
   if (socket === 'none') return null;
-  const checked = z.strictObject(daemonShape).safeParse({
-    socket,
-    weight: weight || undefined,
-    traffic: traffic || undefined,
-  });
+  const given = { socket, weight: weight || undefined, traffic: traffic || undefined };
+  const checked = z.strictObject(daemonShape).safeParse(given);
   if (checked.success) return checked.data;
-  const { path, message } = checked.error.issues[0];
-  throw new ConfigError(`ISOVERBS_${String(path[0]).toUpperCase()}: ${message}`);
+  const [issue] = checked.error.issues;
+  throw new ConfigError(`ISOVERBS_${String(issue.path[0]).toUpperCase()}: ${issueText(issue, given)}`);
 }
 
 /**
