@@ -77,6 +77,9 @@ interface Waiter {
 const INBOX_CAPACITY = 64;
 /** After this many completions in a row, next() lets the event loop run once. */
 const STREAK_LIMIT = 256;
+/** On devices with a real clock, so it does after every so many that took longer than this together. */
+const TIMED_COMPLETIONS = 16;
+const STREAK_LIMIT_NS = 10e6;
 
 /** States of the event request (ibv_req_notify_cq), ordered by how many completions each of them covers. */
 const ARMED_NOT = 0;
@@ -104,6 +107,8 @@ export class CompletionQueue
   private claims = 0;
   private holds = 0;
   private streak = 0;
+  /** When completions were last timed. */
+  private timedNs = 0;
   private armed = ARMED_NOT;
   private pumping = false;
 
@@ -184,10 +189,20 @@ export class CompletionQueue
       const completion = this.take(options);
       if (completion !== null) {
         this.streak++;
+        if (this.streak % TIMED_COMPLETIONS === 0) this.time();
         return Promise.resolve(completion);
       }
     }
     return this.waitForNext(options);
+  }
+
+  /** Ends a streak of completions that each take long, such as those of large messages over `soft`. */
+  private time(): void {
+    const { provider, context } = this;
+    if (provider.threads === 'one') return;
+    const nowNs = provider.nowNs(context.handle);
+    if (nowNs - this.timedNs > STREAK_LIMIT_NS) this.streak = STREAK_LIMIT;
+    this.timedNs = nowNs;
   }
 
   /** `for await (const wc of cq)`. The loop ends when the queue is closed. */

@@ -2,7 +2,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Context, expectSuccess } from '../../src/objects/index.ts';
-import { CompletionError, InvalidArgumentError, InvalidHandleError } from '../../src/verbs/index.ts';
+import {
+  CompletionError,
+  InvalidArgumentError,
+  InvalidHandleError,
+  type Provider,
+} from '../../src/verbs/index.ts';
 import { createFake } from './objects-fake.ts';
 
 function setup() {
@@ -148,6 +153,23 @@ test('an endless stream of completions does not starve the event loop', async ()
   let n = 0;
   while (!turned && n < 10_000) {
     fake.complete(cq.handle, n++);
+    await cq.next();
+  }
+  expect(turned).toBe(true);
+});
+
+test('completions that take long do not starve the event loop', async () => {
+  const fake = createFake();
+  let nowNs = 0;
+  const provider: Provider = { ...fake.provider, threads: 'any', nowNs: () => nowNs };
+  const cq = new Context(provider, 'fake0').createCq();
+  let turned = false;
+  setImmediate(() => {
+    turned = true;
+  });
+  for (let n = 0; n < 40; n++) {
+    nowNs += 40e6;
+    fake.complete(cq.handle, n);
     await cq.next();
   }
   expect(turned).toBe(true);
