@@ -137,6 +137,48 @@ test('Algorithm 2 converges where rates differ by orders of magnitude', () => {
   }
 });
 
+/** One host whose completion rate alone binds, and no utility of completions: w x^-alpha / a is the same for all. */
+function boundByCompletions(
+  alpha: number,
+  weights: number[],
+  completions: number[],
+  rates: [number, number],
+) {
+  const { length } = weights;
+  const problem: DrumProblem = {
+    hosts: 1,
+    start: Int32Array.of(0, length),
+    app: Int32Array.from({ length }, (_, j) => j),
+    alpha,
+    beta: 0,
+    capacity: 'linear',
+    weights: Float64Array.from(weights),
+    completions: Float64Array.from(completions),
+    requestRate: Float64Array.of(rates[0]),
+    completionRate: Float64Array.of(rates[1]),
+  };
+  const shares = weights.map((w, j) => (w / completions[j]) ** (1 / alpha));
+  const polled = shares.reduce((sum, share, j) => sum + completions[j] * share, 0);
+  return { problem, optimum: shares.map((share) => (share * rates[1]) / polled) };
+}
+
+test('with a large alpha, rates are optimal even if completions per request differ much', () => {
+  for (const alpha of [4, 8, 16]) {
+    const { problem, optimum } = boundByCompletions(alpha, [1, 2], [0.6, 3], [16, 1.5]);
+    const { rates, converged } = solve(problem);
+    expect(converged, `alpha ${alpha}`).toBe(true);
+    expect(farthest(rates, optimum), `alpha ${alpha}`).toBeLessThan(1e-6);
+  }
+});
+
+test('rates are optimal, too, where a host can issue many times as many requests as it can poll', () => {
+  for (const alpha of [0.5, 1, 2]) {
+    const { problem, optimum } = boundByCompletions(alpha, [1, 4, 2], [1, 1, 1], [1e8, 1e3]);
+    const { rates } = solve(problem, { tolerance: 1e-6 });
+    expect(farthest(rates, optimum), `alpha ${alpha}`).toBeLessThan(1e-4);
+  }
+});
+
 test('both algorithms respect the cone of preemption, and find its optimum', () => {
   for (const seed of SEEDS.slice(0, 10)) {
     const shape = { hosts: 2, apps: 4, capacity: 'linear', alpha: 1, beta: 1 } as const;

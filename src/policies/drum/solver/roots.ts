@@ -69,7 +69,8 @@ function logRateRoot(alpha: number, w: number, a: number, b: number, guess: numb
     if (value > 0) high = y;
     else low = y;
     const step = -value / (alpha + rate / sum);
-    if (Math.abs(step) <= LAST_STEP) return y + step;
+    // Right above `least`, where the slope is steep, steps are short even far from the root.
+    if (Math.abs(step) <= LAST_STEP && Math.abs(step * value) <= LAST_STEP ** 2) return y + step;
     if (high - low <= 1e-15 * Math.abs(y)) break;
     const next = y + Math.max(-MOST_LOG_STEP, Math.min(step, MOST_LOG_STEP));
     y = next > low && next < high ? next : Number.isFinite(low + high) ? (low + high) / 2 : next;

@@ -7,7 +7,7 @@ import { TwoSided } from './two-sided.ts';
 
 /** When to stop, besides how to iterate. */
 export interface SolveOptions extends IterationOptions {
-  /** Residuals relative to the mean rate of a host, per square root of variables; default 1e-9. */
+  /** Residuals relative to the mean of what rates can be, per square root of variables; default 1e-9. */
   readonly tolerance?: number;
   /** Default 2000. */
   readonly mostIterations?: number;
@@ -63,9 +63,11 @@ export function run(iteration: Iteration, options: SolveOptions, step: () => voi
   const { tolerance = 1e-9, mostIterations = 2000 } = options;
   if (!(tolerance > 0)) throw new ProblemError(`invalid: tolerance is ${tolerance}; it must be above 0`);
   const { problem } = iteration;
+  const { requestRate, completionRate } = problem;
   const evaluator = new Evaluator(problem);
   const rates = new Float64Array(problem.app.length);
-  const mean = problem.requestRate.reduce((a, b) => a + b, 0) / Math.max(1, problem.app.length);
+  const all = requestRate.reduce((sum, rate, host) => sum + Math.min(rate, completionRate[host]), 0);
+  const mean = all / Math.max(1, problem.app.length);
   const small = tolerance * Math.sqrt(problem.app.length) * (problem.capacity === 'logdomain' ? 1 : mean);
   const trace: TraceEntry[] | null = options.trace === false ? null : [];
   const utilityNow = () => {
