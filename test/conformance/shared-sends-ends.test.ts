@@ -1,7 +1,7 @@
 /** Connections whose messages go over shared queue pairs end, fail and wake programs as over their own. */
 import { describe, expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
-import { type End, modify, post, take } from '../sim/helpers.ts';
+import { type End, post, take } from '../sim/helpers.ts';
 import { SIGNALED } from './peer-rig.ts';
 import { World } from './sharing-world.ts';
 
@@ -45,6 +45,13 @@ async function carried(count: number): Promise<[World, [End, End][]]> {
   return [w, pairs];
 }
 
+const ENDS = ['ERR', 'RESET', 'destroy'] as const;
+
+function end({ v, qp }: End, how: (typeof ENDS)[number]): void {
+  if (how === 'destroy') v.destroyQp(qp);
+  else v.modifyQp(qp, { qpState: how === 'ERR' ? V.IBV_QPS_ERR : V.IBV_QPS_RESET }, V.IBV_QP_STATE);
+}
+
 const ok = (...ids: number[]) => ids.map((id) => `${id} SUCCESS`);
 
 test('once messages go over carriers, none goes over the own queue pair', async () => {
@@ -72,13 +79,12 @@ test('a message without a receive waits for one, and holds up no other connectio
 });
 
 describe('the receiver', () => {
-  test.each(['ERR', 'RESET', 'destroy'] as const)('flushes receives in ERR alone: %s', async (act) => {
+  test.each(ENDS)('flushes receives in ERR alone: %s', async (act) => {
     const [w, pairs] = await carried(3);
     const [a, b] = pairs[1];
     receive(b, 5, 6);
     await settle(w, pairs[0]);
-    if (act === 'destroy') b.v.destroyQp(b.qp);
-    else modify(b, { qpState: act === 'ERR' ? V.IBV_QPS_ERR : V.IBV_QPS_RESET });
+    end(b, act);
     const flushed = act === 'ERR' ? ['5 WR_FLUSH_ERR', '6 WR_FLUSH_ERR'] : [];
     expect((await settle(w, pairs[0])).b).toEqual(flushed);
     send(a, 7);
@@ -88,6 +94,38 @@ describe('the receiver', () => {
     receive(d, 8);
     send(c, 8);
     expect(await settle(w, pairs[0])).toEqual({ a: ok(8), b: ok(8) });
+  });
+
+  test.each(ENDS)('goes to %s while a message waits for a receive', async (act) => {
+    const [w, pairs] = await carried(3);
+    const [a, b] = pairs[1];
+    send(a, 7);
+    expect(await settle(w, pairs[0])).toEqual({ a: [], b: [] });
+    end(b, act);
+    for (let i = 0; i < 20; i++) await w.fabric.advance(1_000_000);
+    expect((await settle(w, pairs[0])).a).toEqual(['7 RETRY_EXC_ERR']);
+  });
+
+  test.each(ENDS)('goes to %s after its own requests have left carriers for good', async (act) => {
+    const [w, pairs] = await carried(3);
+    const [a, b] = pairs[1];
+    for (let i = 0; i < 3; i++) {
+      receive(a, 100 + i);
+      send(b, 100 + i);
+      await settle(w, [b, a]);
+    }
+    a.recv.recv(110, a.mr.addr, 9000, a.mr.lkey);
+    a.v.postRecv(a.qp, a.recv.ring, 0, 1);
+    a.recv.clear();
+    send(b, 110, 9000);
+    receive(b, 5);
+    expect(await settle(w, [b, a])).toEqual({ a: ok(110), b: ok(110) });
+    end(b, act);
+    await settle(w, pairs[0]);
+    w.write(a, b, 6);
+    send(a, 7);
+    for (let i = 0; i < 20; i++) await w.fabric.advance(1_000_000);
+    expect((await settle(w, pairs[0])).a).toEqual(['6 RETRY_EXC_ERR', '7 WR_FLUSH_ERR']);
   });
 
   test('refuses a message that is longer than its receive, as over the own queue pair', async () => {

@@ -204,10 +204,10 @@ export class Carriage {
     return this.postOwn(carrier);
   }
 
-  /** Copies the byte at an address of this end to the byte that the peer has for the carrier. */
-  writeByte(carrier: Carrier, addr: number): void {
-    if (carrier.peer === null) return;
-    const { bufferAddr, rkey } = carrier.peer;
+  /** Writes one byte, from an address in the memory of this end, to the byte that the peer has for the carrier `to`. */
+  writeByte(carrier: Carrier, to: Carrier, addr: number): void {
+    if (to.peer === null) return;
+    const { bufferAddr, rkey } = to.peer;
     const { words } = this.ring;
     const at = L.slotAt(0);
     words.fill(0, at, at + L.SLOT_WORDS);
@@ -218,7 +218,7 @@ export class Carriage {
     words[at + L.WR_SGE0] = addr;
     words[at + L.WR_SGE0 + L.SGE_HI] = addr * HIGH;
     words[at + L.WR_SGE0 + L.SGE_LENGTH] = 1;
-    words[at + L.WR_SGE0 + L.SGE_LKEY] = carrier.slot.anchor.lkey;
+    words[at + L.WR_SGE0 + L.SGE_LKEY] = to.slot.anchor.lkey;
     this.postOwn(carrier);
   }
 

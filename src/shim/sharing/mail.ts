@@ -9,7 +9,10 @@ export const SEND = 1;
 export const SEND_IMM = 2;
 /** The RDMA WRITE with immediate before it was the application's. */
 export const WRITE_IMM = 3;
-/** The sender asks that the receives that are posted from now on are held for carriers, and the answer: from which on. */
+/**
+ * The sender asks that the receives that are posted from now on are held for carriers, and the answers: from which on, or
+ * that none are, which may also come later.
+ */
 export const JOIN = 4;
 export const HOLDING = 5;
 export const REFUSED = 6;

@@ -34,9 +34,11 @@ export class Membership {
   carrier: Carrier | null = null;
   /** Null until it is connected. */
   group: Group | null = null;
+  /** The group that it has left. */
+  left: Group | null = null;
   /** How many of the queue pair's real numbers belong to requests that carriers have posted. */
   shift = 0;
-  /** Whether no further request of it may go over a carrier. */
+  /** Whether the carrier gets nothing more of it, because it has ended. */
   mustLeave = false;
   /** Whether the device has drained its own queue while a carrier still has requests of it. */
   isDrainDue = false;
@@ -75,7 +77,9 @@ export class Membership {
   leave(): void {
     this.pause();
     this.state = LEFT;
-    if (this.group !== null) this.group.members--;
+    if (this.group === null) return;
+    this.group.members--;
+    this.left = this.group;
     this.group = null;
   }
 }

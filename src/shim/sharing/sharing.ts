@@ -289,11 +289,16 @@ export class Sharing {
 
   /** The queue pair has failed, or is reset or destroyed: it leaves its carrier once its requests there have ended. */
   abandon(qp: QpLedger): void {
-    const { share } = qp;
+    if (qp.share !== null) this.announceEnd(qp, qp.share);
     this.twoSided.release(qp, true);
-    if (share === null || share.state === LEFT || share.mustLeave) return;
+  }
+
+  /** Tells the peer, once, that the connection has ended here: also if its own requests go over carriers no more. */
+  private announceEnd(qp: QpLedger, share: Membership): void {
+    if (share.mustLeave) return;
     share.mustLeave = true;
-    this.notify(share, LEAVE);
+    this.notifyOfLeave(share);
+    this.twoSided.refuse(qp);
   }
 
   /** Whether a carrier still has requests of a failed queue pair, after which its other requests are flushed. */
@@ -311,9 +316,10 @@ export class Sharing {
    */
   finish(qp: QpLedger): void {
     const { share } = qp;
-    if (share?.exchange != null) share.exchange.held = null;
-    if (share === null || share.state === LEFT) return;
-    this.abandon(qp);
+    if (share === null) return;
+    this.announceEnd(qp, share);
+    if (share.exchange !== null) share.exchange.held = null;
+    if (share.state === LEFT) return;
     const { carrier } = share;
     const { carriage } = qp.context;
     if (carrier !== null && carriage !== null) {
@@ -326,14 +332,19 @@ export class Sharing {
     share.leave();
   }
 
-  private notify({ own }: Pick<Membership, 'own'>, value: number): void {
+  /** Over any carrier to the peer: that of the connection may have failed. */
+  private notifyOfLeave(share: Membership): void {
+    this.notify(share.own, LEAVE, this.twoSided.carrierForMail(share) ?? share.own);
+  }
+
+  private notify(own: Carrier, value: number, via: Carrier): void {
     const carriage = this.domains.get(own.pd)?.context.carriage;
-    carriage?.writeByte(own, own.slot.anchor.valueAddress(value));
+    carriage?.writeByte(via, own, own.slot.anchor.valueAddress(value));
   }
 
   /** The application has changed what its queue pair grants to the peer. */
   setAccess({ share, accessFlags }: QpLedger): void {
-    if (share !== null && (accessFlags & REMOTE) !== share.accessFlags) this.notify(share, LEAVE);
+    if (share !== null && (accessFlags & REMOTE) !== share.accessFlags) this.notifyOfLeave(share);
   }
 
   /** The application has modified the state of the queue pair. */
@@ -385,7 +396,7 @@ export class Sharing {
     if (!carrier.connected) return true;
     if (!carrier.hasSentDone) {
       carrier.hasSentDone = true;
-      this.notify({ own: carrier }, LEAVE | DONE);
+      this.notify(carrier, LEAVE | DONE, carrier);
     }
     return carrier.isIdle && (carrier.slot.anchor.valueOf(carrier.slot) & DONE) !== 0;
   }

@@ -110,11 +110,20 @@ export class TwoSided {
     else if (!this.ask(qp, share)) this.host.fail(qp);
   }
 
+  /** The peer must not count on receives that are held here any more: the connection has ended. */
+  refuse(qp: QpLedger): void {
+    const exchange = qp.share?.exchange;
+    if (exchange?.held == null) return;
+    const via = this.carrierForMail(qp.share!);
+    if (via !== undefined) this.sendMail(qp, via, M.REFUSED, exchange.peerId, [0, 0, 0]);
+  }
+
   /** A carrier for a message to the peer's shim. */
-  private carrierForMail({ exchange, group, own }: Membership): Carrier | undefined {
-    const { via } = exchange!;
+  carrierForMail({ exchange, group, left, own }: Membership): Carrier | undefined {
+    const via = exchange?.via;
     if (via?.isLive === true) return via;
-    return group?.carriers.find((one) => one.isLive) ?? (own.isLive ? own : undefined);
+    if (own.isLive) return own;
+    return (group ?? left)?.carriers.find((one) => one.isLive);
   }
 
   private sendMail(
@@ -210,6 +219,8 @@ export class TwoSided {
     } else if ((kind === M.REFUSED && status === ASKED) || (kind === M.GO && status === PARTING)) {
       exchange.status = ALONE;
       share.leave();
+    } else if (kind === M.REFUSED && status === JOINED) {
+      exchange.mustPart = true;
     } else if (kind === M.CREDIT && status === JOINED) {
       if (((first - exchange.granted) | 0) > 0) exchange.granted = first | 0;
       exchange.leastBytes = second;
