@@ -162,7 +162,27 @@ describe('the receiver', () => {
   });
 });
 
-test('a message longer than 4 KiB and those after it go over the own queue pair, in order', async () => {
+test('a failed message completes, and so do receives that the device has, if the shim polls for them', async () => {
+  const w = new World();
+  const pairs = w.connections(3);
+  const [a, b] = pairs[1];
+  receive(a, 1, 2, 3);
+  receive(b, 4);
+  for (const id of [1, 2]) {
+    send(b, id);
+    await settle(w, [b, a]);
+  }
+  send(a, 4);
+  await settle(w, pairs[1]);
+  end(b, 'ERR');
+  await settle(w, pairs[1]);
+  send(a, 5);
+  for (let i = 0; i < 20; i++) await w.fabric.advance(1_000_000);
+  expect((await settle(w, pairs[1])).a).toEqual(['5 RETRY_EXC_ERR']);
+  expect(linesOf(a, a.recvCq)).toEqual(['3 WR_FLUSH_ERR']);
+});
+
+test('a longer message returns to the own queue pair, and so do those after it, in order', async () => {
   const [w, pairs] = await carried(3);
   const [a, b] = pairs[0];
   for (const id of [1, 2, 3]) b.recv.recv(id, b.mr.addr, 9000, b.mr.lkey);

@@ -316,7 +316,8 @@ export class TwoSided {
     const exchange = qp.share?.exchange;
     const held = exchange?.held;
     if (exchange == null || held == null) return;
-    if (exchange.onDevice(qp) > 0) this.host.poll(qp.recvCq);
+    // A failure shows while a CQ is being polled, which another poll would disturb.
+    if (!isEmpty && exchange.onDevice(qp) > 0) this.host.poll(qp.recvCq);
     exchange.held = null;
     const { handle, capacity, extBytes, memory } = this.ringFor(held.sges);
     const words = new Uint32Array(memory);
