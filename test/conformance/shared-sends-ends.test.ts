@@ -182,7 +182,7 @@ test('a failed message completes, and so do receives that the device has, if the
   expect(linesOf(a, a.recvCq)).toEqual(['3 WR_FLUSH_ERR']);
 });
 
-test('a longer message returns to the own queue pair, and so do those after it, in order', async () => {
+test('a message longer than 4 KiB and those after it go over the own queue pair, in order', async () => {
   const [w, pairs] = await carried(3);
   const [a, b] = pairs[0];
   for (const id of [1, 2, 3]) b.recv.recv(id, b.mr.addr, 9000, b.mr.lkey);

@@ -64,6 +64,24 @@ describe('the peer', () => {
   });
 });
 
+test('a carrier that the peer has lost by a request of its own is used no more', async () => {
+  const w = new World();
+  const pairs = w.connections(4);
+  for (const [i, [a, b]] of pairs.entries()) {
+    w.write(a, b, i);
+    w.write(b, a, i);
+  }
+  expect((await w.settle(pairs[0][0])).sort()).toEqual(ok(0, 1, 2, 3));
+  expect((await w.settle(pairs[0][1])).sort()).toEqual(ok(0, 1, 2, 3));
+  const [to, from] = pairs[2];
+  from.send.write(7, SIGNALED, from.mr.addr, 64, from.mr.lkey ^ 0x5500, to.mr.addr, to.mr.rkey);
+  post(from);
+  expect(await w.settle(from)).toEqual(['7 LOC_PROT_ERR']);
+  for (const [i, [a, b]] of pairs.entries()) w.write(a, b, 10 + i);
+  const expected = [10, 11, 12, 13].map((id) => `${id} ${id === 12 ? 'RETRY_EXC_ERR' : 'SUCCESS'}`);
+  expect((await w.settle(pairs[0][0])).sort()).toEqual(expected);
+});
+
 test('ERR, RESET or destruction of a connection with requests in flight does not affect the others', async () => {
   for (const which of [0, 1, 3]) {
     for (const act of ['ERR', 'RESET', 'destroy'] as const) {

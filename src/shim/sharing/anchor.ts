@@ -11,9 +11,11 @@ import type { QpLedger } from '../qp-ledger.ts';
 export const LEAVE = 1;
 /** The peer sends nothing more over its end of this carrier. */
 export const DONE = 2;
+/** The peer's end of this carrier has failed. */
+export const FAILED = 4;
 const SLOTS = 4096;
 /** Behind the slots, one byte with each combination of the values above, as sources of RDMA WRITEs. */
-const VALUES = 4;
+const VALUES = 8;
 
 /** A byte of an anchor. */
 export interface AnchorSlot {

@@ -5,7 +5,7 @@
 import type { TwinAddress } from '../peer/chunks.ts';
 import type { QpLedger } from '../qp-ledger.ts';
 import type { AnchorSlot } from './anchor.ts';
-import { DONE } from './anchor.ts';
+import { DONE, FAILED } from './anchor.ts';
 import type { Bounce } from './bounce.ts';
 
 /** Requests of the shim itself that a carrier has room for, in addition to those of connections. */
@@ -31,6 +31,8 @@ export class Carrier {
   retired = false;
   /** Whether the peer was notified that nothing more will come. */
   hasSentDone = false;
+  /** What the peer was notified of this end: LEAVE, DONE, FAILED. */
+  notified = 0;
   /** Connections whose requests it carries at present. */
   users = 0;
   posted = 0;
@@ -66,9 +68,14 @@ export class Carrier {
     return this.room > -OWN_REQUESTS;
   }
 
+  /** Whether requests that it carries can arrive. */
+  get isUsable(): boolean {
+    return this.connected && (this.slot.anchor.valueOf(this.slot) & FAILED) === 0;
+  }
+
   /** Whether both ends still use it. */
   get isLive(): boolean {
-    return this.connected && !this.hasSentDone && (this.slot.anchor.valueOf(this.slot) & DONE) === 0;
+    return this.isUsable && !this.hasSentDone && (this.slot.anchor.valueOf(this.slot) & DONE) === 0;
   }
 
   /** Whether nothing is on its way. */

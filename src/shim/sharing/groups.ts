@@ -64,7 +64,7 @@ function carrierOf({ carriers, members }: Group, most: number): Carrier | undefi
   let left = Math.ceil(members / most);
   for (const carrier of carriers) {
     if (left === 0) break;
-    if (!carrier.connected) continue;
+    if (!carrier.isUsable) continue;
     left--;
     if (best === undefined || carrier.users < best.users) best = carrier;
   }

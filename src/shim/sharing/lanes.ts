@@ -84,7 +84,7 @@ export class Lanes {
     if (exchange?.status === JOINED) return this.roomOfJoined(qp, share, exchange, isIdle);
     const { carrier } = share;
     if (carrier === null) return Number.POSITIVE_INFINITY;
-    const mustLeave = this.mustLeave(share) || !carrier.connected;
+    const mustLeave = this.mustLeave(share) || !carrier.isUsable;
     if (!mustLeave && share.leavesAt === null) return carrier.room;
     const left = mustLeave ? 0 : (share.leavesAt! - qp.issued) | 0;
     if (left > 0) return Math.min(left, carrier.room);
@@ -107,7 +107,7 @@ export class Lanes {
   /** `room` for a connection whose peer holds receives. */
   private roomOfJoined(qp: QpLedger, share: Membership, exchange: Exchange, isIdle: boolean): number {
     const leaves = share.leavesAt !== null && ((share.leavesAt - qp.issued) | 0) <= 0;
-    const cannot = leaves || exchange.mustPart || this.mustLeave(share) || share.carrier?.connected === false;
+    const cannot = leaves || exchange.mustPart || this.mustLeave(share) || share.carrier?.isUsable === false;
     if (!cannot && share.carrier === null) {
       if (!exchange.isNext(exchange.from, qp.issued)) return Number.POSITIVE_INFINITY;
       if (!isIdle) return 0;

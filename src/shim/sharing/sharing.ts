@@ -26,7 +26,7 @@ import type { ShimContext } from '../context.ts';
 import { decodeChunks, TwinChunk, withChunk, withoutChunk } from '../peer/chunks.ts';
 import { pathOf } from '../peer/path.ts';
 import type { QpLedger } from '../qp-ledger.ts';
-import { Anchor, DONE, LEAVE } from './anchor.ts';
+import { Anchor, DONE, FAILED, LEAVE } from './anchor.ts';
 import { BOUNCES, Bounce } from './bounce.ts';
 import { Carriage, type CarriageHost } from './carriage.ts';
 import type { Carrier } from './carrier.ts';
@@ -255,6 +255,7 @@ export class Sharing {
     if (!carrier.connected) return;
     carrier.connected = false;
     carrier.freed = seq;
+    this.notifyOfFailure(carrier);
     const isSafe = isUnexecuted(this.host.tables, carrier, seq, status);
     for (const qp of this.host.tables.qps) {
       if (qp?.share?.carrier !== carrier) continue;
@@ -339,7 +340,20 @@ export class Sharing {
 
   private notify(own: Carrier, value: number, via: Carrier): void {
     const carriage = this.domains.get(own.pd)?.context.carriage;
-    carriage?.writeByte(via, own, own.slot.anchor.valueAddress(value));
+    own.notified |= value;
+    carriage?.writeByte(via, own, own.slot.anchor.valueAddress(own.notified));
+  }
+
+  /** Over another carrier: the requests of other connections that the peer sent over this one would time out. */
+  private notifyOfFailure(carrier: Carrier): void {
+    for (const qp of this.host.tables.qps) {
+      const share = qp?.share ?? null;
+      if (share === null || (share.own !== carrier && share.carrier !== carrier)) continue;
+      const via = this.twoSided.carrierForMail(share);
+      if (via === undefined) continue;
+      this.notify(carrier, FAILED, via);
+      return;
+    }
   }
 
   /** The application has changed what its queue pair grants to the peer. */
