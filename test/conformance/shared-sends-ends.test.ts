@@ -182,6 +182,21 @@ test('a failed message completes, and so do receives that the device has, if the
   expect(linesOf(a, a.recvCq)).toEqual(['3 WR_FLUSH_ERR']);
 });
 
+test('after SQD, a connection whose carrier another one has ended asks the peer to hold receives', async () => {
+  const w = new World();
+  const [first, [c, d]] = w.connections(3);
+  c.send.write(1, SIGNALED, c.mr.addr, 64, c.mr.lkey, d.mr.addr, d.mr.rkey ^ 0x5500);
+  post(c);
+  expect((await settle(w, first)).a).toEqual(['1 REM_ACCESS_ERR']);
+  const [a, b] = first;
+  for (const qpState of [V.IBV_QPS_SQD, V.IBV_QPS_RTS]) a.v.modifyQp(a.qp, { qpState }, V.IBV_QP_STATE);
+  receive(b, 10, 20, 30);
+  for (const id of [10, 20, 30]) {
+    send(a, id);
+    expect(await settle(w, first)).toEqual({ a: ok(id), b: ok(id) });
+  }
+});
+
 test('a message longer than 4 KiB and those after it go over the own queue pair, in order', async () => {
   const [w, pairs] = await carried(3);
   const [a, b] = pairs[0];

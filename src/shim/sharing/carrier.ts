@@ -27,6 +27,8 @@ export class Carrier {
   peer: TwinAddress | null = null;
   /** Whether it may post. */
   connected = false;
+  /** Whether it has failed, and is not connected any more. */
+  failed = false;
   /** Whether its owner is gone: no further connection may use it. */
   retired = false;
   /** Whether the peer was notified that nothing more will come. */

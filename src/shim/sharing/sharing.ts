@@ -130,7 +130,7 @@ export class Sharing {
     const chunks = decodeChunks(bytes);
     const qp = tables.qp(handle);
     const own = qp === undefined ? undefined : this.join(qp)?.own;
-    if (own !== undefined && !own.connected) {
+    if (own !== undefined && !own.connected && !own.failed) {
       own.peer = this.chunk.decode(chunks.get(this.chunk.kind) ?? []);
       if (own.peer?.rkey === 0) own.peer = null;
     }
@@ -218,7 +218,7 @@ export class Sharing {
     const { share, state } = qp;
     if (share === null || qp.broken || state < IBV_QPS_RTR || state > IBV_QPS_SQD) return;
     const { own } = share;
-    if (own.peer === null || own.retired) return;
+    if (own.peer === null || own.retired || own.failed) return;
     const { attr } = this.host.next.queryQp(qp.handle);
     if (!own.connected) {
       try {
@@ -254,6 +254,7 @@ export class Sharing {
   private failed(carrier: Carrier, seq: number, status: number): void {
     if (!carrier.connected) return;
     carrier.connected = false;
+    carrier.failed = true;
     carrier.freed = seq;
     this.notifyOfFailure(carrier);
     const isSafe = isUnexecuted(this.host.tables, carrier, seq, status);
