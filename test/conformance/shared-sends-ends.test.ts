@@ -197,6 +197,19 @@ test('after SQD, a connection whose carrier another one has ended asks the peer 
   }
 });
 
+test('receives that are held when a connection is reset count as posted', async () => {
+  const [w, pairs] = await carried(3);
+  const [a, b] = pairs[1];
+  receive(b, 5, 6);
+  await settle(w, pairs[0]);
+  for (const one of pairs[1]) end(one, 'RESET');
+  w.connect(a, b);
+  receive(b, 7);
+  send(a, 7);
+  await w.fabric.advance(1_000_000);
+  expect(take(b, b.recvCq).map(({ wrId, seq }) => [wrId, seq])).toEqual([[7, 5]]);
+});
+
 test('a message longer than 4 KiB and those after it go over the own queue pair, in order', async () => {
   const [w, pairs] = await carried(3);
   const [a, b] = pairs[0];

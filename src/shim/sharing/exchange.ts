@@ -39,7 +39,7 @@ export class Exchange {
   via: Carrier | null = null;
   /** The receives that wait for carriers; null: receives go to the device. */
   held: HeldReceives | null = null;
-  /** Receives that messages on carriers have used, which the device does not count. */
+  /** Receives that carriers have used, or that a RESET has dropped here: the device does not count them. */
   carried = 0;
   /** Receives that were announced to the peer. */
   announced = 0;
@@ -77,6 +77,12 @@ export class Exchange {
   isNext(n: number, issued: number): boolean {
     if (((this.sent - n) | 0) <= 0) return false;
     return ((this.seqs[n & (this.seqs.length - 1)] - issued) | 0) <= 0;
+  }
+
+  /** Forgets the receives that are held, as a RESET does. */
+  drop(): void {
+    this.carried = (this.carried + (this.held?.count ?? 0)) | 0;
+    this.held = null;
   }
 
   /** Receives that the device has, as far as the shim knows. */

@@ -320,7 +320,7 @@ export class Sharing {
     const { share } = qp;
     if (share === null) return;
     this.announceEnd(qp, share);
-    if (share.exchange !== null) share.exchange.held = null;
+    share.exchange?.drop();
     if (share.state === LEFT) return;
     const { carrier } = share;
     const { carriage } = qp.context;
