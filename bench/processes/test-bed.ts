@@ -96,12 +96,16 @@ export interface Span {
   readonly toMs: number;
 }
 
-/** Payload rate of a transfer, between its first and last line of output within a span. @throws Error without two lines */
-export function gbpsOf(transfer: Program, { fromMs, toMs }: Span): number {
+/** WRITEs per second of a transfer, between its first and last line of output within a span. @throws Error without two lines */
+export function writesPerSOf(transfer: Program, { fromMs, toMs }: Span): number {
   const lines = progressOf(transfer).filter(({ atMs }) => atMs >= fromMs && atMs <= toMs);
   const [first, last] = [lines[0], lines.at(-1)];
   if (first === undefined || last === undefined || last.atMs <= first.atMs) {
     throw new Error(`${lines.length} lines within ${toMs - fromMs} ms: ${transfer.output}`);
   }
-  return ((last.writes - first.writes) * CHUNK_BYTES * 8) / ((last.atMs - first.atMs) * 1e6);
+  return ((last.writes - first.writes) * 1000) / (last.atMs - first.atMs);
 }
+
+/** Payload rate of a transfer whose WRITEs have CHUNK_BYTES. @throws Error as writesPerSOf */
+export const gbpsOf = (transfer: Program, span: Span): number =>
+  (writesPerSOf(transfer, span) * CHUNK_BYTES * 8) / 1e9;
