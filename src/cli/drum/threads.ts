@@ -16,7 +16,7 @@ import {
 } from '../../policies/drum/solver/solve.ts';
 import { Barrier, newBarrier } from './barrier.ts';
 
-/** What a worker is started with. */
+/** What a worker is told to do. */
 export interface Share {
   readonly problem: DrumProblem;
   readonly options: Pick<IterationOptions, 'rho' | 'renews' | 'startAtZero' | 'mostDestinations'>;
@@ -63,6 +63,23 @@ export async function solveInThreads(
   const bounds = divide(problem, threads);
   const parts = bounds.length - 1;
   if (parts === 1) return solve(problem, options);
+  // They load while this thread begins the iteration.
+  const workers = bounds.slice(1, -1).map(() => new Worker(new URL('./solver-worker.js', import.meta.url)));
+  try {
+    const solution = await solveWith(workers, problem, options, bounds);
+    return requireNumbers(solution);
+  } finally {
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  }
+}
+
+/** Solves a problem in this thread and in workers that wait for their shares. */
+async function solveWith(
+  workers: readonly Worker[],
+  problem: DrumProblem,
+  options: Omit<SolveOptions, 'lost' | 'memory'>,
+  bounds: readonly number[],
+): Promise<Solution> {
   const columns: Float64Array[] = [];
   const allocate = (length: number) => {
     const column = new Float64Array(new SharedArrayBuffer(length * Float64Array.BYTES_PER_ELEMENT));
@@ -71,15 +88,16 @@ export async function solveInThreads(
   };
   const iteration = iterationOf(problem, { ...options, memory: { allocate, hasBegun: false } });
   const shared = newBarrier();
-  const barrier = new Barrier(shared, parts);
+  const threads = workers.length + 1;
+  const barrier = new Barrier(shared, threads);
   const { rho, renews, startAtZero, mostDestinations } = options;
-  const workers = bounds.slice(1, -1).map((first, i) => {
+  for (const [i, worker] of workers.entries()) {
     const share: Share = {
       ...{ problem, options: { rho, renews, startAtZero, mostDestinations }, columns },
-      ...{ barrier: shared, threads: parts, first, end: bounds[i + 2] },
+      ...{ barrier: shared, threads, first: bounds[i + 1], end: bounds[i + 2] },
     };
-    return new Worker(new URL('./solver-worker.js', import.meta.url), { workerData: share });
-  });
+    worker.postMessage(share);
+  }
   // Errors of workers are thrown here; after that, all threads do the same.
   await Promise.all(workers.map((worker) => once(worker, 'message')));
   const solution = run(iteration, options, () => {
@@ -88,6 +106,5 @@ export async function solveInThreads(
   });
   barrier.stop();
   barrier.pass();
-  await Promise.all(workers.map((worker) => worker.terminate()));
-  return requireNumbers(solution);
+  return solution;
 }
