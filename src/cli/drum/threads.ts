@@ -4,6 +4,7 @@
  */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
+import { Evaluator } from '../../policies/drum/solver/evaluate.ts';
 import type { Iteration, IterationOptions, Memory } from '../../policies/drum/solver/one-sided.ts';
 import type { DrumProblem } from '../../policies/drum/solver/problem.ts';
 import {
@@ -98,12 +99,15 @@ async function solveWith(
     };
     worker.postMessage(share);
   }
+  const ready = Promise.all(workers.map((worker) => once(worker, 'message')));
+  const evaluator = new Evaluator(problem);
   // Errors of workers are thrown here; after that, all threads do the same.
-  await Promise.all(workers.map((worker) => once(worker, 'message')));
-  const solution = run(iteration, options, () => {
+  await ready;
+  const step = () => {
     barrier.pass();
     stepTogether(iteration, barrier, 0, bounds[1]);
-  });
+  };
+  const solution = run(iteration, options, step, evaluator);
   barrier.stop();
   barrier.pass();
   return solution;

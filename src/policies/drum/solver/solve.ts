@@ -59,12 +59,16 @@ export function requireNumbers(solution: Solution): Solution {
  * @param step does one step of the iteration
  * @throws ProblemError for an invalid tolerance
  */
-export function run(iteration: Iteration, options: SolveOptions, step: () => void): Solution {
+export function run(
+  iteration: Iteration,
+  options: SolveOptions,
+  step: () => void,
+  evaluator = new Evaluator(iteration.problem),
+): Solution {
   const { tolerance = 1e-9, mostIterations = 2000 } = options;
   if (!(tolerance > 0)) throw new ProblemError(`invalid: tolerance is ${tolerance}; it must be above 0`);
   const { problem } = iteration;
   const { requestRate, completionRate } = problem;
-  const evaluator = new Evaluator(problem);
   const rates = new Float64Array(problem.app.length);
   const all = requestRate.reduce((sum, rate, host) => sum + Math.min(rate, completionRate[host]), 0);
   const mean = all / Math.max(1, problem.app.length);
