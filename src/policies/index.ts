@@ -243,10 +243,11 @@ export function createNamed(
   const entry = Object.hasOwn(table, name) ? table[name] : undefined;
   if (entry === undefined) {
     const [known, options] = name.split(':');
-    const hint =
+    const inCode =
       options !== undefined && Object.hasOwn(table, known)
         ? `; in code, options are an object: { name: '${known}', options: { ... } }`
-        : optionsHint(name);
+        : '';
+    const hint = options === undefined ? optionsHint(name) : inCode;
     const names = Object.keys(table);
     throw new ConfigError(
       `unknown ${kind} '${name}'; ${didYouMean(name, names)}available: ${names.join(', ')}${hint}`,
