@@ -29,3 +29,7 @@ test('a daemon takes the options of each built-in policy', () => {
   expect(Object.keys(OPTIONS)).toEqual(Object.keys(policies));
   for (const [name, options] of Object.entries(OPTIONS)) rulingsOf(`${name}:${options}`);
 });
+
+test('a daemon refuses options that the policy does not have', () => {
+  expect(() => rulingsOf('drum:topk=3')).toThrow("did you mean 'topK'?");
+});
