@@ -1,15 +1,15 @@
 /** Messages that wait for receives hold up nothing but their own connections. */
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
+import { eachShort } from '../support/variants.ts';
 import { messagePrograms, runMessages } from './message-program.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 6);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_128);
 
-test.each(['fair', 'drum', 'tassel', 'palos'] as const)(
+eachShort(1, ['fair', 'drum', 'tassel', 'palos'] as const)(
   'random messages under %s',
-  { timeout: 120_000 },
   (policy) =>
     fc.assert(
       fc.asyncProperty(messagePrograms, async (p) => {
@@ -17,4 +17,5 @@ test.each(['fair', 'drum', 'tassel', 'palos'] as const)(
       }),
       { numRuns: RUNS, seed: SEED },
     ),
+  120_000,
 );

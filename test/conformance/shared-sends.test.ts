@@ -1,8 +1,9 @@
 /** Both ends of messages that take a receive see the same over shared queue pairs as over their own. */
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
+import { eachShort } from '../support/variants.ts';
 import { smallCache } from './chains.ts';
 import { messagePrograms, runMessages } from './message-program.ts';
 
@@ -33,19 +34,23 @@ class Device {
   };
 }
 
-test.each([
+eachShort(1, [
   ['drum', { connectionsPerQp: 4 }],
   ['drum', { connectionsPerQp: 4, pieceBytes: 256, windowBytes: 1500 }],
   ['share', { connectionsPerQp: 3 }],
-] as const)('random messages under %s with %o', { timeout: 300_000 }, async (policy, options) => {
-  const device = new Device();
-  await fc.assert(
-    fc.asyncProperty(messagePrograms, async (p) => {
-      const shared = [createPolicy(policy, options), device.interceptor, smallCache];
-      expect(await runMessages(p, shared)).toEqual(await runMessages(p, []));
-    }),
-    { numRuns: RUNS, seed: SEED },
-  );
-  // Messages go over own queue pairs until the first receives are used up.
-  expect(device.onOwn).toBeLessThan(0.8 * device.posted);
-});
+] as const)(
+  'random messages under %s with %o',
+  async (policy, options) => {
+    const device = new Device();
+    await fc.assert(
+      fc.asyncProperty(messagePrograms, async (p) => {
+        const shared = [createPolicy(policy, options), device.interceptor, smallCache];
+        expect(await runMessages(p, shared)).toEqual(await runMessages(p, []));
+      }),
+      { numRuns: RUNS, seed: SEED },
+    );
+    // Messages go over own queue pairs until the first receives are used up.
+    expect(device.onOwn).toBeLessThan(0.8 * device.posted);
+  },
+  300_000,
+);

@@ -73,8 +73,8 @@ test(
 
 test(
   'random WRITEs, READs and atomics in short pieces complete as on own queue pairs',
+  { tags: ['long'], timeout: 300_000 },
   () => compare(oneSidedProgram, { pieceBytes: 256, windowBytes: 1500 }, 0.3),
-  300_000,
 );
 
 test(

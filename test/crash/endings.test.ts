@@ -1,3 +1,3 @@
 import { endings } from './endings.ts';
 
-endings('sim0', [...['exit', 'exception', 'handled', 'closed', 'worker terminated', 'wait beside workers']]);
+endings('sim0', ['exit', 'exception', 'closed', 'worker terminated']);

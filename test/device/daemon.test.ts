@@ -340,7 +340,9 @@ describe.skipIf(device === '')('tassel on a device that programs share', { timeo
     for (const one of deviations()) expect(one).toBeLessThan(0.02);
   }
 
-  test('two programs have their rates, a third one the rest, and a new rate acts', async () => {
+  test('two programs have their rates, a third one the rest, and a new rate acts', {
+    tags: ['long'],
+  }, async () => {
     const { programs } = newGround();
     const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares('tassel')]);
     const [a, b, rest] = ['a', 'b', 'rest'].map((tenant) => ground.transfer({ tenant }, LONG_S));

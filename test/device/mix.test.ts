@@ -64,11 +64,14 @@ describe.skipIf(device === '')('a mix on a real device', () => {
     expect(result.policyStates).toMatchObject([{ tenant: 'B', does: 'left alone' }]);
   });
 
-  test('queue pairs of a tenant take turns alongside another tenant', () => {
+  test('queue pairs of a tenant take turns alongside another tenant', {
+    tags: ['long'],
+    timeout: 250_000,
+  }, () => {
     const apps = ['--app', 'B:size=64KiB,qps=4', '--app', 'D'];
     const result = mix('--policy', 'perf', ...apps);
     const said = (result.policyStates ?? []).find(({ tenant }) => tenant === 'B');
     expect(said?.does).toMatch(/turn|at a time/);
     expect(result.invariants).toEqual([]);
-  }, 250_000);
+  });
 });

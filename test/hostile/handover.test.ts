@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
 import { requestTenants } from '../../src/daemon/client/tool-request.ts';
 import { until } from '../daemon/world.ts';
+import { eachShort } from '../support/variants.ts';
 import { EVIL_UID, type Evil, evil, HostileWorld, isRoot, reason } from './rig.ts';
 
 const TIMEOUT_MS = 240_000;
@@ -67,15 +68,19 @@ describe.skipIf(reason !== '')('a program that hands its connection over and exi
     );
   });
 
-  test.each([
-    ['no rule asks', [ofOther], `uid${EVIL_UID}`],
+  eachShort(1, [
     ['an earlier rule has decided', [decided, ofCgroup], 'decided'],
-  ])('is welcome if %s', { timeout: TIMEOUT_MS }, async (_what, rules, tenant) => {
-    await using world = new HostileWorld(configOf(...rules));
-    await world.startDaemon();
-    const said = await answer(await ghost(world.socket, 'exit'));
-    expect(said).toMatchObject({ type: 'welcome', tenant });
-  });
+    ['no rule asks', [ofOther], `uid${EVIL_UID}`],
+  ])(
+    'is welcome if %s',
+    async (_what, rules, tenant) => {
+      await using world = new HostileWorld(configOf(...rules));
+      await world.startDaemon();
+      const said = await answer(await ghost(world.socket, 'exit'));
+      expect(said).toMatchObject({ type: 'welcome', tenant });
+    },
+    TIMEOUT_MS,
+  );
 
   test('keeps the cgroup that it had when it connected, if rules change later', {
     timeout: TIMEOUT_MS,

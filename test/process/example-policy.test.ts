@@ -79,7 +79,7 @@ test('demand shares give a tenant what it needs, and divide the rest by weight',
   expect(invariants).toEqual([]);
 });
 
-test('demand shares run in a worker thread', async () => {
+test('demand shares run in a worker thread', { tags: ['long'] }, async () => {
   const { stdout, stderr } = await run(
     process.execPath,
     ['--import', 'isoverbs/register', 'examples/file-transfer.mjs', '--size', '2M'],

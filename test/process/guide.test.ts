@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import { expect, test } from 'vitest';
+import { eachShort } from '../support/variants.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
@@ -82,11 +83,11 @@ test('the guide runs from top to bottom', () => {
   expect(out.trimEnd().split('\n').at(-1)).toBe('end of the guide');
 });
 
-test.each([
+eachShort(3, [
   'README.md',
   'docs/interceptors.md',
-  'docs/policies.md',
   'docs/configuration.md',
+  'docs/policies.md',
   'docs/policies/palos.md',
   'docs/wait-enable.md',
 ])('the code in %s runs unchanged', (page) => {

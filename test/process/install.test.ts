@@ -151,7 +151,9 @@ describe.runIf(process.platform === 'linux' && isAddonAvailable())(
       rmSync(folder, { recursive: true });
     });
 
-    test('that cannot be loaded here are replaced by a build, if there is a compiler', () => {
+    test('that cannot be loaded here are replaced by a build, if there is a compiler', {
+      tags: ['long'],
+    }, () => {
       const { folder, prebuilds, devices, file } = unpacked();
       writeFileSync(join(prebuilds, 'isoverbs.node'), 'of another machine');
       expect(devices().addon).toBeNull();

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { createReplay, record } from '../../src/interceptors/index.ts';
 import type { Provider } from '../../src/verbs/provider.ts';
+import { eachShort } from '../support/variants.ts';
 import { pairOn, scratch, simUnder } from '../unit/interceptors-rig.ts';
 
 const folder = scratch();
@@ -117,7 +118,7 @@ test('createReplay() rejects other files, other versions and damaged recordings 
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-test.each(['srq-server', 'rdma-cm-echo'])('example %s replays in a new process', (name) => {
+eachShort(1, ['srq-server', 'rdma-cm-echo'])('example %s replays in a new process', (name) => {
   const run = (env: Record<string, string>) => {
     const args = ['--import', join(ROOT, 'dist/register.js'), join(ROOT, `examples/${name}.mjs`)];
     const child = spawnSync(process.execPath, args, {

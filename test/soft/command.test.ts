@@ -49,7 +49,7 @@ describe.skipIf(absent !== null)('the command on user-space RoCE', () => {
     expect(notes.join()).toContain('ISOVERBS_PROVIDER=soft');
   });
 
-  test('bench write_bw measures between two processes', { timeout: 60_000 }, async () => {
+  test('bench write_bw measures between two processes', { tags: ['long'], timeout: 60_000 }, async () => {
     const words = [
       'bench',
       'write_bw',

@@ -88,7 +88,7 @@ describe.skipIf(absent !== null)('programs in two processes', () => {
     expect(client.out()).toContain(says);
   });
 
-  test.each([
+  eachShort(1, [
     ['kv-store', ['--count', '20'], '20 GETs'],
     ['rdma-cm-echo', [], 'echo: hello, world'],
   ])('%s runs both ends in one process, on the first device', async (name, more, says) => {
@@ -160,7 +160,7 @@ describe.skipIf(absent !== null)('programs in two processes', () => {
     },
   );
 
-  test.each([[[]], [['--device', 'soft0']]])(
+  eachShort(1, [[[]], [['--device', 'soft0']]])(
     'a daemon started with %j does not need the sockets of the devices',
     async (words) => {
       const folder = mkdtempSync(join(tmpdir(), 'isoverbs-soft-'));

@@ -35,9 +35,7 @@ test.skipIf(!here)(
 
 test.skipIf(!here)(
   'a file reaches the other host over IPv4 and IPv6, with right ICRCs and source ports on the cable',
-  {
-    timeout: 60_000,
-  },
+  { tags: ['long'], timeout: 60_000 },
   () => {
     const folder = mkdtempSync(join(tmpdir(), 'isoverbs-soft-'));
     const file = join(folder, 'cable.pcapng');

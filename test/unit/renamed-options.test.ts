@@ -64,7 +64,7 @@ test('a configuration file may have the former name', { tags: ['long'] }, () => 
   }
 });
 
-test('configurePolicy() at run time takes the former name', () => {
+test('configurePolicy() at run time takes the former name', { tags: ['long'] }, () => {
   const [{ createPolicy }, , , , { createFabric }, { compose }] = modules;
   const fabric = createFabric({ profile: 'cx6-100g' });
   const provider = compose(fabric.provider, [createPolicy('perf')]);
