@@ -22,6 +22,8 @@ import { Timers } from './timers/timers.ts';
 
 /** Timer tokens from here on are the limiters', by index of the context. */
 export const LIMITER_TOKENS = 2 ** 50;
+/** From here on those of connections that wait for their peers, by index of the context. */
+export const WATCH_TOKENS = 2 ** 51;
 
 /** The parts of the shim that the feeder uses. */
 export interface FeederParts {
@@ -82,7 +84,8 @@ export class Feeder {
     this.reportsPassed = this.reportsCompletions && policy.completionsOf !== 'held';
     this.timers = new Timers(next, (token) => {
       if (token < LIMITER_TOKENS) this.timerFired(token);
-      else parts.serve(token - LIMITER_TOKENS);
+      else if (token < WATCH_TOKENS) parts.serve(token - LIMITER_TOKENS);
+      else this.sharing?.look(token - WATCH_TOKENS);
     });
     this.resources = new ResourceKeeper(
       next,

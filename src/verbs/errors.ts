@@ -72,8 +72,9 @@ export const ERRORS = {
   },
   ISO_ERR_FILE: {
     meaning:
-      'A trace or recording cannot be written or read: the file is missing, truncated, or of another format or version.',
-    advice: 'The message names the file and the problem. Record again with this version of isoverbs.',
+      'A file cannot be written or read: it is missing, truncated, or of another format or version, or the disk is full.',
+    advice:
+      'The message names the file and the problem. Record traces and recordings of another version again with this one.',
   },
   ISO_ERR_REPLAY: {
     meaning: 'A replayed program made a call that its recording does not have at this point.',
@@ -190,7 +191,7 @@ export class NoDaemonError extends errorClass('ISO_ERR_NO_DAEMON') {}
 export class CompletionError extends errorClass('ISO_ERR_COMPLETION') {}
 /** ISO_ERR_CONFIG: A configuration file, environment variable or option is wrong. */
 export class ConfigError extends errorClass('ISO_ERR_CONFIG') {}
-/** ISO_ERR_FILE: A trace or recording cannot be written or read: the file is missing, truncated, or of another format or version. */
+/** ISO_ERR_FILE: A file cannot be written or read: it is missing, truncated, or of another format or version, or the disk is full. */
 export class FileError extends errorClass('ISO_ERR_FILE') {}
 /** ISO_ERR_REPLAY: A replayed program made a call that its recording does not have at this point. */
 export class ReplayError extends errorClass('ISO_ERR_REPLAY') {}

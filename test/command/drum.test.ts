@@ -85,6 +85,7 @@ test.each([
   ['alpha: .nan', /f: alpha: /],
   ['capacity: cone', /f: capacity: must be one of linear, logsum, logdomain, got 'cone'/],
   ['tolerance: 0', /f: tolerance: /],
+  ['alpha: !number 2', /^f: Unresolved tag: !number at line \d+, column \d+/],
 ])('with %s, the file is refused', (line, problem) => {
   expect(() => parseProblem(host(line), 'f')).toThrow(problem);
 });
@@ -120,6 +121,8 @@ test('problems without a solution, without convergence, and files that cannot be
   expect(status).toBe(1);
   expect(out).toContain('not converged in 1 iterations');
   expect(err).toContain('increase mostIterations or tolerance');
+  writeFileSync(file, host('', '[{ name: a, weight: 1e300 }, { name: b, weight: 1e-300 }]'));
+  expect(drum(file)).toMatchObject({ status: 1, out: '', err: expect.stringContaining('diverged: ') });
   for (const flag of ['--json', '--svg']) {
     expect(drum(file, flag, file)).toMatchObject({
       status: 2,

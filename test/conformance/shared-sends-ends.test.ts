@@ -78,6 +78,20 @@ test('a message without a receive waits for one, and holds up no other connectio
   expect(await settle(w, pairs[0])).toEqual({ a: ok(1), b: ok(1) });
 });
 
+test('a message that waits for a receive fails if the peer vanishes, as over the own queue pair', async () => {
+  const [w, pairs] = await carried(3);
+  const [[a, b], [c]] = pairs;
+  send(a, 1);
+  send(a, 2);
+  expect(await settle(w, pairs[0])).toEqual({ a: [], b: [] });
+  w.device.vanish(b.pd);
+  await w.fabric.advance(3e9);
+  expect((await settle(w, pairs[0])).a).toEqual(['1 RETRY_EXC_ERR', '2 WR_FLUSH_ERR']);
+  send(c, 3);
+  await w.fabric.advance(3e9);
+  expect((await settle(w, pairs[0])).a).toEqual(['3 RETRY_EXC_ERR']);
+});
+
 describe('the receiver', () => {
   test.each(ENDS)('flushes receives in ERR alone: %s', async (act) => {
     const [w, pairs] = await carried(3);

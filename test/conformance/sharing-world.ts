@@ -10,6 +10,7 @@ import { agree, connectPeers, SIGNALED } from './peer-rig.ts';
 /** Below a shim: the queue pairs of the device, and how many requests each of them has taken. */
 export class Device {
   readonly posts = new Map<number, number>();
+  private readonly pds = new Map<number, number>();
   isFull = false;
   /** Changes what is sent over shared queue pairs; `at`: the word of a SEND with immediate. */
   mangle: ((words: Uint32Array, at: number) => void) | null = null;
@@ -24,6 +25,11 @@ export class Device {
     }
   }
 
+  /** All queue pairs of a protection domain answer no more. */
+  vanish(pd: number): void {
+    this.fail((qp) => this.pds.get(qp) === pd);
+  }
+
   readonly interceptor: Interceptor = {
     name: 'device',
     wrap: (next) => ({
@@ -36,6 +42,7 @@ export class Device {
         if (this.isFull && attr.sendCq === attr.recvCq) throw new V.NoResourcesError('createQp: full');
         const info = next.createQp(pd, attr);
         this.posts.set(info.handle, 0);
+        this.pds.set(info.handle, pd);
         return info;
       },
       destroyQp: (qp) => {

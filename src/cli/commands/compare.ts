@@ -19,7 +19,7 @@ import { compareMarkdown, compareText } from '../output/compare-table.ts';
 import { evadeMarkdown, evadeText } from '../output/evade-table.ts';
 import { jsonText } from '../output/json.ts';
 import { progressLine } from '../output/progress.ts';
-import { requirePicture, writeSvg } from '../output/svg.ts';
+import { requirePicture, writeOutput } from '../output/svg.ts';
 import { worseOffText } from '../output/worse-off-table.ts';
 import { parseSeeds, parseWorkers, WORKERS, type WorkerWords } from '../seeds.ts';
 
@@ -156,7 +156,7 @@ async function compareOne(options: Options): Promise<void> {
   const wallMs = Math.round(performance.now() - startMs);
   if (svg !== undefined) {
     const { compareSvg } = await import('../output/compare-svg.ts');
-    writeSvg(svg, await compareSvg(result));
+    writeOutput(svg, await compareSvg(result));
   }
   if (json) process.stdout.write(jsonText(jsonOf(result, wallMs)));
   else process.stdout.write(md ? compareMarkdown(result) : compareText(result, wallMs));
@@ -180,7 +180,7 @@ async function compareRandom(count: number, options: Options): Promise<void> {
   });
   if (svg !== undefined) {
     const { worseOffSvg } = await import('../output/worse-off-svg.ts');
-    writeSvg(svg, await worseOffSvg(result));
+    writeOutput(svg, await worseOffSvg(result));
   }
   process.stdout.write(options.json ? jsonText(randomJson(result)) : worseOffText(result));
   requireIntact(result);

@@ -12,7 +12,7 @@ import { RandomStream } from '../../sim/kernel/random.ts';
 import { demoSvg, type Measured, type Scenario } from '../output/demo-svg.ts';
 import { JSON_SCHEMA_VERSION } from '../output/json.ts';
 import { progressLine } from '../output/progress.ts';
-import { requirePicture, writeInto, writeSvg } from '../output/svg.ts';
+import { requirePicture, writeInto, writeOutput } from '../output/svg.ts';
 import { foldedTable } from '../output/table.ts';
 
 /** The example programs as modules: the exports that the demo uses. */
@@ -157,7 +157,7 @@ export async function runDemo(options: DemoOptions): Promise<void> {
   else console.log(table(rows));
   if (options.json !== undefined && !quiet) writeInto(options.json, `${json}\n`);
   if (options.svg !== undefined) {
-    writeSvg(options.svg, await demoSvg(rows));
+    writeOutput(options.svg, await demoSvg(rows));
     if (!quiet) console.log(`\nPicture: ${options.svg}`);
   }
   if (!quiet) console.log(`Took ${((performance.now() - startMs) / 1000).toFixed(1)} s.`);

@@ -6,7 +6,7 @@ import { ConfigError } from '../../verbs/errors.ts';
 import { escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { jsonText } from '../output/json.ts';
-import { requirePicture, requireWritable, writeInto, writeSvg } from '../output/svg.ts';
+import { requirePicture, requireWritable, writeInto, writeOutput } from '../output/svg.ts';
 
 /** Adds `drum`, with `drum solve`. */
 export function addDrum(command: Command): void {
@@ -79,7 +79,7 @@ async function run(file: string, { json, svg, threads }: SolveFlags): Promise<vo
   const text = jsonText(result);
   if (typeof json === 'string') writeInto(json, text);
   process.stdout.write(escapedLines(json === true ? text : asText(result)));
-  if (svg !== undefined) writeSvg(svg, await solutionSvg(result));
+  if (svg !== undefined) writeOutput(svg, await solutionSvg(result));
   if (result.converged) return;
   process.stderr.write(
     `isoverbs: not converged in ${result.iterations} iterations; increase mostIterations or tolerance in ${file}\n`,

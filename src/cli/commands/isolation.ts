@@ -13,7 +13,7 @@ import { describe, type Page } from '../manual.ts';
 import { collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.ts';
 import { isolationMarkdown, isolationText } from '../output/isolation-table.ts';
 import { progressLine } from '../output/progress.ts';
-import { requirePicture, writeSvg } from '../output/svg.ts';
+import { requirePicture, writeOutput } from '../output/svg.ts';
 import { parseWorkers, WORKERS, type WorkerWords } from '../seeds.ts';
 
 interface Options extends MixWords, WorkerWords {
@@ -140,7 +140,7 @@ async function run(options: Options): Promise<void> {
   const result = await (provider === 'sim' ? onSim(options) : onDevices(options, provider));
   if (svg !== undefined) {
     const { isolationSvg } = await import('../output/isolation-svg.ts');
-    writeSvg(svg, await isolationSvg(result));
+    writeOutput(svg, await isolationSvg(result));
   }
   if (json) process.stdout.write(`${JSON.stringify(jsonOf(result), null, 2)}\n`);
   else process.stdout.write(md ? isolationMarkdown(result) : isolationText(result, violations));

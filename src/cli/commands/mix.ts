@@ -1,5 +1,4 @@
 /** `isoverbs mix`: any mixture of applications, on simulated devices in virtual time or on real ones. */
-import { writeFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import type { Command } from 'commander';
 import type { DriverName } from '../../drivers/index.ts';
@@ -24,7 +23,7 @@ import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from '
 import { jsonText } from '../output/json.ts';
 import { mixSvg } from '../output/mix-svg.ts';
 import { mixTable, policyStateLines } from '../output/mix-table.ts';
-import { requirePicture, requireWritable, writeSvg } from '../output/svg.ts';
+import { requirePicture, requireWritable, writeOutput } from '../output/svg.ts';
 import { outWidth, wrapped } from '../output/table.ts';
 import { ticker } from '../output/ticker.ts';
 
@@ -195,7 +194,7 @@ async function simulated(options: Options): Promise<void> {
   for (const [i, { packets }] of departures.entries()) writeDepartures(files[i].file, packets);
   const { timeline } = result;
   if (options.plot !== undefined && timeline !== undefined)
-    writeSvg(options.plot, await mixSvg(result, timeline));
+    writeOutput(options.plot, await mixSvg(result, timeline));
   process.stdout.write(options.json === true ? json(result, wallMs) : text(result, wallMs));
   if (result.invariants.length === 0) return;
   throw new Error(`the simulation broke its invariants: ${result.invariants.join('; ')}`);
@@ -308,7 +307,7 @@ function observersOf({ pcap, trace }: Options): RunObserver[] {
 function writeDepartures(file: string, packets: readonly Departure[]): void {
   const columns = ['leftNs', 'host', 'psn', 'payloadBytes', 'wireBytes'] as const;
   const csv = () => [columns, ...packets.map((one) => columns.map((column) => one[column]))].join('\n');
-  writeFileSync(file, `${file.endsWith('.csv') ? csv() : JSON.stringify(packets)}\n`);
+  writeOutput(file, `${file.endsWith('.csv') ? csv() : JSON.stringify(packets)}\n`);
 }
 
 function json(result: MixResult | LiveResult, wallMs: number): string {

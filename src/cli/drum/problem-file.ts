@@ -1,5 +1,5 @@
 /** The file of `isoverbs drum solve`: an allocation problem of DRUM, as YAML or JSON (docs/policies/drum.md). */
-import { parse } from 'yaml';
+import { parseDocument } from 'yaml';
 import { z } from 'zod';
 import { firstLine, issueText } from '../../daemon/config-issue.ts';
 import { type DrumProblem, MOST_DESTINATIONS, type Traffic } from '../../policies/drum/solver/problem.ts';
@@ -57,12 +57,7 @@ export interface ProblemFile {
 
 /** @throws ConfigError naming the file and the key */
 export function parseProblem(text: string, file: string): ProblemFile {
-  let value: unknown;
-  try {
-    value = parse(text);
-  } catch (error) {
-    throw new ConfigError(`${file}: ${firstLine(error)}`);
-  }
+  const value = parsed(text, file);
   const checked = schema.safeParse(value);
   if (!checked.success) {
     const problems = checked.error.issues.map((issue) =>
@@ -94,6 +89,19 @@ export function parseProblem(text: string, file: string): ProblemFile {
       some.map(({ name: application, weight }) => ({ host: names[i], application, weight })),
     ),
   };
+}
+
+/** @throws ConfigError */
+function parsed(text: string, file: string): unknown {
+  const document = parseDocument(text);
+  const [problem] = [...document.errors, ...document.warnings];
+  if (problem !== undefined) throw new ConfigError(`${file}: ${firstLine(problem)}`);
+  try {
+    return document.toJS();
+  } catch (error) {
+    // For example, aliases that expand to too much.
+    throw new ConfigError(`${file}: ${firstLine(error)}`);
+  }
 }
 
 /** The position of each list in all of them together, and their total length. */

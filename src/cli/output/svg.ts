@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path';
 import type { TopLevelSpec } from 'vega-lite';
 import { makeFolders } from '../../interceptors/folders.ts';
-import { ConfigError, UnsupportedError } from '../../verbs/errors.ts';
+import { ConfigError, FileError, UnsupportedError } from '../../verbs/errors.ts';
 
 /** What is missing when no picture can be drawn, and the way out. */
 export const INSTALL_VEGA =
@@ -84,10 +84,10 @@ function textWidth(fonts: Fonts, item: TextItem, line: unknown = item.text ?? ''
   return sumEm * (item.fontSize ?? 11) * (item.fontWeight === 'bold' ? bold : 1);
 }
 
-/** Writes a file, and creates its folder: a fresh clone has no out/. */
+/** Writes a file, and creates its folder: a fresh clone has no out/. @throws FileError */
 export function writeInto(path: string, text: string): void {
   makeFolders(dirname(path));
-  writeFileSync(path, text);
+  writeOutput(path, text);
 }
 
 /**
@@ -118,7 +118,11 @@ export async function requirePicture(option: string, path: string): Promise<void
   requireWritable(option, path);
 }
 
-/** Writes a picture into a folder that exists. */
-export function writeSvg(path: string, svg: string): void {
-  writeFileSync(path, svg);
+/** Writes a file into a folder that exists. @throws FileError */
+export function writeOutput(path: string, text: string): void {
+  try {
+    writeFileSync(path, text);
+  } catch (cause) {
+    throw new FileError(`${path} cannot be written: ${(cause as Error).message}`, { cause });
+  }
 }

@@ -57,6 +57,8 @@ export class Carriage {
   private depth = 0;
   private isArmed = false;
   private isPolling = false;
+  /** Whether a timer is set because a connection waits for its peer. */
+  isWatched = false;
   private readonly scratch: KnownRing;
   /** For requests of the shim itself. */
   private readonly ring: KnownRing;
@@ -219,6 +221,16 @@ export class Carriage {
     words[at + L.WR_SGE0 + L.SGE_HI] = addr * HIGH;
     words[at + L.WR_SGE0 + L.SGE_LENGTH] = 1;
     words[at + L.WR_SGE0 + L.SGE_LKEY] = to.slot.anchor.lkey;
+    this.postOwn(carrier);
+  }
+
+  /** Sends a request without data, which fails if the peer has vanished. */
+  probe(carrier: Carrier): void {
+    if (!carrier.isLive || !carrier.isIdle) return;
+    const { words } = this.ring;
+    const at = L.slotAt(0);
+    words.fill(0, at, at + L.SLOT_WORDS);
+    words[at + L.WR_OP] = IBV_WR_RDMA_WRITE | SIGNALED;
     this.postOwn(carrier);
   }
 

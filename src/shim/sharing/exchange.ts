@@ -79,6 +79,11 @@ export class Exchange {
     return ((this.seqs[n & (this.seqs.length - 1)] - issued) | 0) <= 0;
   }
 
+  /** Whether nothing more of the connection is issued before the peer's shim sends something. */
+  isStuck(issued: number): boolean {
+    return this.isWaiting || (this.status === JOINED && this.isNext(this.granted, issued));
+  }
+
   /** Forgets the receives that are held, as a RESET does. */
   drop(): void {
     this.carried = (this.carried + (this.held?.count ?? 0)) | 0;

@@ -116,7 +116,10 @@ export class Lanes {
     }
     const { carrier } = share;
     const waits = exchange.isNext(exchange.granted, qp.issued);
-    if (!cannot && carrier !== null && waits && exchange.isPatient) return 0;
+    if (!cannot && carrier !== null && waits && exchange.isPatient) {
+      this.twoSided.watch(qp);
+      return 0;
+    }
     // Each message may require a request of the shim.
     if (!cannot && carrier !== null && !waits && isShort(qp, exchange)) return carrier.room >> 1;
     if (isIdle) this.twoSided.part(qp, share);

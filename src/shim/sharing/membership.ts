@@ -44,6 +44,8 @@ export class Membership {
   isDrainDue = false;
   /** The first held request that no carrier takes; null if there is none. */
   leavesAt: number | null = null;
+  /** How the last carrier failed over which messages to or from the peer went (IBV_WC_*); 0: none has. */
+  failStatus = 0;
   /** Null: messages that take a receive are never carried. */
   exchange: Exchange | null = null;
 

@@ -4,12 +4,15 @@ import type { ShimContext } from '../context.ts';
 import { ARM_NONE } from '../cq-ledger.ts';
 import type { DeviceEvents } from '../device-events.ts';
 import type { Events } from '../events.ts';
-import type { Feeder } from '../feeder.ts';
+import { type Feeder, WATCH_TOKENS } from '../feeder.ts';
 import type { Regions } from '../peer/regions.ts';
 import type { Policy } from '../policy.ts';
 import type { Polling } from '../polling.ts';
 import type { Tables } from '../tables.ts';
 import { Sharing } from './sharing.ts';
+
+/** Time after which a peer is probed that a connection waits for. */
+const WATCH_NS = 100e6;
 
 /** The parts of a shim that sharing uses; some are made after it. */
 export interface ShimParts {
@@ -58,5 +61,9 @@ export function sharingOf(shim: ShimParts): Sharing | null {
     drained: ({ context, handle }) => shim.deviceEvents.raise(context.handle, IBV_EVENT_SQ_DRAINED, handle),
     fail: (qp) => shim.feeder.fail(qp),
     resume: (qp) => shim.feeder.heldAgain(qp),
+    watch: (context) => {
+      const atNs = next.nowNs(context.handle) + WATCH_NS;
+      shim.feeder.timers.set(context, atNs, WATCH_TOKENS + context.index, true);
+    },
   });
 }

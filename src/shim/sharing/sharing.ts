@@ -263,7 +263,7 @@ export class Sharing {
       const first = carrier.orphan(qp);
       const hasLost = first !== qp.realPosted;
       reclaim(qp, first);
-      this.leaveFailed(qp.share);
+      this.leaveFailed(qp.share, status);
       if (isSafe || !hasLost || qp.broken) this.host.resume(qp);
       else {
         qp.failSeq = qp.issued;
@@ -274,13 +274,27 @@ export class Sharing {
     carrier.freed = carrier.posted;
     for (const qp of this.host.tables.qps) {
       const exchange = qp?.share?.exchange;
-      if (exchange?.via === carrier && exchange.isWaiting) this.twoSided.askAgain(qp!, qp!.share!);
+      if (exchange?.via !== carrier || !exchange.isWaiting) continue;
+      qp!.share!.failStatus = status;
+      this.twoSided.askAgain(qp!, qp!.share!);
+    }
+  }
+
+  /** A while ago, connections of the context with this index waited for their peers. */
+  look(index: number): void {
+    for (const [context, carriage] of this.carriages) {
+      if (context.index !== index) continue;
+      carriage.isWatched = false;
+      for (const qp of this.host.tables.qps) {
+        if (qp?.context === context && qp.share !== null && !qp.broken) this.twoSided.look(qp, qp.share);
+      }
     }
   }
 
   /** Its carrier has failed. */
-  private leaveFailed(share: Membership): void {
+  private leaveFailed(share: Membership, status: number): void {
     const { exchange } = share;
+    share.failStatus = status;
     if (exchange?.status !== JOINED) {
       share.leave();
       return;

@@ -16,6 +16,7 @@ import {
 import * as L from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { RingInfo } from '../../verbs/types.ts';
+import type { ShimContext } from '../context.ts';
 import type { CqLedger } from '../cq-ledger.ts';
 import type { TwinAddress } from '../peer/chunks.ts';
 import type { QpLedger } from '../qp-ledger.ts';
@@ -45,6 +46,8 @@ export interface TwoSidedHost {
   /** The queue pair may issue requests that it could not before, or holds some again that it had issued. */
   resume(qp: QpLedger): void;
   fail(qp: QpLedger): void;
+  /** Has the connections of a context watched that wait for their peers. */
+  watch(context: ShimContext): void;
 }
 
 export class TwoSided {
@@ -84,6 +87,7 @@ export class TwoSided {
     const via = this.carrierForMail(share);
     const isAsked = via !== undefined && this.sendMail(qp, via, M.JOIN, exchange.peerId, [exchange.id, 0, 0]);
     exchange.status = isAsked ? ASKED : ALONE;
+    if (isAsked) this.watch(qp);
     return isAsked;
   }
 
@@ -98,16 +102,44 @@ export class TwoSided {
     }
     exchange.status = PARTING;
     const via = this.carrierForMail(share);
-    if (via !== undefined && this.sendMail(qp, via, M.PART, exchange.peerId, [exchange.id, 0, 0])) return;
+    if (via !== undefined && this.sendMail(qp, via, M.PART, exchange.peerId, [exchange.id, 0, 0])) {
+      this.watch(qp);
+      return;
+    }
     exchange.status = ALONE;
     share.leave();
-    this.host.fail(qp);
+    this.fail(qp, share);
   }
 
   /** The carrier over which the peer was asked has failed. */
   askAgain(qp: QpLedger, share: Membership): void {
     if (share.exchange!.status === PARTING) this.part(qp, share);
-    else if (!this.ask(qp, share)) this.host.fail(qp);
+    else if (!this.ask(qp, share)) this.fail(qp, share);
+  }
+
+  /** The peer cannot be reached any more. */
+  private fail(qp: QpLedger, { failStatus }: Membership): void {
+    if (qp.issued !== qp.appPosted) {
+      qp.failSeq = qp.issued;
+      qp.failStatus = failStatus;
+    }
+    this.host.fail(qp);
+  }
+
+  /** The connection waits for its peer, which may have vanished: nothing of it is on the network. */
+  watch({ context }: QpLedger): void {
+    const { carriage } = context;
+    if (carriage === null || carriage.isWatched) return;
+    carriage.isWatched = true;
+    this.host.watch(context);
+  }
+
+  /** Probes the peer of this connection if it still waits for it. */
+  look(qp: QpLedger, { exchange, own, carrier }: Membership): void {
+    if (exchange?.isStuck(qp.issued) !== true) return;
+    this.watch(qp);
+    for (const via of new Set([exchange.via, own, carrier]))
+      if (via !== null) qp.context.carriage!.probe(via);
   }
 
   /** The peer must not count on receives that are held here any more: the connection has ended. */

@@ -46,11 +46,11 @@ export function solve(problem: DrumProblem, options: SolveOptions = {}): Solutio
   return requireNumbers(run(iteration, options, () => iteration.step(options.lost)));
 }
 
-/** @throws ProblemError for a solution without rates */
+/** @throws ProblemError for a solution with rates or a utility that are not numbers */
 export function requireNumbers(solution: Solution): Solution {
-  if (solution.rates.every(Number.isFinite)) return solution;
+  if (solution.rates.every(Number.isFinite) && !Number.isNaN(solution.utility)) return solution;
   throw new ProblemError(
-    "diverged: rates overflowed; use capacity 'linear', or weights, rates and completions that differ by fewer orders of magnitude",
+    "diverged: numbers overflowed; use capacity 'linear', or weights, rates and completions that differ by fewer orders of magnitude",
   );
 }
 
