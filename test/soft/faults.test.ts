@@ -188,6 +188,7 @@ describe.skipIf(absent !== null)('faults of user-space RoCE', () => {
       try { for (;;) openSync('/dev/null'); } catch {}
       await delay(1500);
       const port = context.queryPort(1);
+      try { createSoftNetwork({ addresses: ['127.75.0.4'] }); } catch ({ code }) { process.stdout.write(code + ' '); }
       process.stdout.write(port.state + ' ' + (port.activeMtu === activeMtu));`;
     const words = [
       '-c',
@@ -198,7 +199,10 @@ describe.skipIf(absent !== null)('faults of user-space RoCE', () => {
       program,
     ];
     const { stdout, stderr } = spawnSync('bash', words, { encoding: 'utf8', timeout: 30_000 });
-    expect({ stdout, stderr }).toEqual({ stdout: `${IBV_PORT_ACTIVE} true`, stderr: '' });
+    expect({ stdout, stderr }).toEqual({
+      stdout: `ISO_ERR_NO_RESOURCES ${IBV_PORT_ACTIVE} true`,
+      stderr: '',
+    });
   });
 
   test('a capture that the disk has no room for ends, and the packets go on', async () => {

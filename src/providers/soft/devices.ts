@@ -3,7 +3,13 @@ import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { IPV4_BYTES, IPV6_BYTES } from '../../roce/icrc.ts';
 import * as C from '../../verbs/constants.ts';
-import { ConfigError, ConnectionError, InvalidArgumentError, IsoverbsError } from '../../verbs/errors.ts';
+import {
+  ConfigError,
+  ConnectionError,
+  InvalidArgumentError,
+  IsoverbsError,
+  NoResourcesError,
+} from '../../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../../verbs/gid.ts';
 
 /** One device before it is opened. */
@@ -38,7 +44,7 @@ export function softDevices(addresses: readonly string[]): SoftDevice[] {
     const here = interfacesByAddress();
     return addresses.map((text, index) => deviceAt(`soft${index}`, text, interfaceOf(text, here), 1));
   }
-  const found = Object.entries(networkInterfaces()).flatMap(([ndev, list]) =>
+  const found = Object.entries(interfaces()).flatMap(([ndev, list]) =>
     (list ?? []).map((one) => ({ ...one, ndev })),
   );
   const usable = found.filter(({ family, scopeid }) => family === 'IPv4' || scopeid === 0);
@@ -52,12 +58,25 @@ export function softDevices(addresses: readonly string[]): SoftDevice[] {
   );
 }
 
+/** @throws NoResourcesError in a process without free descriptors */
+function interfaces(): ReturnType<typeof networkInterfaces> {
+  try {
+    return networkInterfaces();
+  } catch (cause) {
+    const { message } = cause as Error;
+    throw new NoResourcesError(
+      `the network interfaces cannot be listed: ${message}; close files, or raise the limit of open files (ulimit -n)`,
+      { cause },
+    );
+  }
+}
+
 /**
  * The interfaces of this host, by each of their addresses. If several have the same address, it is the first. The lookup is
  * slow on a host with many addresses.
  */
 export function interfacesByAddress(): Map<string, string> {
-  const all = Object.entries(networkInterfaces()).reverse();
+  const all = Object.entries(interfaces()).reverse();
   return new Map(all.flatMap(([ndev, list]) => (list ?? []).map(({ address }) => [address, ndev] as const)));
 }
 
