@@ -183,10 +183,13 @@ function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provi
   }
   const from = name !== undefined && name === process.env.ISOVERBS_DEVICE ? ' (from ISOVERBS_DEVICE)' : '';
   const which = name === undefined ? 'no device' : `no device '${name}'${from}`;
-  const available = seen.length === 0 ? 'none' : seen.join(', ');
+  const available =
+    seen.length === 0
+      ? 'there is no RDMA device here, but the providers soft and sim require none'
+      : `available: ${seen.join(', ')}`;
   const meant = name === undefined ? '' : didYouMeanDevice(name, [...seen, 'soft0']);
   throw new NoDeviceError(
-    `${which}; ${meant}available: ${available}. \`isoverbs devices\` shows what is missing`,
+    `${which}; ${meant}${available}. \`isoverbs devices\` shows what is missing`,
     { verb: 'openDevice' },
   );
 }
