@@ -188,10 +188,9 @@ function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provi
       ? 'there is no RDMA device here, but the providers soft and sim require none'
       : `available: ${seen.join(', ')}`;
   const meant = name === undefined ? '' : didYouMeanDevice(name, [...seen, 'soft0']);
-  throw new NoDeviceError(
-    `${which}; ${meant}${available}. \`isoverbs devices\` shows what is missing`,
-    { verb: 'openDevice' },
-  );
+  throw new NoDeviceError(`${which}; ${meant}${available}. \`isoverbs devices\` shows what is missing`, {
+    verb: 'openDevice',
+  });
 }
 
 /** Asks for devices that may have been meant. A name that differs in its number alone is not misspelt. */

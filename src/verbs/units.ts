@@ -15,13 +15,16 @@ export const BYTES: Quantity = {
 };
 /** Nanoseconds. */
 export const NANOSECONDS: Quantity = { units: { ns: 1, us: 1e3, ms: 1e6, s: 1e9 }, bare: false };
+/** Microseconds. */
+export const MICROSECONDS: Quantity = { units: { ns: 1e-3, us: 1, ms: 1e3, s: 1e6 }, bare: true };
 /** Gbit/s. */
 export const GBPS: Quantity = { units: { Kbps: 1e-6, Mbps: 1e-3, Gbps: 1 }, bare: false };
 
-/** The quantity of a name that ends with a unit: chunkBytes, deadlineNs, linkGbps. */
+/** The quantity of a name that ends with a unit: chunkBytes, deadlineNs, targetUs, linkGbps. */
 export function quantityOf(name: string): Quantity | undefined {
   if (name.endsWith('Bytes')) return BYTES;
   if (name.endsWith('Ns')) return NANOSECONDS;
+  if (name.endsWith('Us')) return MICROSECONDS;
   return name.endsWith('Gbps') ? GBPS : undefined;
 }
 

@@ -5,11 +5,18 @@ import { convertQuantities, parseOptions } from '../../src/policies/parse-option
 import { perfOptions } from '../../src/policies/perf/options.ts';
 
 test('sizes, times and rates may have units', () => {
-  const options = { subMsgSizeBytes: '8KiB', slotNs: '5us', linkGbps: '500Mbps', ratesGbps: 'a:10/b:2.5' };
+  const options = {
+    subMsgSizeBytes: '8KiB',
+    slotNs: '5us',
+    targetUs: '2ms',
+    linkGbps: '500Mbps',
+    ratesGbps: 'a:10/b:2.5',
+  };
   expect(convertQuantities('perf', options)).toEqual({
     ...options,
     subMsgSizeBytes: 8192,
     slotNs: 5000,
+    targetUs: 2000,
     linkGbps: 0.5,
   });
   expect(parseOptions('perf', perfOptions, { subMsgSizeBytes: '16KiB' }).subMsgSizeBytes).toBe(16384);
@@ -17,6 +24,7 @@ test('sizes, times and rates may have units', () => {
     16384,
   );
   expect(() => createPolicy('token-bucket', { burstBytes: '1MiB' })).not.toThrow();
+  expect(() => createPolicy('drum', { epochUs: '2ms' })).not.toThrow();
 });
 
 test.each<[Record<string, unknown>, string]>([
@@ -41,6 +49,7 @@ test.each<[Record<string, unknown>, string]>([
 
 test.each<[Record<string, unknown>, string]>([
   [{ targetUs: '0' }, "fair.targetUs: must be above 0, got '0'"],
+  [{ targetUs: '2min' }, "fair.targetUs: unknown unit 'min'; use one of ns, us, ms, s"],
   [{ targetUs: '1e7' }, "fair.targetUs: must be at most 1000000, got '1e7'"],
   [{ pieceBytes: 100 }, 'fair.pieceBytes: must be at least 256, got 100'],
   [{ pieceBytes: '300.5' }, "fair.pieceBytes: must be a whole number, got '300.5'"],
