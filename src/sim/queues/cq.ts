@@ -33,6 +33,8 @@ const PURGED = -1;
 
 const TWO32 = 4294967296;
 const NO_WORDS = new Int32Array(0);
+/** Slots of a queue that has not needed more (a power of two). */
+const FIRST_SLOTS = 64;
 
 /** Twice the capacity: purged completions that are not visible yet occupy a slot, but do not count. */
 function slotsFor(cqe: number): number {
@@ -75,13 +77,16 @@ export class Cq {
   /** Allocated with the first completion, because many queues never have one. */
   private words = NO_WORDS;
   private mask: number;
+  /** The most slots that it may have. It has fewer while these are enough: the fewer, the more of them stay in the caches. */
+  private mostSlots: number;
 
   constructor(id: number, host: number, cqe: number, stamped = false) {
     this.id = id;
     this.host = host;
     this.cqe = cqe;
     this.stamped = stamped;
-    this.mask = slotsFor(cqe) - 1;
+    this.mostSlots = slotsFor(cqe);
+    this.mask = Math.min(this.mostSlots, FIRST_SLOTS) - 1;
   }
 
   /** Completions that count against the capacity: written, not polled, not purged. */
@@ -91,10 +96,22 @@ export class Cq {
 
   /** Changes the capacity to `cqe`, at least `waiting`, and keeps all completions. */
   resize(cqe: number): void {
+    this.cqe = cqe;
+    this.mostSlots = slotsFor(Math.max(cqe, (this.written - this.polled) | 0));
+    if (this.mask >= this.mostSlots) this.setSlots(this.mostSlots);
+  }
+
+  /** Makes room for one more completion, if there may be one. */
+  private grow(): boolean {
+    const held = (this.written - this.polled) | 0;
+    if (held - this.hiddenPurged >= this.cqe || held >= this.mostSlots) return false;
+    this.setSlots(2 * (this.mask + 1));
+    return true;
+  }
+
+  private setSlots(slots: number): void {
     const old = this.words;
     const oldMask = this.mask;
-    const slots = slotsFor(Math.max(cqe, (this.written - this.polled) | 0));
-    this.cqe = cqe;
     this.mask = slots - 1;
     if (old === NO_WORDS) return;
     this.words = new Int32Array(slots * SLOT_WORDS);
@@ -126,7 +143,7 @@ export class Cq {
     solicited: boolean,
   ): boolean {
     const held = (this.written - this.polled) | 0;
-    if (held - this.hiddenPurged >= this.cqe || held > this.mask) {
+    if ((held - this.hiddenPurged >= this.cqe || held > this.mask) && !this.grow()) {
       this.overflowed = true;
       this.dropped++;
       return false;
