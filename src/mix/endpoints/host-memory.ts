@@ -5,6 +5,12 @@ export const OWN_MEMORY_BYTES = 64 << 20;
 /** Largest block of a host, unless one application needs more. Beyond it, applications share memory. */
 const HOST_BYTES = 512 << 20;
 const PAGE_BYTES = 4096;
+/**
+ * glibc maps blocks of more than 32 MiB, so that only the pages that are used are ever cleared. Smaller ones may be on the
+ * heap, and are cleared at once.
+ */
+const MAPPED_BYTES = 33 << 20;
+const SMALL_BYTES = 4 << 20;
 
 /** A part of the block of a host. */
 export interface MemoryPart {
@@ -37,7 +43,7 @@ export class HostMemory {
     const block = this.blocks.get(host);
     if (block === undefined) throw new Error(`no memory was reserved on host ${host}`);
     const size = Math.min(block.reserved, Math.max(HOST_BYTES, block.largest));
-    block.memory ??= new ArrayBuffer(size);
+    block.memory ??= new ArrayBuffer(size > SMALL_BYTES ? Math.max(size, MAPPED_BYTES) : size);
     if (block.next + bytes > size) block.next = 0;
     const offset = block.next;
     block.next += roundUpToPages(bytes);
