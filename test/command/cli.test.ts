@@ -159,7 +159,7 @@ test('trace prints object names and queue pair numbers', async () => {
   }
 });
 
-test('demo creates the folder of its JSON, but not of its picture', () => {
+test('demo creates the folder of its JSON, but not of its picture', { tags: ['long'] }, () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-demo-'));
   try {
     const json = join(folder, 'a/demo.json');

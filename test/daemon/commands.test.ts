@@ -137,7 +137,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     await daemon(socket);
   });
 
-  test('an unusable socket path is reported with a remedy', async () => {
+  test('an unusable socket path is reported with a remedy', { tags: ['long'] }, async () => {
     const open = join(folder(), 'open');
     mkdirSync(open, { mode: 0o777 });
     spawnSync('chmod', ['777', open]);
@@ -255,7 +255,9 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     expect(JSON.parse(stdout).tenants).toMatchObject([{ tenant: 'storage', weight: 2 }]);
   });
 
-  test('a log that cannot be written, for example on a full disk, ends no process', async () => {
+  test('a log that cannot be written, for example on a full disk, ends no process', {
+    tags: ['long'],
+  }, async () => {
     const socket = join(folder(), 's');
     const running = started('sh', [
       '-c',
@@ -396,7 +398,9 @@ describe('run', TIMEOUT, () => {
     });
   });
 
-  test('passes on arguments unchanged, the input, and the environment to children', async () => {
+  test('passes on arguments unchanged, the input, and the environment to children', {
+    tags: ['long'],
+  }, async () => {
     expect(
       (await node('console.log(process.argv.slice(1).join())', '--', '-h', '--socket', 'x y').ended).stdout,
     ).toBe('-h,--socket,x y\n');

@@ -30,12 +30,11 @@ const cases = (dir: string) =>
     .filter((name) => /^[a-z].*\.mjs$/.test(name) && name !== 'setup.mjs')
     .map((name) => [name, resolve(dir, name)]);
 
-/** crash.test.ts runs the others in the application's own thread. */
-const SHORT = /^detached-memory\.mjs$/;
+/** crash.test.ts runs most of the others in the application's own thread. */
+const SHORT = /^(detached-memory|worker-dies)\.mjs$/;
 
 for (const [name, file] of [...cases(CRASH), ...cases(OWN)]) {
-  const tags = tagsIf(SHORT.test(name) || file.startsWith(OWN));
-  test(`${name} with a policy in a worker thread`, { tags }, () => endsWell(file));
+  test(`${name} with a policy in a worker thread`, { tags: tagsIf(SHORT.test(name)) }, () => endsWell(file));
 }
 
 function endsWell(file: string): void {
