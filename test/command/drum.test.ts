@@ -129,6 +129,11 @@ test('problems without a solution, without convergence, and files that cannot be
       err: expect.stringContaining('is the file with the problem; choose another one'),
     });
   }
+  writeFileSync(file, host('', '[{ name: a }]'));
+  expect(drum(file, '--json', '/dev/full')).toMatchObject({
+    status: 1,
+    err: expect.stringMatching(/^isoverbs: \/dev\/full cannot be written: ENOSPC.* \(ISO_ERR_FILE\)\n$/),
+  });
   writeFileSync(file, 'hosts: [');
   expect(drum(file)).toMatchObject({ status: 2, out: '', err: expect.stringContaining(file) });
   expect(drum(join(folder, 'none'))).toMatchObject({

@@ -1,9 +1,9 @@
 /** The file of `isoverbs drum solve`: an allocation problem of DRUM, as YAML or JSON (docs/policies/drum.md). */
-import { parseDocument } from 'yaml';
 import { z } from 'zod';
 import { firstLine, issueText } from '../../daemon/config-issue.ts';
 import { type DrumProblem, MOST_DESTINATIONS, type Traffic } from '../../policies/drum/solver/problem.ts';
 import type { SolveOptions } from '../../policies/drum/solver/solve.ts';
+import { parseYaml } from '../../providers/yaml.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 
 const name = z.string().min(1).max(128);
@@ -57,7 +57,12 @@ export interface ProblemFile {
 
 /** @throws ConfigError naming the file and the key */
 export function parseProblem(text: string, file: string): ProblemFile {
-  const value = parsed(text, file);
+  let value: unknown;
+  try {
+    value = parseYaml(text);
+  } catch (error) {
+    throw new ConfigError(`${file}: ${firstLine(error)}`);
+  }
   const checked = schema.safeParse(value);
   if (!checked.success) {
     const problems = checked.error.issues.map((issue) =>
@@ -89,19 +94,6 @@ export function parseProblem(text: string, file: string): ProblemFile {
       some.map(({ name: application, weight }) => ({ host: names[i], application, weight })),
     ),
   };
-}
-
-/** @throws ConfigError */
-function parsed(text: string, file: string): unknown {
-  const document = parseDocument(text);
-  const [problem] = [...document.errors, ...document.warnings];
-  if (problem !== undefined) throw new ConfigError(`${file}: ${firstLine(problem)}`);
-  try {
-    return document.toJS();
-  } catch (error) {
-    // For example, aliases that expand to too much.
-    throw new ConfigError(`${file}: ${firstLine(error)}`);
-  }
 }
 
 /** The position of each list in all of them together, and their total length. */
