@@ -184,8 +184,7 @@ export class Carriage {
   /** Sends the immediate of the SEND that follows. Returns whether the device took it. */
   private sendImmediate(carrier: Carrier, imm: number): boolean {
     const { words } = this.ring;
-    const at = L.slotAt(0);
-    words.fill(0, at, at + L.SLOT_WORDS);
+    const at = this.clear();
     words[at + L.WR_OP] = IBV_WR_RDMA_WRITE_WITH_IMM | SIGNALED;
     words[at + L.WR_IMM] = imm;
     return this.postOwn(carrier);
@@ -194,8 +193,7 @@ export class Carriage {
   /** Sends a message to the peer's shim. Returns whether the device took it. */
   sendMail(carrier: Carrier, code: number, id: number, first: number, second: number): boolean {
     const { words, capacity, extBytes } = this.ring;
-    const at = L.slotAt(0);
-    words.fill(0, at, at + L.SLOT_WORDS);
+    const at = this.clear();
     words[at + L.WR_OP] = IBV_WR_SEND_WITH_IMM | SIGNALED | (IBV_SEND_INLINE << 8);
     words[at + L.WR_IMM] = code;
     words[at + L.WR_INLINE_LENGTH] = BODY_WORDS * 4;
@@ -211,8 +209,7 @@ export class Carriage {
     if (to.peer === null) return;
     const { bufferAddr, rkey } = to.peer;
     const { words } = this.ring;
-    const at = L.slotAt(0);
-    words.fill(0, at, at + L.SLOT_WORDS);
+    const at = this.clear();
     words[at + L.WR_OP] = IBV_WR_RDMA_WRITE | SIGNALED | (1 << 16);
     words[at + L.WR_REMOTE_LO] = bufferAddr;
     words[at + L.WR_REMOTE_HI] = bufferAddr * HIGH;
@@ -228,10 +225,16 @@ export class Carriage {
   probe(carrier: Carrier): void {
     if (!carrier.isLive || !carrier.isIdle) return;
     const { words } = this.ring;
-    const at = L.slotAt(0);
-    words.fill(0, at, at + L.SLOT_WORDS);
+    const at = this.clear();
     words[at + L.WR_OP] = IBV_WR_RDMA_WRITE | SIGNALED;
     this.postOwn(carrier);
+  }
+
+  /** Clears the slot for a request of the shim itself. Returns its first word. */
+  private clear(): number {
+    const at = L.slotAt(0);
+    this.ring.words.fill(0, at, at + L.SLOT_WORDS);
+    return at;
   }
 
   /** Posts the request of the shim itself that was written to its ring. */

@@ -265,11 +265,7 @@ export class Sharing {
       reclaim(qp, first);
       this.leaveFailed(qp.share, status);
       if (isSafe || !hasLost || qp.broken) this.host.resume(qp);
-      else {
-        qp.failSeq = qp.issued;
-        qp.failStatus = status;
-        this.host.fail(qp);
-      }
+      else this.twoSided.fail(qp, qp.share);
     }
     carrier.freed = carrier.posted;
     for (const qp of this.host.tables.qps) {

@@ -117,8 +117,8 @@ export class TwoSided {
     else if (!this.ask(qp, share)) this.fail(qp, share);
   }
 
-  /** The peer cannot be reached any more. */
-  private fail(qp: QpLedger, { failStatus }: Membership): void {
+  /** The connection fails as its carrier did: the next request that it would issue reports that. */
+  fail(qp: QpLedger, { failStatus }: Membership): void {
     if (qp.issued !== qp.appPosted) {
       qp.failSeq = qp.issued;
       qp.failStatus = failStatus;
