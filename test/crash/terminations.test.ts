@@ -36,8 +36,8 @@ describe.skipIf(reason !== '')('the process survives its workers', () => {
     expect(run('callbacks')).toEqual(PASSED);
   });
 
-  for (const count of [40, 2000]) {
-    const options = { tags: tagsIf(count === 40), timeout: TIME_MS };
+  for (const count of [100, 2000]) {
+    const options = { tags: tagsIf(count === 100), timeout: TIME_MS };
     test(`${count} are terminated at random in the addons`, options, () => {
       expect(run('random', String(count))).toEqual(PASSED);
     });
