@@ -19,6 +19,11 @@ const MIN_SYSTEM_NS = 60e6;
  * An inspection takes several system calls. The bound keeps a pass over many clients from taking thousands of them.
  */
 const INSPECTIONS_PER_PASS = 16;
+/**
+ * Of the time between two looks at clients, at most this much counts as silence: if the daemon did not run for longer,
+ * the machine may have stood still, and clients need time to give a sign of life.
+ */
+const MAX_UNATTENDED_NS = SUSPECT_NS;
 /** After this long a client is silent even if the bound left no inspection for it. */
 const UNINSPECTED_SILENT_NS = 5 * SILENT_NS;
 
@@ -41,6 +46,11 @@ export class LivenessMonitor {
   private readonly userNs: Float64Array;
   private readonly systemNs: Float64Array;
   private inspections = 0;
+  /** When clients were last looked at, and the time counted until then. */
+  private lookedNs = Number.NaN;
+  private countedNs = 0;
+  /** By row: the counted time at the last sign of life. */
+  private readonly signNs: Float64Array;
   /** By process: the result in this pass. */
   private readonly inspected = new Map<number, ProcessState | null>();
 
@@ -49,12 +59,19 @@ export class LivenessMonitor {
     this.inspectProcess = inspectProcess;
     this.userNs = new Float64Array(capacity).fill(Number.NaN);
     this.systemNs = new Float64Array(capacity);
+    this.signNs = new Float64Array(capacity);
   }
 
   /** Starts a new pass. */
   beginPass(): void {
     this.inspections = 0;
     this.inspected.clear();
+  }
+
+  /** Counts the time until now, before clients are looked at. */
+  advance(nowNs: number): void {
+    if (nowNs > this.lookedNs) this.countedNs += Math.min(MAX_UNATTENDED_NS, nowNs - this.lookedNs);
+    this.lookedNs = nowNs;
   }
 
   /**
@@ -73,10 +90,12 @@ export class LivenessMonitor {
   /** The client has given a sign of life. */
   markAlive(row: number): void {
     this.userNs[row] = Number.NaN;
+    this.signNs[row] = this.countedNs;
   }
 
-  /** Whether a client that has given no sign of life for `quietNs` is silent. */
-  isSilent(row: number, pid: number, quietNs: number): boolean {
+  /** Whether a client, which has given no sign of life this time, is silent. */
+  isSilent(row: number, pid: number): boolean {
+    const quietNs = this.countedNs - this.signNs[row];
     if (quietNs <= SUSPECT_NS) return false;
     const isLate = quietNs > SILENT_NS;
     if (this.inspections >= INSPECTIONS_PER_PASS && !this.inspected.has(pid))

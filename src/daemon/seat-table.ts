@@ -35,9 +35,8 @@ export class SeatTable {
   /** What clients write, and what they read. */
   private readonly counters: Float64Array[] = [];
   private readonly grants: Float64Array[] = [];
-  /** SEEN_NS as the client last wrote it, and the last sign of life in the daemon's own time. */
+  /** The time of its last write, as the client wrote it. */
   private readonly clientSeenNs: Float64Array;
-  private readonly lastSignNs: Float64Array;
   private readonly liveness: LivenessMonitor;
   private readonly pids: Int32Array;
   private readonly silent: Uint8Array;
@@ -69,7 +68,6 @@ export class SeatTable {
     this.all = Uint8Array.of(...deciding, ...STATISTICS);
     this.liveness = new LivenessMonitor(capacity, inspectProcess);
     this.pids = new Int32Array(capacity);
-    this.lastSignNs = new Float64Array(capacity);
     this.clientSeenNs = new Float64Array(capacity);
     this.silent = new Uint8Array(capacity);
     this.active = new Uint8Array(capacity);
@@ -90,7 +88,7 @@ export class SeatTable {
     this.clientSeenNs[row] = 0;
     this.silent[row] = 0;
     this.pids[row] = pid;
-    this.lastSignNs[row] = nowNs;
+    this.liveness.advance(nowNs);
     this.liveness.markAlive(row);
     this.members.counters[row * this.reportCount + M.WRITTEN_NS] = nowNs;
   }
@@ -107,6 +105,7 @@ export class SeatTable {
     const all = this.counters;
     let hasChanged = false;
     this.liveness.beginPass();
+    this.liveness.advance(nowNs);
     for (let from = 0; from < all.length; from += BATCH) {
       const end = Math.min(all.length, from + BATCH);
       // Two loops: the first one is short enough for the processor to fetch several pages in parallel.
@@ -126,6 +125,7 @@ export class SeatTable {
    * @returns whether there is something to decide
    */
   read(row: number, nowNs: number, isLimited: boolean): boolean {
+    this.liveness.advance(nowNs);
     const hasStateChanged = this.updateLiveness(row, nowNs);
     return this.copy(row, isLimited) || hasStateChanged;
   }
@@ -158,13 +158,12 @@ export class SeatTable {
     if (!Object.is(beat, counters[at + M.HEARTBEAT]) || !Object.is(seenNs, this.clientSeenNs[row])) {
       counters[at + M.HEARTBEAT] = beat;
       this.clientSeenNs[row] = seenNs;
-      this.lastSignNs[row] = nowNs;
       this.liveness.markAlive(row);
       return this.setSilent(row, 0, nowNs);
     }
     // A silent client stays silent until it gives a sign of life.
     if (this.silent[row] === 1) return false;
-    const isSilent = this.liveness.isSilent(row, this.pids[row], nowNs - this.lastSignNs[row]);
+    const isSilent = this.liveness.isSilent(row, this.pids[row]);
     return isSilent && this.setSilent(row, 1, nowNs);
   }
 

@@ -182,6 +182,19 @@ test('a stopped process is silent after 40 ms, a sleeping or spinning one after 
   expect(firstWhole(shareBeside((tick) => ran('R', 0, tick * 20e6), 10))).toBe(5);
 });
 
+test('when the daemon has not run for a while, clients first have time to give a sign of life', () => {
+  const host = hostOf({ inspectProcess: () => ran('S', 0) });
+  const [alive, gone] = ['alive', 'gone'].map((name, i) => new Process(host, name, {}, i + 1).join());
+  for (const seat of [alive, gone]) say(seat, { ratedQps: 1 });
+  for (let nowNs = 0; nowNs <= 20e6; nowNs += 20e6) host.fullPass(nowNs);
+  // The machine stands still for 2 s, and the daemon is the first to run again.
+  host.fullPass(2000e6);
+  expect([alive, gone].map((seat) => granted(seat, 'rateGbps'))).toEqual([50, 50]);
+  say(alive, {});
+  host.fullPass(2020e6);
+  expect([alive, gone].map((seat) => granted(seat, 'rateGbps'))).toEqual([100, 50]);
+});
+
 test('a pass does not inspect thousands of silent processes; they keep their shares for 250 ms at most', () => {
   let inspections = 0;
   const host = hostOf({
@@ -193,12 +206,11 @@ test('a pass does not inspect thousands of silent processes; they keep their sha
   const honest = new Process(host, 'honest').join();
   for (let i = 0; i < 1000; i++) say(new Process(host, `t${i}`, {}, i + 1).join(), { ratedQps: 1 });
   say(honest, { ratedQps: 1 });
-  host.fullPass(0);
-  host.fullPass(49e6);
+  for (let nowNs = 0; nowNs <= 40e6; nowNs += 20e6) host.fullPass(nowNs);
   expect(inspections).toBe(16);
-  host.fullPass(200e6);
+  for (let nowNs = 60e6; nowNs <= 240e6; nowNs += 20e6) host.fullPass(nowNs);
   say(honest, {});
-  host.fullPass(251e6);
+  host.fullPass(260e6);
   // The inspected processes are waiting for a CPU.
   expect(granted(honest, 'rateGbps')).toBeGreaterThan(LINK_GBPS / 100);
 });
