@@ -154,7 +154,7 @@ function hint(command: Command): void {
 function addDemo(command: Command): void {
   const demo = command
     .command('demo')
-    .description('run two tenants on one simulated NIC: alone, without a policy, and under each policy')
+    .description('run two tenants on one simulated NIC: alone, without a policy, and under perf')
     .option('--ms <n>', 'virtual time of each run, in milliseconds', positive, 20)
     .option('--json [file]', 'write JSON to this file; without a file, to standard output')
     .option('--svg <file>', 'draw a chart into this file (requires the packages vega and vega-lite)')

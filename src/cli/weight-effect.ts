@@ -23,7 +23,8 @@ export function whyIneffective(
   const effect = effectOfWeights(list);
   if (effect === 'turns' || effect === 'unknown') return null;
   if (effect === 'nothing') {
-    const remedy = 'token-bucket, justitia, palos, drum and fair share by weight';
+    const remedy =
+      'token-bucket, justitia, palos, drum and fair share by weight, and tassel does for traffic without a rate';
     return { reason: list.length === 0 ? 'the daemon has no policy' : `${policy} ignores weights`, remedy };
   }
   const [{ gbps }] = own;

@@ -122,7 +122,7 @@ export class Admission {
     const isReservedFor = isOperator(credentials);
     const reserved = isReservedFor ? 0 : limits.reserved;
     const all = limits.clients - reserved;
-    if (this.connected >= all) return `${this.connected} clients are connected, the most that may be`;
+    if (this.connected >= all) return `${this.connected} clients are connected, which is the limit`;
     const own = user.connections;
     const mostOwn = limits.clientsOfAUser + limits.reserved - reserved;
     if (own >= mostOwn) return `user ${owner} has ${own} clients, the most that a user may have`;

@@ -27,7 +27,8 @@ export const ERRORS = {
   },
   ISO_ERR_BUSY: {
     meaning: 'The object still has children (EBUSY).',
-    advice: 'Close the objects that the message names first, or close the context: it closes all in order.',
+    advice:
+      'Close the objects that the message names first, or close the context, which closes all objects in order.',
   },
   ISO_ERR_NO_RESOURCES: {
     meaning: 'The device or the system has too little of a resource (ENOMEM, EINVAL at creation).',
@@ -48,7 +49,8 @@ export const ERRORS = {
   },
   ISO_ERR_MEMORY: {
     meaning: 'The memory cannot be registered or shared, or was detached or resized afterwards.',
-    advice: 'Use memory of pd.allocate(), or a SharedArrayBuffer; never a pooled Buffer or a resizable one.',
+    advice:
+      'Use memory from pd.allocate(), or a SharedArrayBuffer; never a pooled Buffer or a resizable one.',
   },
   ISO_ERR_HANDSHAKE: {
     meaning: 'The peer of a connection sent something other than the handshake of isoverbs.',
@@ -74,7 +76,7 @@ export const ERRORS = {
     meaning:
       'A file cannot be written or read: it is missing, truncated, or of another format or version, or the disk is full.',
     advice:
-      'The message names the file and the problem. Record traces and recordings of another version again with this one.',
+      'The message names the file and the problem. Record traces and recordings of another version again with this version.',
   },
   ISO_ERR_REPLAY: {
     meaning: 'A replayed program made a call that its recording does not have at this point.',
@@ -103,7 +105,7 @@ export const ERRORS = {
   },
   ISO_ERR_SYSTEM: {
     meaning: 'A verb failed with an errno that no other code describes.',
-    advice: '`errno` and `verb` name it; the man page of the verb lists its causes.',
+    advice: '`verb` and `errno` identify the failure; the man page of the verb lists its causes.',
   },
 } as const satisfies Record<string, ErrorKind>;
 

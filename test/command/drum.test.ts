@@ -119,7 +119,7 @@ test('problems without a solution, without convergence, and files that cannot be
   );
   const { status, out, err } = drum(file);
   expect(status).toBe(1);
-  expect(out).toContain('not converged in 1 iterations');
+  expect(out).toContain('not converged after 1 iterations');
   expect(err).toContain('increase mostIterations or tolerance');
   writeFileSync(file, host('', '[{ name: a, weight: 1e300 }, { name: b, weight: 1e-300 }]'));
   expect(drum(file)).toMatchObject({ status: 1, out: '', err: expect.stringContaining('diverged: ') });

@@ -156,8 +156,8 @@ test.each<[string[], RegExp]>([
   [['--evade', '--json', '--md'], /--json and --md exclude each other/],
   [['--evade', '--seed', '1'], /--seed is for random mixtures/],
   [['--evade', '--seeds', 'x'], /seeds/],
-  [['--trick', 'has 32 contexts'], /--trick is for tricks: add --evade/],
-  [['--random', '1', '--violations'], /--violations is for tricks: add --evade/],
+  [['--trick', 'has 32 contexts'], /--trick requires --evade/],
+  [['--random', '1', '--violations'], /--violations requires --evade/],
 ])('isoverbs compare %j', async (args, sentence) => {
   const { code, out, err } = await command(...args);
   expect({ code, out }).toEqual({ code: 2, out: '' });

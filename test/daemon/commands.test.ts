@@ -199,7 +199,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     await tenant(socket, 'storage');
     const set = (name: string, ...more: string[]) =>
       isoverbs(['set', name, 'weight=3', '--socket', socket, ...more]).ended;
-    const way = 'to keep the setting for when it comes, add --future';
+    const way = 'to keep the setting until it connects, add --future';
     for (const [name, question] of [
       ['storag', "did you mean 'storage'? "],
       ['kv', ''],

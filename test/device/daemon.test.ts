@@ -205,7 +205,9 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
     expect(receiver.output).not.toContain('WRONG');
   });
 
-  test('isoverbs set gives rates to queue pairs of running transfers by their peer', async () => {
+  test('isoverbs set gives rates to queue pairs of running transfers by their peer', {
+    tags: ['long'],
+  }, async () => {
     const { programs } = newGround();
     const [{ transfers: receiver }] = await Promise.all([ground.serve(), shares('tassel')]);
     const transfers = ['a', 'b'].map((tenant) => ground.transfer({ tenant }, LONG_S));

@@ -59,7 +59,9 @@ describe.skipIf(reason !== '')('a fleet', { timeout: 600_000 }, () => {
     expect([a.warnings, b.warnings]).toEqual([[], []]);
   });
 
-  test('a receiver whose daemon is another one shares its link among the senders', async () => {
+  test('a receiver whose daemon is another one shares its link among the senders', {
+    tags: ['long'],
+  }, async () => {
     const nats = await started();
     const ground = new TestBed({ near: NEAR, far: FAR });
     afterTest(() => ground.close());

@@ -230,7 +230,7 @@ describe.skipIf(noDevice !== '')('a program that the daemon refuses', () => {
     expect(none.err()).toMatch(/1 clients are connected.*: contexts without grants get no queue pairs until/);
     const refused = greedy(socket, { TRICK: 'insist' });
     while (!refused.err().includes('createQp')) await delay(5);
-    expect(refused.err()).toMatch(/createQp: .*1 clients are connected, the most that may be/);
+    expect(refused.err()).toMatch(/createQp: .*1 clients are connected, which is the limit/);
     idle.child.kill();
     expect((await gainOf(refused)).qps).toBe(1);
   });

@@ -403,7 +403,7 @@ test('a comparison names verdicts and measurements that changed, and lines that 
   expect(markdownOf({ ...REPORT, against: found }, [])).toContain('2 verdicts differ');
   writeFileSync(file, '{"rows": 1}');
   expect(() => readReport(file)).toThrow(
-    /^against: .*old\.json is no report\.json of this version of isoverbs/,
+    /^against: .*old\.json is not a report\.json of this version of isoverbs/,
   );
 });
 

@@ -42,7 +42,7 @@ test('invalid calls print one sentence and exit with 2', async () => {
     [['--paper', 'palos', '--system', 'bare', '--freeze'], 'leave out --paper'],
     [
       ['--system', 'bare', '--against', 'package.json'],
-      'against: package.json is no report.json of this version',
+      'against: package.json is not a report.json of this version',
     ],
     [['--against', 'nothing.json'], 'against: nothing.json does not exist; name the report.json that'],
     [['--against', 'package.json/x'], 'against: package.json/x does not exist; name the report.json that'],

@@ -131,7 +131,7 @@ async function run(options: Options): Promise<void> {
   }
   const tricksOnly = (['trick', 'violations'] as const).find((name) => options[name] !== undefined);
   if (!isEvade && tricksOnly !== undefined) {
-    throw new ConfigError(`--${tricksOnly} is for tricks: add --evade`);
+    throw new ConfigError(`--${tricksOnly} requires --evade`);
   }
   if (isEvade) {
     await compareTricks(options);
@@ -168,7 +168,7 @@ const ONE_MIXTURE = ['app', 'hosts', 'scheduler', 'seeds', 'md'] as const;
 
 async function compareRandom(count: number, options: Options): Promise<void> {
   const given = ONE_MIXTURE.find((name) => options[name] !== undefined);
-  if (given !== undefined) throw new ConfigError(`--${given} is for one mixture: leave out --random`);
+  if (given !== undefined) throw new ConfigError(`--${given} cannot be combined with --random`);
   const { profile, seed, svg, policy } = options;
   const { set, duration, warmup, topology } = mixOf(options, RANDOM);
   const result = await worseOff({

@@ -82,7 +82,7 @@ async function run(file: string, { json, svg, threads }: SolveFlags): Promise<vo
   if (svg !== undefined) writeOutput(svg, await solutionSvg(result));
   if (result.converged) return;
   process.stderr.write(
-    `isoverbs: not converged in ${result.iterations} iterations; increase mostIterations or tolerance in ${file}\n`,
+    `isoverbs: the solver has not converged after ${result.iterations} iterations; increase mostIterations or tolerance in ${file}\n`,
   );
   process.exitCode = 1;
 }

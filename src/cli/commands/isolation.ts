@@ -49,7 +49,7 @@ const PAGE: Page = {
   about:
     'Runs each victim alone, and next to each attacker: bare, under policies and under schedulers of the NIC. ' +
     `The ${ATTACKERS.length} attackers and ${VICTIM_TESTS.length} victims are those of Husky (NSDI 2023). What a ` +
-    'victim is due is decided before the run, from the resources that both want. Reports how many victims get less ' +
+    'victim is due is decided before the run, from the resources that both need. Reports how many victims get less ' +
     'than that, by class of the attacker, and the commands that repeat the worst cases. With rdma-core and soft, victim ' +
     'and attacker are processes, under a policy with a daemon; they have at most as many queue pairs as the machine ' +
     'allows, and the victim is due half of what it gets alone.',
@@ -92,7 +92,7 @@ export function addIsolation(command: Command): void {
       '--socket <path>',
       'rdma-core and soft: socket of a running daemon (default: a new daemon for each policy)',
     )
-    .option('--rounds <n>', 'rdma-core and soft: run everything this often, and take medians (default: 1)')
+    .option('--rounds <n>', 'rdma-core and soft: number of rounds; medians are reported (default: 1)')
     .option(
       '--policy <policy[:option[=value],...]>',
       `a policy, or none; may be repeated (default: ${POLICIES.join(', ')}; real devices: ${LIVE_POLICIES.join(', ')})`,

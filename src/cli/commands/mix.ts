@@ -258,7 +258,8 @@ function policiesOf({ policy = [] }: Options): { policy: string; onHosts: string
 
 function specOf(options: Options): MixSpec {
   const { device, driver, seed, at = [], payload, plot, details, gauges } = options;
-  if (device !== undefined) throw new ConfigError('--device is for real devices (--provider rdma-core)');
+  if (device !== undefined)
+    throw new ConfigError('--device is for real devices (--provider rdma-core or soft)');
   return {
     ...mixSpec(
       { ...mixOf(options, SIM_DEFAULTS), ...policiesOf(options), at },

@@ -210,7 +210,7 @@ async function absent(socket: string, tenant: string): Promise<Error> {
   const question = didYouMean(tenant, [...present]);
   return new Error(
     escaped(
-      `no tenant '${tenant}' is present; ${question}to keep the setting for when it comes, add --future`,
+      `no tenant '${tenant}' is present; ${question}to keep the setting until it connects, add --future`,
     ),
   );
 }
@@ -264,7 +264,7 @@ export function addSet(command: Command): void {
         "groups.NAME=NUMBER, or =own for the programs' own; gbps=NUMBER, or gbps=share or gbps=none for a share by weight; for a group or queue pairs, gbps=NUMBER or gbps=none only; " +
         'maxQps=NUMBER or maxRequestsPerS=NUMBER, or =none',
     )
-    .option('--future', 'also accept a tenant that is not present: the setting applies once it comes')
+    .option('--future', 'also accept a tenant that is not present: the setting applies once it connects')
     .option('--socket <path>', 'the socket of the daemon')
     .action(set);
   describe(sub, {

@@ -45,6 +45,6 @@ export function asText({ allocation, utility, iterations, converged, trace }: Al
   const { primal = 0, dual = 0 } = trace.at(-1) ?? {};
   const how = converged
     ? `converged after ${iterations} iterations`
-    : `not converged in ${iterations} iterations`;
+    : `not converged after ${iterations} iterations`;
   return `${tableText(rows, { head: HEAD })}\n\nutility ${shown(utility)}; ${how}; residuals ${shown(primal)} and ${shown(dual)}\n`;
 }

@@ -77,7 +77,7 @@ function ratioLines({ schemes, scale }: Isolation): string[] {
 
 const LEGEND = [
   `Violations: pairs whose victim gets less than ${ALPHA} of what it is due, by the class of the attacker.`,
-  'Due: what it gets alone, or half of the resource that both want if that is less.',
+  'Due: what it gets alone, or half of the resource that both need if that is less.',
   'Work: what both tenants get, each relative to itself alone, as the median over the pairs.',
 ];
 

@@ -58,7 +58,7 @@ export function readReport(file: string): OldReport {
   try {
     return OLD.parse(JSON.parse(text));
   } catch (cause) {
-    throw new ConfigError(`against: ${file} is no report.json of this version of isoverbs; ${hint}`, {
+    throw new ConfigError(`against: ${file} is not a report.json of this version of isoverbs; ${hint}`, {
       cause,
     });
   }
