@@ -2,6 +2,8 @@
 // `npm pack` does this, and brings the build back.
 //   node scripts/bundle.mjs              after a build; keeps the build in out/dist
 //   node scripts/bundle.mjs --restore    brings the build back
+//   node scripts/bundle.mjs --cli        leaves dist alone, and makes of the command a copy in out/cli, which starts in
+//                                        about half the time, for tests that start it often
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
 const DIST = join(ROOT, 'dist');
 const BUILD = join(ROOT, 'out/dist');
+const CLI = join(ROOT, 'out/cli');
 /** Modules from which threads or processes start, or which another process loads by its path. */
 const BY_PATH = [
   'cli/main',
@@ -29,19 +32,25 @@ const ENTRIES = Object.values(exports).flatMap(({ default: path }) =>
   path === undefined ? [] : [path.replace(/^\.\/dist\/(.*)\.js$/, '$1')],
 );
 
-/** @type {import('rolldown').Plugin} */
-const places = {
+/**
+ * @param {string} from the folder of the modules
+ * @param {string} root where they are taken to be, relative to a chunk
+ * @returns {import('rolldown').Plugin}
+ */
+const places = (from, root) => ({
   name: 'places',
   resolveId: (id) => (id === PLACES ? id : null),
   load: (id) =>
-    id === PLACES ? 'export const placeOf = (path) => new URL("../" + path, import.meta.url).href;' : null,
+    id === PLACES
+      ? `export const placeOf = (path) => new URL("${root}" + path, import.meta.url).href;`
+      : null,
   transform(code, id) {
-    if (!id.startsWith(BUILD) || !code.includes('import.meta.url')) return null;
-    const path = relative(BUILD, id).replaceAll('\\', '/');
+    if (!id.startsWith(from) || !code.includes('import.meta.url')) return null;
+    const path = relative(from, id).replaceAll('\\', '/');
     const used = code.replaceAll('import.meta.url', `placeOf(${JSON.stringify(path)})`);
     return { code: `import { placeOf } from '${PLACES}';\n${used}`, map: null };
   },
-};
+});
 
 /** The declarations that an entry point needs. */
 function declarations() {
@@ -59,23 +68,24 @@ function declarations() {
 }
 
 function restore() {
+  // It may be of another build.
+  rmSync(CLI, { recursive: true, force: true });
   if (!existsSync(BUILD)) return;
   rmSync(DIST, { recursive: true, force: true });
   renameSync(BUILD, DIST);
 }
 
-async function bundle() {
+/**
+ * @param {string} dir
+ * @param {Record<string, string>} input
+ * @param {import('rolldown').Plugin} plugin
+ */
+async function write(dir, input, plugin) {
   const { rolldown } = await import('rolldown');
-  if (existsSync(BUILD)) throw new Error('dist is bundled already; node scripts/bundle.mjs --restore');
-  mkdirSync(dirname(BUILD), { recursive: true });
-  renameSync(DIST, BUILD);
-  const input = Object.fromEntries(
-    [...new Set([...ENTRIES, ...BY_PATH])].map((one) => [one, join(BUILD, `${one}.js`)]),
-  );
   const external = (/** @type {string} */ id) => /^[a-z@]/i.test(id) && id !== PLACES;
-  const build = await rolldown({ input, external, platform: 'node', plugins: [places] });
+  const build = await rolldown({ input, external, platform: 'node', plugins: [plugin] });
   await build.write({
-    dir: DIST,
+    dir,
     format: 'esm',
     entryFileNames: '[name].js',
     chunkFileNames: 'chunks/[name]-[hash].js',
@@ -83,10 +93,26 @@ async function bundle() {
     codeSplitting: { groups: [{ name: 'places', test: /isoverbs:places/ }] },
   });
   await build.close();
+}
+
+/** Its modules take themselves to be in dist: what they start or load by a path is there. */
+async function bundleCommand() {
+  await write(CLI, { main: join(DIST, 'cli/main.js') }, places(DIST, '../../../dist/'));
+}
+
+async function bundle() {
+  if (existsSync(BUILD)) throw new Error('dist is bundled already; node scripts/bundle.mjs --restore');
+  mkdirSync(dirname(BUILD), { recursive: true });
+  renameSync(DIST, BUILD);
+  const input = Object.fromEntries(
+    [...new Set([...ENTRIES, ...BY_PATH])].map((one) => [one, join(BUILD, `${one}.js`)]),
+  );
+  await write(DIST, input, places(BUILD, '../'));
   for (const file of declarations()) cpSync(join(BUILD, file), join(DIST, file));
   const files = readdirSync(DIST, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   console.error(`bundle: ${files.length} files`);
 }
 
 if (process.argv[2] === '--restore') restore();
+else if (process.argv[2] === '--cli') await bundleCommand();
 else await bundle();

@@ -9,7 +9,7 @@ import { performance } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
 import { request, requestTenants } from '#src/daemon/client/tool-request.ts';
 import type { TenantRow, ToDaemon } from '#src/daemon/protocol.ts';
-import { COMMAND, ROOT } from '../root.ts';
+import { COMMAND, QUICK_COMMAND, ROOT } from '../root.ts';
 
 /** Enough for a program to start and connect on an emulated machine whose host is busy. */
 const START_TIMEOUT_MS = 300_000;
@@ -147,6 +147,7 @@ export interface RunOptions {
 export class Programs {
   readonly socket: string;
   private readonly all: Program[] = [];
+  private isoverbs = QUICK_COMMAND;
 
   /** @param socket of the daemon, in a folder that only this user can write */
   constructor(socket: string) {
@@ -161,7 +162,9 @@ export class Programs {
 
   /** Starts `isoverbs daemon`; resolves when it listens. */
   async daemon(...args: readonly string[]): Promise<Program> {
-    const daemon = this.start([COMMAND, 'daemon', '--socket', this.socket, ...args]);
+    // A configuration may name a module, too.
+    this.isoverbs = /\.mjs|--config/.test(args.join(' ')) ? COMMAND : QUICK_COMMAND;
+    const daemon = this.start([this.isoverbs, 'daemon', '--socket', this.socket, ...args]);
     await daemon.line(/"listening"/, START_TIMEOUT_MS, 'errors');
     return daemon;
   }
@@ -172,13 +175,22 @@ export class Programs {
     const { config, ...flags } = options;
     const words = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)]);
     const env = config === undefined ? undefined : { ISOVERBS_CONFIG: config };
-    const command = [COMMAND, 'run', '--socket', this.socket, ...words, '--', process.execPath, ...args];
+    const command = [
+      this.isoverbs,
+      'run',
+      '--socket',
+      this.socket,
+      ...words,
+      '--',
+      process.execPath,
+      ...args,
+    ];
     return this.start(command, env);
   }
 
   /** Runs `isoverbs` with these arguments; returns its output. @throws Error when it fails */
   async command(...args: readonly string[]): Promise<string> {
-    const program = this.start([COMMAND, ...args]);
+    const program = this.start([this.isoverbs, ...args]);
     await program.done();
     return program.lines.map(({ text }) => text).join('\n');
   }

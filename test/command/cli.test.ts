@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
 import { trace } from '../../src/interceptors/index.ts';
@@ -26,9 +26,8 @@ import { Tassel } from '../../src/policies/tassel/tassel.ts';
 import { tokenBucketOptions } from '../../src/policies/token-bucket/options.ts';
 import { TokenBucket } from '../../src/policies/token-bucket/token-bucket.ts';
 import { handleIndex } from '../../src/verbs/handles.ts';
+import { MAIN } from '../support/main.ts';
 import { pairOn, simUnder } from '../unit/interceptors-rig.ts';
-
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 
 function isoverbs(args: string[], env: Record<string, string> = {}) {
   const child = spawnSync(process.execPath, [MAIN, ...args], {

@@ -2,12 +2,12 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { complete } from '../../src/cli/commands/completion.ts';
 import { program } from '../../src/cli/program.ts';
+import { MAIN } from '../support/main.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const folder = mkdtempSync(join(tmpdir(), 'isoverbs-tab-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 writeFileSync(join(folder, 'isoverbs'), `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`, {

@@ -5,9 +5,9 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { avgUs, gbps } from '../../src/mix/metrics.ts';
 import type { runMix } from '../../src/mix/run.ts';
+import { MAIN } from '../support/main.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const MAIN = join(ROOT, 'dist/cli/main.js');
 const EXAMPLE = join(ROOT, 'examples/policies/delay-rates.mjs');
 
 describe('examples/policies/delay-rates.mjs', () => {

@@ -7,10 +7,10 @@ import { afterAll, expect, test } from 'vitest';
 import { parseProblem } from '../../src/cli/drum/problem-file.ts';
 import type { Allocation } from '../../src/cli/drum/solution.ts';
 import { allocate } from '../../src/cli/drum/solution.ts';
+import { MAIN } from '../support/main.ts';
 import { eachShort } from '../support/variants.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const MAIN = join(ROOT, 'dist/cli/main.js');
 const folder = mkdtempSync(join(tmpdir(), 'isoverbs-drum-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 

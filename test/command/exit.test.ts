@@ -3,13 +3,13 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { USAGE } from '../../src/cli/program.ts';
 import { command } from '../mix/command.ts';
+import { MAIN } from '../support/main.ts';
 import { eachShort } from '../support/variants.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const ENV = { ...process.env, ISOVERBS_LOG: '', ISOVERBS_NO_ADDON: '1', ISOVERBS_POLICY: '' };
 
 /** The line in which bench names the simulated devices that it selected. */

@@ -8,10 +8,10 @@ import { afterAll, expect, test } from 'vitest';
 import { pageOf, pathOf } from '../../src/cli/manual.ts';
 import { program } from '../../src/cli/program.ts';
 import { command as isoverbs } from '../mix/command.ts';
+import { MAIN } from '../support/main.ts';
 import { tagsIf } from '../support/variants.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const MAIN = join(ROOT, 'dist/cli/main.js');
 const folder = mkdtempSync(join(tmpdir(), 'isoverbs-help-'));
 // Some command lines read files of the examples.
 symlinkSync(join(ROOT, 'examples'), join(folder, 'examples'));

@@ -4,10 +4,10 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
+import { MAIN } from '../support/main.ts';
 import { eachShort } from '../support/variants.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const MAIN = join(ROOT, 'dist/cli/main.js');
 const folder = mkdtempSync(join(tmpdir(), 'isoverbs-without-vega-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 

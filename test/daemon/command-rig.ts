@@ -4,9 +4,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach } from 'vitest';
+import { MAIN } from '../support/main.ts';
 import { type Ending, until } from './rig.ts';
 
-export const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
+export { MAIN };
+
 export const WRITES = resolve(import.meta.dirname, 'children/writes.mjs');
 
 const cleanUp: (() => void)[] = [];

@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
@@ -15,6 +15,7 @@ import { runMix } from '../../src/mix/run.ts';
 import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
 import { NO_ROTATION } from '../../src/policies/perf/columns.ts';
 import { allGrants, grantAt, pageOf, report } from '../support/columns.ts';
+import { MAIN } from '../support/main.ts';
 import { type Event, InHost, InProcess, type LogRules, type Player, Recorder } from './event-log.ts';
 import { reason } from './rig.ts';
 
@@ -66,7 +67,6 @@ const PATIENCE_MS = 15_000;
 const AGAIN_MS = 20;
 /** As much as the link carries in a second, far longer than the replay of an event takes. */
 const EVENT_BYTES = (LINK_GBPS / 8) * 1e9;
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 
 /** A daemon in a separate process; each tenant is a connection. */
 class InDaemon implements Player {

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { isDeepStrictEqual, promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
+import { BUILT } from '../support/main.ts';
 import { variants } from '../support/variants.ts';
 import { reason } from './rig.ts';
 import { cleanEnv, PROGRAMS, World } from './world.ts';
@@ -11,7 +12,6 @@ import { cleanEnv, PROGRAMS, World } from './world.ts';
 const run = promisify(execFile);
 const TENANT = join(PROGRAMS, 'tenant.mjs');
 const ROOT = resolve(import.meta.dirname, '../..');
-const MAIN = join(ROOT, 'dist/cli/main.js');
 const MODULE = join(ROOT, 'examples/policies/demand-shares.mjs');
 const RECEIVERS = join(ROOT, 'examples/policies/receiver-shares.mjs');
 const PATIENCE_MS = 30_000;
@@ -103,7 +103,7 @@ test.skipIf(reason !== '')(
   async () => {
     await using world = new World(CONFIG);
     await world.startDaemon();
-    const words = [MAIN, 'run', '--socket', world.socket, '--', process.execPath];
+    const words = [BUILT, 'run', '--socket', world.socket, '--', process.execPath];
     const program = [join(ROOT, 'examples/file-transfer.mjs'), '--size', '2M'];
     const { stdout, stderr } = await run(process.execPath, [...words, ...program], {
       cwd: world.folder,

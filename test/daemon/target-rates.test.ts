@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline';
 import { describe, expect, test } from 'vitest';
 import { parseDaemonConfig } from '../../src/daemon/config.ts';
 import { command } from '../mix/command.ts';
+import { BUILT } from '../support/main.ts';
 import { MAIN } from './command-rig.ts';
 import { REST, Sender, send, worldOf } from './rated-senders.ts';
 import { reason } from './rig.ts';
@@ -114,7 +115,7 @@ describe.skipIf(reason !== '')('isoverbs bench', { timeout: TIMEOUT_MS }, () => 
         world.socket,
         '--',
         process.execPath,
-        MAIN,
+        BUILT,
         'bench',
         ...args,
         '--rate_limit',

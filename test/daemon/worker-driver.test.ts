@@ -1,16 +1,16 @@
 // Policies in worker threads are ordinary clients of the daemon: real processes over simulated devices.
 import { execFile } from 'node:child_process';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
+import { MAIN } from '../support/main.ts';
 import { reason } from './rig.ts';
 import { cleanEnv, PROGRAMS, World } from './world.ts';
 
 const LINK_GBPS = 100;
 const TENANT = join(PROGRAMS, 'tenant.mjs');
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const run = promisify(execFile);
 
 let world: World;

@@ -7,9 +7,9 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { requestTenants } from '../../src/daemon/client/tool-request.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
+import { BUILT, MAIN } from '../support/main.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const MAIN = join(ROOT, 'dist/cli/main.js');
 const REGISTER = join(ROOT, 'dist/register.js');
 export const PROGRAMS = join(import.meta.dirname, 'programs');
 /** A virtual machine on a busy host takes this long to start a process. */
@@ -164,15 +164,17 @@ export class World {
   readonly config = join(this.folder, 'daemon.yaml');
   daemon: ChildProcess | null = null;
   log = '';
+  private readonly main: string;
 
   constructor(config = 'devices: {sim0: {linkGbps: 100}}\npolicy: token-bucket\n') {
     writeFileSync(this.config, config);
+    this.main = config.includes('.mjs') ? BUILT : MAIN;
   }
 
   /** Resolves when the daemon listens. */
   async startDaemon(): Promise<void> {
     this.log = '';
-    const args = [MAIN, 'daemon', '--config', this.config, '--socket', this.socket];
+    const args = [this.main, 'daemon', '--config', this.config, '--socket', this.socket];
     const daemon = spawn(process.execPath, args, { env: cleanEnv(), stdio: ['ignore', 'ignore', 'pipe'] });
     this.daemon = daemon;
     daemon.stderr.on('data', (text) => {
@@ -197,7 +199,7 @@ export class World {
 
   /** Starts a program under `isoverbs run`. */
   run(name: string, command: readonly string[], env: NodeJS.ProcessEnv = {}): Tenant {
-    const words = [MAIN, 'run', '--socket', this.socket, '--policy', 'token-bucket', '--tenant', name];
+    const words = [this.main, 'run', '--socket', this.socket, '--policy', 'token-bucket', '--tenant', name];
     const provider = ['--provider', 'sim'];
     return this.adopt(
       name,

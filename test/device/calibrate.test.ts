@@ -2,13 +2,12 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { openDevice } from '../../src/open.ts';
 import { readFacts } from '../../src/providers/facts.ts';
+import { MAIN } from '../support/main.ts';
 import { device } from './ground.ts';
-
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 
 describe.skipIf(device === '')('isoverbs calibrate on a real device', () => {
   test('measures rates and tails, and contexts have them', { timeout: 250_000 }, () => {

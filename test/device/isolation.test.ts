@@ -1,12 +1,11 @@
 // `isoverbs isolation` on a real device: the victim and the attacker are processes under a daemon. Its failures are
 // tested on user-space RoCE (test/soft/isolation.test.ts). Needs a build.
 import { spawnSync } from 'node:child_process';
-import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Isolation } from '../../src/compare/isolation/matrix.ts';
+import { MAIN } from '../support/main.ts';
 import { device } from './ground.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const DEVICES = [process.env.RXE_DEV, process.env.RXE_DEV2].flatMap((name) =>
   name === undefined ? [] : ['--device', name],
 );

@@ -1,12 +1,11 @@
 // Mixes on a real device: each application has its own thread, received data is verified, and one coordinator serves
 // all threads. Timing depends on the machine and is not tested. Needs a build.
 import { spawnSync } from 'node:child_process';
-import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { LiveResult } from '../../src/mix/live/spec.ts';
+import { MAIN } from '../support/main.ts';
 import { device } from './ground.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const DEVICES = [process.env.RXE_DEV, process.env.RXE_DEV2].flatMap((name) =>
   name === undefined ? [] : ['--device', name],
 );

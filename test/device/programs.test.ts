@@ -3,6 +3,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { MAIN } from '../support/main.ts';
 import { listening } from './peers/program.ts';
 import { findDevice } from './rig.ts';
 
@@ -130,7 +131,7 @@ describe.skipIf(device === '').each([0, 1])('examples between two processes, %i 
 });
 
 test.skipIf(device === '')('isoverbs devices lists the device', async () => {
-  const { code, out } = await start(process.execPath, ['dist/cli/main.js', 'devices', '--json']).done;
+  const { code, out } = await start(process.execPath, [MAIN, 'devices', '--json']).done;
   expect(code).toBe(0);
   const { devices } = JSON.parse(out);
   expect(devices[0]).toMatchObject({ name: device, provider: 'rdma-core' });

@@ -7,11 +7,11 @@ import { execFile } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { MAIN } from '../support/main.ts';
 import type { Program } from './peers/program.ts';
 import { ip, listeningIn, run, startIn } from './peers/spaces.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const MAIN = join(ROOT, 'dist/cli/main.js');
 const RANDOM_ENDS = join(ROOT, 'test/soft/children/random-ends.mjs');
 const here = process.env.ISOVERBS_GROUND === 'rxe';
 const SEED = Number(process.env.ISOVERBS_SEED ?? 1);

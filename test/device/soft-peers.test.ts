@@ -10,13 +10,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { MAIN } from '../support/main.ts';
 import { tagsIf } from '../support/variants.ts';
 import type { PingpongOptions } from './peers/pingpong.ts';
 import { isInstalled, listening, type Program, start } from './peers/program.ts';
 import { ip, listeningIn, run, startIn } from './peers/spaces.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const MAIN = join(ROOT, 'dist/cli/main.js');
 const PINGPONG = join(import.meta.dirname, 'children/soft-pingpong.mjs');
 const here = process.env.ISOVERBS_GROUND === 'rxe' && isInstalled('ibv_rc_pingpong') && isInstalled('ip');
 

@@ -2,11 +2,10 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
+import { MAIN } from '../support/main.ts';
 import { command } from './command.ts';
-
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 
 afterEach(() => {
   vi.restoreAllMocks();

@@ -17,8 +17,8 @@ import { allFigures } from '../../src/papers/engine/figures.ts';
 import { mix } from '../../src/papers/engine/mix.ts';
 import { claimsAbout, reproducibleOf, SYSTEMS } from '../../src/papers/engine/papers.ts';
 import { paperClaims } from '../../src/papers/engine/report.ts';
+import { MAIN } from '../support/main.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const folder = mkdtempSync(join(tmpdir(), 'report-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 

@@ -1,11 +1,10 @@
 // `isoverbs reproduce`: invalid calls, and the short set of claims about each system. Requires a build.
 import { spawnSync } from 'node:child_process';
-import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { command } from '../mix/command.ts';
+import { MAIN } from '../support/main.ts';
 
 const PACER = './examples/policies/token-pacer.mjs';
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 
 function reproduce(...args: string[]) {
   const child = spawnSync(process.execPath, [MAIN, 'reproduce', ...args], {

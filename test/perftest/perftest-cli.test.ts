@@ -1,11 +1,10 @@
 /** `isoverbs bench` as a command: rejected arguments and exit codes. Needs a build. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { resolve } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { command } from '../mix/command.ts';
+import { MAIN } from '../support/main.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const ENV = { ...process.env, ISOVERBS_LOG: '', ISOVERBS_NO_ADDON: '1' };
 
 function bench(...args: string[]) {

@@ -10,11 +10,11 @@ import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, makeEnd, post, take } from '../sim/helpers.ts';
+import { BUILT as CLI } from '../support/main.ts';
 
 const run = promisify(execFile);
 const POLICY = './examples/policies/token-pacer.mjs:rateBytesPerS=1e9';
 const ROUNDS = resolve(import.meta.dirname, '../../examples/policies/weighted-rounds.mjs');
-const CLI = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const ROOT = resolve(import.meta.dirname, '../..');
 const DEMAND = resolve(ROOT, 'examples/policies/demand-shares.mjs');
 

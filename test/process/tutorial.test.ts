@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, w
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
+import { MAIN } from '../support/main.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const TEXT = readFileSync(join(ROOT, 'docs/tutorial.md'), 'utf8');
@@ -20,7 +21,7 @@ function linkPackages(project: string): void {
   mkdirSync(bin, { recursive: true });
   symlinkSync(ROOT, join(project, 'node_modules/isoverbs'));
   symlinkSync(join(ROOT, 'node_modules/zod'), join(project, 'node_modules/zod'));
-  const command = `#!/bin/sh\nexec '${process.execPath}' '${join(ROOT, 'dist/cli/main.js')}' "$@"\n`;
+  const command = `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' "$@"\n`;
   writeFileSync(join(bin, 'isoverbs'), command);
   chmodSync(join(bin, 'isoverbs'), 0o755);
 }

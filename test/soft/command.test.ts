@@ -4,13 +4,13 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, test } from 'vitest';
+import { MAIN } from '../support/main.ts';
 import { packetOf, readPcapng } from '../support/pcapng.ts';
 import { absent } from './rig.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const folder = mkdtempSync(join(tmpdir(), 'isoverbs-soft-'));
 const execute = promisify(execFile);
 const isoverbs = async (...words: string[]) => (await execute(process.execPath, [MAIN, ...words])).stdout;

@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ROCE_PORT } from '../../src/roce/icrc.ts';
+import { MAIN } from '../support/main.ts';
 import { eachShort } from '../support/variants.ts';
 import { realDevices } from '../verbs/ground.ts';
 import { absent } from './rig.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const MAIN = join(ROOT, 'dist/cli/main.js');
 const children: ChildProcess[] = [];
 
 afterEach(() => {

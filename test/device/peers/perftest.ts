@@ -1,7 +1,7 @@
 /** Runs perftest's C programs against ours and returns the final report of each. */
-import { listening, type Outcome, start } from './program.ts';
 
-const CLI = new URL('../../../dist/cli/main.js', import.meta.url).pathname;
+import { MAIN as CLI } from '../../support/main.ts';
+import { listening, type Outcome, start } from './program.ts';
 
 /** The numbers of the last row of a table. */
 export type Row = number[];
