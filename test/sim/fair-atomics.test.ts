@@ -107,6 +107,38 @@ test('a queue pair that is destroyed or stops sending leaves the rate to others,
   for (const { counted, done } of [first, stops]) expect(counted).toBe(done);
 });
 
+test.each(['fair', 'drum', 'tassel'])(
+  '%s: atomics behind a WRITE are in order once another tenant sends some',
+  async (name) => {
+    const fabric = createFabric({ profile: PROFILE, autoAdvance: false });
+    const provider = compose(fabric.provider, [createPolicy(name)]);
+    const shimmed = { ...fabric, provider } as Fabric;
+    const large = { bytes: 2 ** 21 };
+    const [a, b] = [1, 2].map(() => makeEnd(shimmed, 0, large));
+    const [atA, atB] = [a, b].map((end) => {
+      const peer = makeEnd(fabric, 1, large);
+      connect(end, peer);
+      return peer;
+    });
+    const add = ({ send, mr }: End, peer: End) =>
+      send.fetchAdd(1, V.IBV_SEND_SIGNALED, mr.addr, mr.lkey, peer.mr.addr, peer.mr.rkey, 1n);
+    add(b, atB);
+    post(b);
+    await fabric.run();
+    b.send.write(2, V.IBV_SEND_SIGNALED, b.mr.addr, 2 ** 20, b.mr.lkey, atB.mr.addr, atB.mr.rkey);
+    for (let i = 0; i < 2; i++) add(b, atB);
+    post(b);
+    for (let i = 0; i < 2; i++) add(a, atA);
+    post(a);
+    await fabric.run();
+    add(a, atA);
+    post(a);
+    await fabric.run();
+    expect(take(a).map(({ status }) => status)).toEqual(Array(3).fill('SUCCESS'));
+    expect(take(b).map(({ status }) => status)).toEqual(Array(4).fill('SUCCESS'));
+  },
+);
+
 test('a tenant that polls late takes little from others', async () => {
   const { fabric, flow } = world();
   const [late, busy] = [flow(), flow()];

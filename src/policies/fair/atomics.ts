@@ -147,17 +147,23 @@ export class AtomicShares {
     this.peerOf = fitColumn(this.peerOf, qp.index);
     this.peerOf[qp.index] = index + 1;
     peers[index].order.reset(qp.index);
+    // Its first completion may put it into the order.
+    this.weigh(peers[index], qp);
     peers[index].puller.onQp(qp, 'created', out);
     return peers[index];
+  }
+
+  private weigh({ order }: PeerAtomics, qp: QpView): void {
+    order.setWeight(this.options.tenantOf(qp), qp.labels.weight);
+    order.setQpWeight(qp.index, qp.labels.qpWeight);
   }
 
   /** The oldest held request of a queue pair is an atomic. Returns whether it waits for its turn. */
   enlist(qp: QpView, out: Actions): boolean {
     if (!this.mustWait(qp, out)) return false;
-    const { order, puller } = this.peerAt(qp, out)!;
-    order.setWeight(this.options.tenantOf(qp), qp.labels.weight);
-    order.setQpWeight(qp.index, qp.labels.qpWeight);
-    puller.enlist(qp, out);
+    const peer = this.peerAt(qp, out)!;
+    this.weigh(peer, qp);
+    peer.puller.enlist(qp, out);
     return true;
   }
 
