@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, post, postRecv, SIGNALED, take } from './helpers.ts';
 
@@ -37,3 +38,33 @@ test.each(['fair', 'drum', 'tassel'] as const)('under %s, from the first message
   await fabric.advance(1_000_000);
   expect(take(a).map(({ wrId, status }) => `${wrId} ${status}`)).toEqual(['7 SUCCESS', '8 SUCCESS']);
 });
+
+test.each(['fair', 'palos', 'drum', 'tassel'] as const)(
+  'under %s, queue pairs to a peer that has vanished are not waited for one after another',
+  async (policy) => {
+    const options = {
+      profile: PROFILES['cx6-100g'],
+      hosts: 3,
+      topology: 'star',
+      autoAdvance: false,
+    } as const;
+    const fabric = createFabric(options);
+    const on = { ...fabric, provider: compose(fabric.provider, [createPolicy(policy)]) };
+    const bases = [makeEnd(on, 0), makeEnd(fabric, 1)];
+    for (let i = 0; i < 16; i++) {
+      const [a, b] = bases.map(another);
+      connect(a, b);
+      b.v.destroyQp(b.qp);
+      for (let wrId = 0; wrId < 8; wrId++)
+        a.send.write(wrId, SIGNALED, a.mr.addr, 4096, a.mr.lkey, b.mr.addr, b.mr.rkey);
+      post(a);
+    }
+    const [a, b] = [another(bases[0]), makeEnd(fabric, 2)];
+    connect(a, b);
+    for (let wrId = 0; wrId < 8; wrId++)
+      a.send.write(wrId, SIGNALED, a.mr.addr, 4096, a.mr.lkey, b.mr.addr, b.mr.rkey);
+    post(a);
+    await fabric.advance(3_000_000);
+    expect(take(a).map(({ status }) => status)).toEqual(Array(8).fill('SUCCESS'));
+  },
+);

@@ -6,7 +6,7 @@ import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import type { EventClock } from '../kit/event-clock.ts';
-import { Puller, STALL_NS } from '../kit/puller.ts';
+import { Puller } from '../kit/puller.ts';
 import { BLOCKED, step } from '../kit/step.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
 import { Lateness } from './lateness.ts';
@@ -90,7 +90,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
       countedPart: (qp, inflight, bytes) => this.countedPart(qp, inflight, bytes),
       // An empty window then shows nothing about the round trip.
       onStall: () => {
-        this.puller.stallNs = Math.max(this.puller.stallNs, this.roundTrip.gaveUp());
+        this.roundTrip.gaveUp();
+        this.fit();
       },
     });
     this.fit();
@@ -117,7 +118,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     puller.windowBytes = sizes.windowBytes;
     this.pace.expectedNs = this.roundTripNs + sizes.windowBytes / window.linkPerNs;
     const fullNs = Math.min(this.pace.expectedNs, S.MOST_EXPECTED_NS) + lateness.coveredNs;
-    puller.stallNs = Math.max(STALL_NS, S.STALL_WINDOWS * fullNs);
+    puller.stallNs = Math.max(this.roundTrip.patienceNs, S.STALL_WINDOWS * fullNs);
     this.rows.fit(window, this.roundTripNs + lateness.coveredNs, sizes.spareBytes);
   }
 
@@ -175,6 +176,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     if (this.isUsed[qp.index] === 0) return;
     const { index } = qp;
     const inflight = out.inflight(qp);
+    const { roundTrip, clock } = this;
+    if (roundTrip.isWaitedInVain && roundTrip.completed(index, clock.nowNs(qp.context, out))) this.fit();
     if (this.lateness.of(index).awaits(index)) this.followed(qp, out);
     else if (this.pace.isDone(index, inflight)) this.timed(qp, inflight, out);
     this.puller.onCompleted(qp, out);

@@ -30,6 +30,8 @@ const MAX_WAITS = 64;
 const MOST_TIMES = 2;
 /** A sample is waited for no longer than this, in ns: its peer may have no receives. */
 const MOST_PATIENCE_NS = 8e6;
+/** Once a sample that was given up has arrived, the next one of its peer may take this many times as long. */
+const PATIENCE_TIMES = 2;
 /** Peers that are kept although no queue pair is connected with them, if there are no more in all. */
 const MAX_KEPT = 1024;
 
@@ -54,6 +56,10 @@ export class RoundTrip {
   private shortestNs: Float64Array = new Float64Array(4);
   private shortNs: Float64Array = new Float64Array(4);
   private samples: Int32Array = new Int32Array(4);
+  /** By peer: when a request was issued whose completion is not waited for any more; 0: none since one has completed. */
+  private lateSinceNs: Float64Array = new Float64Array(4);
+  /** The number of peers with such a request. */
+  private latePeers = 0;
   /** By queue pair: its peer plus one. */
   private peerOf: Int32Array = new Int32Array(64);
   /** By queue pair: 1 if one of its requests is being timed next to others. */
@@ -68,7 +74,7 @@ export class RoundTrip {
   /** The time that the bytes of the last sample of a long message took on the link. */
   private bytesNs = 0;
   /** How long to wait for the sample of a peer that has not been measured, while others wait for it. */
-  private patienceNs = STALL_NS;
+  patienceNs = STALL_NS;
   /** Whether the samples that count have changed since `ns` was computed. */
   private isStale = false;
 
@@ -146,9 +152,11 @@ export class RoundTrip {
     this.shortestNs = fitColumn(this.shortestNs, peer);
     this.shortNs = fitColumn(this.shortNs, peer);
     this.samples = fitColumn(this.samples, peer);
+    this.lateSinceNs = fitColumn(this.lateSinceNs, peer);
     this.shortestNs[peer] = 0;
     this.shortNs[peer] = 0;
     this.samples[peer] = 0;
+    this.answered(peer);
     return peer;
   }
 
@@ -167,7 +175,7 @@ export class RoundTrip {
       if (!isShort) this.bytesNs = bytesNs;
       this.sinceNs = nowNs + bytesNs;
     }
-    if (this.unknown === NONE && peer !== NONE && this.samples[peer] < SAMPLES) {
+    if (this.unknown === NONE && this.isUnknown(qp) && this.lateSinceNs[peer] === 0) {
       this.unknown = peer;
       this.waits = 0;
     }
@@ -179,18 +187,44 @@ export class RoundTrip {
   }
 
   /**
-   * What is in flight is not waited for any more. Returns for how long to wait from now on, in ns: the path may be long.
+   * What is in flight is not waited for any more. Until something from its peer completes, requests to that peer do not go
+   * one at a time: it may have vanished, and others must not wait for each of its queue pairs in turn.
    */
-  gaveUp(): number {
+  gaveUp(): void {
+    const { peer } = this;
     this.cancel();
-    if (this.unknown === NONE) return 0;
-    this.patienceNs = Math.min(2 * this.patienceNs, MOST_PATIENCE_NS);
-    return this.patienceNs;
+    this.patienceNs = STALL_NS;
+    if (peer === NONE || peer !== this.unknown) return;
+    this.unknown = NONE;
+    this.lateSinceNs[peer] = this.sinceNs;
+    this.latePeers++;
   }
 
-  /** The last request in flight has completed. Returns whether the round trip has changed. */
+  /** A request of a queue pair has completed. Returns whether `patienceNs` has changed: the path is long. */
+  completed(qp: number, nowNs: number): boolean {
+    const peer = this.of(qp);
+    if (peer === NONE || this.lateSinceNs[peer] === 0) return false;
+    const takenNs = nowNs - this.lateSinceNs[peer];
+    this.answered(peer);
+    this.patienceNs = Math.max(STALL_NS, Math.min(PATIENCE_TIMES * takenNs, MOST_PATIENCE_NS));
+    return true;
+  }
+
+  /** Whether completions must be reported to `completed`. */
+  get isWaitedInVain(): boolean {
+    return this.latePeers > 0;
+  }
+
+  private answered(peer: number): void {
+    if (this.lateSinceNs[peer] === 0) return;
+    this.lateSinceNs[peer] = 0;
+    this.latePeers--;
+  }
+
+  /** The last request in flight has completed. Returns whether the round trip, or `patienceNs`, has changed. */
   drained(nowNs: number): boolean {
     const { peer, isShort, samples } = this;
+    const isPatient = peer !== NONE && this.patienceNs > STALL_NS;
     const isOver = this.unknown !== NONE && ++this.waits === MAX_WAITS;
     if (peer !== NONE) {
       const takenNs = Math.max(1, nowNs - this.sinceNs);
@@ -205,7 +239,7 @@ export class RoundTrip {
     }
     if (isOver && samples[this.unknown] < SAMPLES) this.settleFor(this.unknown);
     if (this.unknown !== NONE && samples[this.unknown] >= SAMPLES) this.unknown = NONE;
-    return this.isStale && this.findLongest();
+    return (this.isStale && this.findLongest()) || isPatient;
   }
 
   /** Makes do with the few samples of long messages that a peer has. */
