@@ -233,6 +233,19 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     });
   });
 
+  test('set says that a rate has no effect without a policy that enforces it', async () => {
+    const socket = join(folder(), 's');
+    await daemon(socket);
+    await tenant(socket, 'storage');
+    const set = async (word: string) =>
+      (await isoverbs(['set', 'storage', word, '--socket', socket]).ended).stderr;
+    expect(await set('gbps=0.3')).toBe(
+      "isoverbs: the rate of tenant 'storage' is now 0.3 Gbit/s, but has no effect: the daemon has no policy; " +
+        'token-bucket enforces rates, and tassel, drum and fair enforce them as upper bounds\n',
+    );
+    expect(await set('gbps=share')).toBe('');
+  });
+
   test('a weight that was set remains so if the daemon answers no more', async () => {
     const socket = join(folder(), 's');
     await daemon(socket);
