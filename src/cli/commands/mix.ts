@@ -120,7 +120,10 @@ export function addMix(command: Command): void {
         'isoverbs mix --provider rdma-core --device rxe0 --app B:size=256KiB --app D',
         'on a real device that serves both ends',
       ],
-      ['isoverbs mix --provider soft --app B:size=64KiB --duration 1s --pcap run.pcapng', 'over UDP sockets'],
+      [
+        'isoverbs mix --provider soft --app B:size=64KiB --duration 1s --warmup 100ms --pcap run.pcapng',
+        'over UDP sockets',
+      ],
     ],
     failed: 'the device failed, or the run broke an invariant',
     environment: ['ISOVERBS_FACTS', 'ISOVERBS_NO_ADDON'],
