@@ -409,6 +409,14 @@ describe('run', TIMEOUT, () => {
       status: 126,
       stderr: expect.stringMatching(/EACCES\n$/),
     });
+    const script = join(folder(), 'app.mjs');
+    writeFileSync(script, '');
+    expect(await run(script).ended).toMatchObject({
+      status: 126,
+      stderr: expect.stringMatching(
+        `EACCES; to run it with Node.js, use \`isoverbs run -- node ${script}\`\n$`,
+      ),
+    });
   });
 
   test('passes on arguments unchanged, the input, and the environment to children', {

@@ -1,6 +1,6 @@
 /** `isoverbs run`: runs a program as a tenant of this host. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, connect } from '../../daemon/client/connection.ts';
@@ -119,13 +119,19 @@ export function runForwarded(
   for (const signal of FORWARDED_SIGNALS) process.on(signal, () => forward(signal, child));
   return new Promise((resolve) => {
     child.once('error', (error: NodeJS.ErrnoException) => {
-      process.stderr.write(`isoverbs: ${command} cannot be started: ${error.message}\n`);
+      process.stderr.write(`isoverbs: ${command} cannot be started: ${error.message}${hintFor(command)}\n`);
       resolve(error.code === 'ENOENT' ? NOT_FOUND : NOT_RUNNABLE);
     });
     child.once('exit', (code, signal) =>
       resolve(code ?? 128 + (constants.signals[signal ?? 'SIGTERM'] ?? 0)),
     );
   });
+}
+
+/** A script that is not executable, or not on the PATH, is probably meant as a program of Node.js. */
+function hintFor(command: string): string {
+  const isScript = /\.[cm]?js$/.test(command) && existsSync(command);
+  return isScript ? `; to run it with Node.js, use \`isoverbs run -- node ${command}\`` : '';
 }
 
 /**
