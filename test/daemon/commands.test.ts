@@ -446,10 +446,19 @@ describe('run', TIMEOUT, () => {
     },
   );
 
+  test('accepts the weights that set accepts', async () => {
+    const { status, stdout } = await isoverbs([
+      ...['run', '--socket', none, '--policy', 'none', '--weight', '1e-6', '--'],
+      ...[process.execPath, '-p', 'process.env.ISOVERBS_WEIGHT'],
+    ]).ended;
+    expect({ status, stdout }).toEqual({ status: 0, stdout: '0.000001\n' });
+  });
+
   test('invalid options are refused before the program starts', async () => {
     for (const words of [
       ['--weight', '1e9'],
       ['--weight', '0'],
+      ['--weight', '9e-7'],
       ['--traffic', 'huge'],
       ['--tenant', 'x'.repeat(129)],
       ['--policy', 'prf'],

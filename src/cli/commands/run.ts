@@ -5,7 +5,7 @@ import { constants } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, connect } from '../../daemon/client/connection.ts';
 import { socketOf } from '../../daemon/client/tool-request.ts';
-import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
+import { isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
 import { PROVIDERS } from '../values.ts';
 
@@ -153,15 +153,13 @@ function isInForeground(): boolean {
   }
 }
 
-const MIN_WEIGHT = 1e-3;
-const MAX_WEIGHT = 1e6;
 const MAX_NAME_CHARS = 128;
 
 /** A number within the range that the daemon accepts. @throws InvalidArgumentError */
 function weight(text: string): number {
   const value = Number(text);
-  if (text.trim() !== '' && value >= MIN_WEIGHT && value <= MAX_WEIGHT) return value;
-  throw new InvalidArgumentError(`It must be a number from ${MIN_WEIGHT} to ${MAX_WEIGHT}.`);
+  if (text.trim() !== '' && isWeight(value)) return value;
+  throw new InvalidArgumentError('It must be a number from 1e-6 to 1e6.');
 }
 
 /** @throws InvalidArgumentError */
