@@ -106,6 +106,17 @@ describe.skipIf(absent !== null)('the command on user-space RoCE', () => {
     expect(stdout).toContain('0.9 s after 0.1 s of warm-up');
   });
 
+  test('rc-pingpong says in one line that no server answers', async () => {
+    const example = resolve(import.meta.dirname, '../../examples/rc-pingpong.mjs');
+    const port = await freePort();
+    const words = ['-d', 'soft0', '-g', '0', '-p', `${port}`, '127.0.0.1'];
+    const ended = execute(process.execPath, [example, ...words]);
+    await expect(ended).rejects.toMatchObject({
+      code: 1,
+      stderr: `no pingpong server answers at 127.0.0.1, port ${port}: connect ECONNREFUSED 127.0.0.1:${port} (ISO_ERR_CONNECTION)\n`,
+    });
+  });
+
   test('impossible combinations name the way out', async () => {
     const fails = async (...words: string[]) => {
       const { stderr } = await isoverbs(...words).then(
