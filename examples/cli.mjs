@@ -19,9 +19,14 @@ export async function run(program) {
     await runEnds(program);
   } catch (error) {
     if (error.code === undefined) throw error;
-    console.error(`${error.message} (${error.code})`);
-    process.exit(1);
+    fail(error);
   }
+}
+
+/** Prints an error, without its stack if it has a code, and ends the process. A listener for uncaught exceptions. */
+export function fail(error) {
+  console.error(error.code === undefined ? error : `${error.message} (${error.code})`);
+  process.exit(1);
 }
 
 /**

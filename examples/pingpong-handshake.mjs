@@ -3,7 +3,7 @@
 // queue pairs, the client first. The server is ready to receive before it answers.
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import { gidToBytes, gidToString } from 'isoverbs';
+import { ConnectionError, gidToBytes, gidToString } from 'isoverbs';
 
 const ADDRESS_BYTES = 'LLLL:QQQQQQ:PPPPPP:'.length + 32 + 1;
 const DONE = 'done\0';
@@ -55,6 +55,9 @@ export async function exchange({ host, port, mine, connectQps, listening = (_por
   const addresses = Buffer.concat(mine.map(encode));
   if (host !== undefined) {
     const socket = connect(port, host);
+    await once(socket, 'connect').catch(({ message }) => {
+      throw new ConnectionError(`no pingpong server answers at ${host}, port ${port}: ${message}`);
+    });
     socket.write(addresses);
     const theirs = await readAddresses(reader(socket), mine.length);
     await new Promise((resolve) => socket.end(DONE, resolve));

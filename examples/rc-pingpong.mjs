@@ -5,6 +5,7 @@
 //   node examples/rc-pingpong.mjs -d rxe0 -g 1 [-e] [--type UC] [-p 18515] [-s 4096] [-n 1000] [-m 1024] [HOST]
 import { parseArgs } from 'node:util';
 import {
+  ConfigError,
   expectSuccess,
   IBV_SEND_SIGNALED,
   IBV_WC_SUCCESS,
@@ -12,9 +13,12 @@ import {
   openDevice,
   wcStatusName,
 } from 'isoverbs';
+import { fail } from './cli.mjs';
 import { exchange } from './pingpong-handshake.mjs';
 
 const RX_DEPTH = 500;
+
+process.once('uncaughtException', fail);
 
 function show(which, { lid, qpNum, psn, gid }) {
   const hex = (number, digits) => `0x${number.toString(16).padStart(digits, '0')}`;
@@ -59,7 +63,7 @@ const mtu = [1, 2, 3, 4, 5].find((code) => mtuBytes(code) === Number(values.mtu 
 
 const context = openDevice(values.device);
 if (context.provider.name === 'sim') {
-  throw new Error(
+  throw new ConfigError(
     'simulated devices connect within one process only: name a real device or soft0 (RoCE over UDP) with -d',
   );
 }

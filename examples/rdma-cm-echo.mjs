@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 import { expectSuccess } from 'isoverbs';
 import { connect, createServer } from 'isoverbs/rdma-cm';
+import { fail } from './cli.mjs';
 
 const SIZE = 4096;
 
@@ -40,6 +41,7 @@ async function send(connection, text) {
 
 const { values } = parseArgs({ options: { listen: { type: 'string' }, connect: { type: 'string' } } });
 const both = values.listen === undefined && values.connect === undefined;
+if (!both) process.once('uncaughtException', fail);
 const provider = both && !process.env.ISOVERBS_PROVIDER ? 'sim' : undefined;
 const server = createServer({ provider, prepare, privateData: 'echo' }, echo);
 if (values.connect === undefined) {

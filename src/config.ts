@@ -10,7 +10,7 @@ import { type LabelRule, labelRulesSchema } from './label-rules.ts';
 import { scalarOf } from './policies/policy-text.ts';
 import { parseYaml } from './providers/yaml.ts';
 import { ConfigError, shown } from './verbs/errors.ts';
-import { TRAFFIC_NAMES, type TrafficName } from './verbs/labels.ts';
+import { isWeight, TRAFFIC_NAMES, type TrafficName } from './verbs/labels.ts';
 
 /** A policy by name, with its options. */
 export interface PolicyConfig {
@@ -79,7 +79,7 @@ const entryOf = (kind: Kind) =>
   });
 const daemonShape = {
   socket: z.string().min(1),
-  weight: z.coerce.number().positive({ error: 'must be above 0' }).max(1e6).optional(),
+  weight: z.coerce.number().refine(isWeight, { error: 'must be a number from 1e-6 to 1e6' }).optional(),
   traffic: z.enum(TRAFFIC_NAMES).optional(),
   aloneGbps: z.coerce.number().positive().max(1e5).optional(),
 };

@@ -2,7 +2,14 @@
 
 import { type Driver, type DriverChoice, driverOf, policyInterceptors } from './drivers/index.ts';
 import { Context, type ContextLabels } from './objects/index.ts';
-import { composeOnce, processInterceptors, reportOnce } from './process-interceptors.ts';
+import {
+  composeOnce,
+  namedProviders,
+  PROVIDER_NAMES,
+  type ProviderName,
+  processInterceptors,
+  reportOnce,
+} from './process-interceptors.ts';
 import { factsOfProcess } from './providers/facts.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
 import { defaultSimProvider } from './providers/sim/index.ts';
@@ -22,8 +29,7 @@ import { didYouMeanNearest, meantBy } from './verbs/suggestions.ts';
 
 if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
 
-/** The built-in providers. */
-export type ProviderName = 'rdma-core' | 'sim' | 'soft';
+export type { ProviderName } from './process-interceptors.ts';
 
 /** A policy: its name, its name and options, or an interceptor. */
 export type PolicyChoice = string | { name: string; options?: Record<string, unknown> } | Interceptor;
@@ -75,12 +81,6 @@ interface Choice {
 
 const choiceOf = (provider: Provider): Choice => ({ provider, devices: provider.getDeviceList() });
 
-/** The providers that ISOVERBS_PROVIDER names, the preferred one first; [] if the variable is not set. */
-export function namedProviders(): ProviderName[] {
-  const names = (process.env.ISOVERBS_PROVIDER ?? '').split(',').map((name) => name.trim());
-  return names.filter((name) => name !== '') as ProviderName[];
-}
-
 /**
  * The providers of this process: those of ISOVERBS_PROVIDER in its order, otherwise real devices first. Under replay, only the
  * recording. User-space RoCE devices count only if they are named.
@@ -89,7 +89,7 @@ function choices(name?: string): Choice[] {
   const { replay } = processInterceptors();
   if (replay !== undefined) return [replay];
   const wanted = namedProviders();
-  if (wanted.length > 0) return wanted.map((one) => choiceOf(namedProvider(one, 'ISOVERBS_PROVIDER')));
+  if (wanted.length > 0) return wanted.map((one) => choiceOf(namedProvider(one)));
   if (name !== undefined && /^soft\d+$/.test(name)) return [choiceOf(defaultSoftProvider())];
   const real = rdmaCore();
   const simulated = choiceOf(defaultSimProvider());
@@ -202,16 +202,17 @@ function didYouMeanDevice(name: string, known: readonly string[]): string {
   );
 }
 
-function namedProvider(wanted: Provider | ProviderName, from = 'provider'): Provider {
+function namedProvider(wanted: Provider | ProviderName): Provider {
   if (typeof wanted === 'object') return wanted;
   const { replay } = processInterceptors();
   if (replay !== undefined) return replay.provider;
   if (wanted === 'sim') return defaultSimProvider();
   if (wanted === 'soft') return defaultSoftProvider();
   if (wanted !== 'rdma-core') {
-    const choices = from === 'provider' ? "'sim', 'soft' or a Provider" : "'sim' or 'soft'";
-    const meant = meantBy(String(wanted), ['rdma-core', 'sim', 'soft']);
-    throw new InvalidArgumentError(`${from} must be 'rdma-core', ${choices}, got '${wanted}'${meant}`);
+    const meant = meantBy(String(wanted), PROVIDER_NAMES);
+    throw new InvalidArgumentError(
+      `provider must be 'rdma-core', 'sim', 'soft' or a Provider, got '${wanted}'${meant}`,
+    );
   }
   const real = rdmaCore();
   if (real !== null) return real;

@@ -1,9 +1,14 @@
-/** The interceptors of this process: `isoverbs/register` sets them, openDevice() uses them. */
+/**
+ * The interceptors of this process, which `isoverbs/register` sets and openDevice() uses, and the providers that
+ * ISOVERBS_PROVIDER names.
+ */
 import type { Driver } from './drivers/index.ts';
 import type { Replay } from './interceptors/index.ts';
 import { compose, type Interceptor } from './shim/compose.ts';
 import { shimCounters, sumCounters } from './shim/counters.ts';
+import { ConfigError } from './verbs/errors.ts';
 import type { Provider, ShimCounters } from './verbs/provider.ts';
+import { didYouMean } from './verbs/suggestions.ts';
 
 /** All copies of this package in a process share the state, hence the global symbol with a version. */
 const KEY = Symbol.for('isoverbs.interceptors.1');
@@ -68,4 +73,23 @@ export function composeOnce(provider: Provider, interceptors: readonly Intercept
     known.set(interceptor, wrapped);
     return wrapped;
   }, provider);
+}
+
+/** The built-in providers. */
+export type ProviderName = 'rdma-core' | 'sim' | 'soft';
+
+export const PROVIDER_NAMES: readonly ProviderName[] = ['rdma-core', 'sim', 'soft'];
+
+/** The providers that ISOVERBS_PROVIDER names, the preferred one first; [] if the variable is not set. @throws ConfigError */
+export function namedProviders(): ProviderName[] {
+  const names = (process.env.ISOVERBS_PROVIDER ?? '').split(',').map((name) => name.trim());
+  return names.filter((name) => name !== '').map(requireProvider);
+}
+
+function requireProvider(name: string): ProviderName {
+  const found = PROVIDER_NAMES.find((one) => one === name);
+  if (found !== undefined) return found;
+  throw new ConfigError(
+    `ISOVERBS_PROVIDER: unknown provider '${name}'; ${didYouMean(name, PROVIDER_NAMES)}use one of ${PROVIDER_NAMES.join(', ')}`,
+  );
 }

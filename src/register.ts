@@ -14,7 +14,7 @@ import { muteRenamedOptions } from './policies/parse-options.ts';
 import { passThrough } from './policies/pass-through.ts';
 import { policiesText } from './policies/policy-text.ts';
 import { shares } from './policies/token-bucket/shares.ts';
-import { countersOfProcess, processInterceptors } from './process-interceptors.ts';
+import { countersOfProcess, namedProviders, processInterceptors } from './process-interceptors.ts';
 import { factsOfProcess } from './providers/facts.ts';
 import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
@@ -57,7 +57,8 @@ function register(config: Config): void {
   state.device = config.device;
   state.tenant = config.tenant;
   state.facts = config.facts;
-  // A file that cannot be used stops the program before it starts.
+  // A file that cannot be used, or an unknown provider, stops the program before it starts.
+  namedProviders();
   factsOfProcess(config.facts);
   if (verbose) state.report = (line) => writeStderr(`isoverbs: ${line}`);
   if (verbose) process.on('exit', () => reportAtExit(config, [...outside, ...inside]));

@@ -1,9 +1,9 @@
-/** Whether a weight that an operator sets for a tenant has an effect, as far as the daemon knows. */
+/** Whether a weight or a rate that an operator sets for a tenant has an effect, as far as the daemon knows. */
 import { parsePolicies } from '../config.ts';
 import type { TenantListing } from '../daemon/client/tool-request.ts';
-import { effectOfWeights } from '../policies/daemon-settings.ts';
+import { effectOfRates, effectOfWeights } from '../policies/daemon-settings.ts';
 
-/** Why a weight has no effect, in a few words, and what would give it one. */
+/** Why a setting has no effect, in a few words, and what would give it one. */
 export interface Ineffective {
   readonly reason: string;
   readonly remedy: string;
@@ -39,6 +39,20 @@ export function whyIneffective(
   return {
     reason: `the link rate of ${device} is unknown`,
     remedy: `set \`devices.${device}.linkGbps\` in the configuration of the daemon, or the option linkGbps of its policy`,
+  };
+}
+
+/**
+ * Null if the rate (`gbps`) of a tenant has an effect under the daemon's policy, or if the daemon does not say what its
+ * policy does with rates.
+ */
+export function whyRateIneffective(tenant: string, { rows, policy }: TenantListing): Ineffective | null {
+  if (policy === undefined || rows.every((row) => row.tenant !== tenant)) return null;
+  const list = policy === '' ? [] : parsePolicies(policy, 'the daemon');
+  if (effectOfRates(list) !== 'nothing') return null;
+  return {
+    reason: list.length === 0 ? 'the daemon has no policy' : `${policy} ignores rates`,
+    remedy: 'token-bucket enforces rates, and tassel, drum and fair enforce them as upper bounds',
   };
 }
 

@@ -8,7 +8,7 @@ import { PROFILES } from '../sim/profile/profiles.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { isGroup, isWeight, type Labels, type QpLabels, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { didYouMean } from '../verbs/suggestions.ts';
-import { requireWhole } from '../verbs/units.ts';
+import { durationText, requireWhole } from '../verbs/units.ts';
 import { type AppMemory, memoryOf, receivesOf, requireRegistering } from './endpoints/memory-layout.ts';
 import { type OpDraw, type Operation, opDrawOf, posts } from './operations.ts';
 import type { SizeDistribution } from './sizes.ts';
@@ -153,7 +153,7 @@ function requireValidRun(spec: MixSpec): void {
   if (!(warmupNs >= 0)) throw new ConfigError(`the warm-up must be at least 0, got ${warmupNs} ns`);
   if (warmupNs >= durationNs) {
     throw new ConfigError(
-      `a duration of ${durationNs} ns gives no samples: the first ${warmupNs} ns are the warm-up; set a longer duration or a shorter warm-up`,
+      `a duration of ${durationText(durationNs)} gives no samples: the first ${durationText(warmupNs)} are the warm-up; set a longer duration or a shorter warm-up`,
     );
   }
   requirePolicies(spec);
@@ -367,11 +367,14 @@ export function requireRate(where: string, rateGbps: number, params: Readonly<De
 export function requireTimes(where: string, startNs: number, stopNs: number, spec: MixSpec): void {
   const { warmupNs, durationNs } = spec;
   if (!(startNs >= 0 && stopNs > startNs) && startNs < durationNs) {
-    throw new ConfigError(`${where}: it stops at ${stopNs} ns, not after its start at ${startNs} ns`);
+    throw new ConfigError(
+      `${where}: it stops at ${durationText(stopNs)}, not after its start at ${durationText(startNs)}`,
+    );
   }
   if (startNs >= durationNs || stopNs <= warmupNs) {
+    const end = Number.isFinite(stopNs) ? durationText(stopNs) : 'the end';
     throw new ConfigError(
-      `${where}: it runs from ${startNs} ns to ${stopNs} ns and gives no samples between the end of the warm-up at ${warmupNs} ns and ${durationNs} ns`,
+      `${where}: it runs from ${durationText(startNs)} to ${end} and gives no samples between the end of the warm-up at ${durationText(warmupNs)} and ${durationText(durationNs)}`,
     );
   }
 }

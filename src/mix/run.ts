@@ -6,6 +6,7 @@ import { Core } from '../sim/host/core.ts';
 import { RandomStream } from '../sim/kernel/random.ts';
 import { SHIM_COSTS } from '../sim/profile/params.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { durationText } from '../verbs/units.ts';
 import { Coordinators } from './coordinators.ts';
 import { DepartureRecorder } from './departure-recorder.ts';
 import { Dispatcher } from './dispatcher.ts';
@@ -269,7 +270,7 @@ function requireSamples(
   const names = apps.length === 1 ? `app ${apps[0].name}` : 'no app';
   const did = apps.length === 1 ? 'completed nothing' : 'completed anything';
   throw new ConfigError(
-    `a duration of ${spec.durationNs} ns gives no samples: ${names} ${did} after the warm-up of ${spec.warmupNs} ns`,
+    `a duration of ${durationText(spec.durationNs)} gives no samples: ${names} ${did} after the warm-up of ${durationText(spec.warmupNs)}`,
   );
 }
 

@@ -1,4 +1,4 @@
-/** Policies under a daemon: which of their options its settings replace, and whether its weights have an effect. */
+/** Policies under a daemon: which of their options its settings replace, and whether its weights and rates have an effect. */
 import { policies } from './index.ts';
 import { parseOptions } from './parse-options.ts';
 
@@ -12,6 +12,9 @@ interface NamedPolicy {
  * weights apply to traffic without a rate.
  */
 const BY_WEIGHT: readonly string[] = ['justitia', 'palos', 'drum', 'fair', 'tassel'];
+
+/** The built-in policies that hold a tenant to its rate (`gbps`). */
+const BY_RATE: readonly string[] = ['token-bucket', 'tassel', 'drum', 'fair'];
 
 /** The setting of a daemon that takes the place of each option. */
 const SETTINGS: Readonly<Record<string, string>> = {
@@ -63,12 +66,21 @@ export type EffectOfWeights =
 /** What the weights of a daemon's tenants change for programs under these policies. */
 export function effectOfWeights(list: readonly NamedPolicy[]): EffectOfWeights {
   if (list.some(({ name }) => BY_WEIGHT.includes(name))) return 'turns';
-  if (!list.every(({ name }) => Object.hasOwn(policies, name))) return 'unknown';
-  // With weights or rates, perf contains token buckets.
-  const bucket = list.find(
-    ({ name, options: { weights, ratesGbps } }) =>
-      name === 'token-bucket' || (name === 'perf' && (weights ?? ratesGbps) !== undefined),
-  );
+  if (!areBuiltIn(list)) return 'unknown';
+  const bucket = list.find(hasBuckets);
   if (bucket === undefined) return 'nothing';
   return bucket.options.linkGbps === undefined ? 'shares' : 'shares of a known link';
+}
+
+/** What the rates (`gbps`) of a daemon's tenants change for programs under these policies; unknown: one is not built in. */
+export function effectOfRates(list: readonly NamedPolicy[]): 'nothing' | 'limits' | 'unknown' {
+  if (list.some((one) => BY_RATE.includes(one.name) || hasBuckets(one))) return 'limits';
+  return areBuiltIn(list) ? 'nothing' : 'unknown';
+}
+
+const areBuiltIn = (list: readonly NamedPolicy[]) => list.every(({ name }) => Object.hasOwn(policies, name));
+
+/** Whether a policy contains token buckets, as perf does with weights or rates. */
+function hasBuckets({ name, options: { weights, ratesGbps } }: NamedPolicy): boolean {
+  return name === 'token-bucket' || (name === 'perf' && (weights ?? ratesGbps) !== undefined);
 }

@@ -48,6 +48,12 @@ export function parseQuantity(what: string, text: string, quantity: Quantity): n
   throw new ConfigError(`${what}: unknown unit '${unit}'; use one of ${known}`);
 }
 
+/** A time in the largest unit of which it is at least one, as parseQuantity() reads it: 1s, 1.5ms, 0ns. */
+export function durationText(ns: number): string {
+  const [unit, value] = Object.entries(NANOSECONDS.units).findLast(([, value]) => ns >= value) ?? ['ns', 1];
+  return `${ns / value}${unit}`;
+}
+
 /** The value of a whole number without a unit. @throws ConfigError */
 export function parseWhole(what: string, text: string): number {
   if (/^\d+$/.test(text)) return Number(text);

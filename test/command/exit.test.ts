@@ -3,8 +3,13 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+<<<<<<< HEAD
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+=======
+import { join, resolve } from 'node:path';
+import { expect, test, vi } from 'vitest';
+>>>>>>> 1e1a0b1aca683f4f22c4b2d8e244691237a521de
 import { USAGE } from '../../src/cli/program.ts';
 import { command } from '../mix/command.ts';
 import { MAIN } from '../support/main.ts';
@@ -55,6 +60,16 @@ eachShort(3, [
 ])('a failure exits with 1 and a one-line message: isoverbs %s', (line) => {
   const { code, err } = isoverbs(line);
   expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(/^isoverbs: .*\n$/) });
+});
+
+test('devices exits with 2 if ISOVERBS_PROVIDER names an unknown provider', async () => {
+  vi.stubEnv('ISOVERBS_PROVIDER', 'foo');
+  const { code, out, err } = await command('devices');
+  vi.unstubAllEnvs();
+  expect({ code, out }).toEqual({ code: USAGE, out: '' });
+  expect(err).toMatch(
+    /^isoverbs: ISOVERBS_PROVIDER: unknown provider 'foo'; use one of rdma-core, sim, soft \(ISO_ERR_CONFIG\)\n$/,
+  );
 });
 
 test('without a command, isoverbs prints its help on stderr and exits with 2', () => {

@@ -233,6 +233,19 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     });
   });
 
+  test('set says that a rate has no effect without a policy that enforces it', async () => {
+    const socket = join(folder(), 's');
+    await daemon(socket);
+    await tenant(socket, 'storage');
+    const set = async (word: string) =>
+      (await isoverbs(['set', 'storage', word, '--socket', socket]).ended).stderr;
+    expect(await set('gbps=0.3')).toBe(
+      "isoverbs: the rate of tenant 'storage' is now 0.3 Gbit/s, but has no effect: the daemon has no policy; " +
+        'token-bucket enforces rates, and tassel, drum and fair enforce them as upper bounds\n',
+    );
+    expect(await set('gbps=share')).toBe('');
+  });
+
   test('a weight that was set remains so if the daemon answers no more', async () => {
     const socket = join(folder(), 's');
     await daemon(socket);
@@ -396,6 +409,14 @@ describe('run', TIMEOUT, () => {
       status: 126,
       stderr: expect.stringMatching(/EACCES\n$/),
     });
+    const script = join(folder(), 'app.mjs');
+    writeFileSync(script, '');
+    expect(await run(script).ended).toMatchObject({
+      status: 126,
+      stderr: expect.stringMatching(
+        `EACCES; to run it with Node.js, use \`isoverbs run -- node ${script}\`\n$`,
+      ),
+    });
   });
 
   test('passes on arguments unchanged, the input, and the environment to children', {
@@ -425,10 +446,19 @@ describe('run', TIMEOUT, () => {
     },
   );
 
+  test('accepts the weights that set accepts', async () => {
+    const { status, stdout } = await isoverbs([
+      ...['run', '--socket', none, '--policy', 'none', '--weight', '1e-6', '--'],
+      ...[process.execPath, '-p', 'process.env.ISOVERBS_WEIGHT'],
+    ]).ended;
+    expect({ status, stdout }).toEqual({ status: 0, stdout: '0.000001\n' });
+  });
+
   test('invalid options are refused before the program starts', async () => {
     for (const words of [
       ['--weight', '1e9'],
       ['--weight', '0'],
+      ['--weight', '9e-7'],
       ['--traffic', 'huge'],
       ['--tenant', 'x'.repeat(129)],
       ['--policy', 'prf'],

@@ -150,6 +150,13 @@ test('isoverbs mix --gauges prints a line for each gauge', async () => {
   expect(out).toMatch(/^perf: split of B on sim0: mean [\d.]+, min [01], max 1, last 1 0 or 1$/m);
 });
 
+test('isoverbs mix --gauges leaves out the tenant and the unit of a gauge that has none', async () => {
+  const words = ['--policy', 'tassel', '--duration', '300us', '--warmup', '0us', '--app', 'D', '--gauges'];
+  const { code, out } = await command('mix', ...words);
+  expect(code).toBe(0);
+  expect(out).toMatch(/^tassel: phi on sim0: mean [\d.]+, min [\d.]+, max [\d.]+, last [\d.]+$/m);
+});
+
 test('with details, each application has its rate on the wire: of requests, or of the responses to READs', async () => {
   const apps = ['B:name=w,qps=2', 'B:name=r,op=read', 'B:name=m,op=write:0.5/read:0.5'];
   const more = { warmupNs: 2e5, details: true };

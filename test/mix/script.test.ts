@@ -337,7 +337,7 @@ test.each<[string[], RegExp]>([
   [['5ms:close B', '6ms:kill B'], /all apps of tenant B have ended; the last was closed/],
   [['3ms:set D rate=0'], /app D starts at 4000000 ns, so the step comes too early/],
   [['4ms:kill shared'], /app D starts at 4000000 ns, so the step comes too early/],
-  [['1ms:close B'], /app B: it runs from 0 ns to 1000000 ns and gives no samples/],
+  [['1ms:close B'], /app B: it runs from 0ns to 1ms and gives no samples/],
 ])('a script of %j is rejected in one sentence', async (steps, sentence) => {
   const args = ['mix', '--app', 'B', '--app', 'D:start=4ms,tenant=shared'];
   const { code, out, err } = await command(...args, ...steps.flatMap((step) => ['--at', step]));

@@ -26,7 +26,18 @@ test('the echo example', () => {
     err: '',
   });
   const lines = readFileSync(resolve(ROOT, 'examples/rdma-cm-echo.mjs'), 'utf8').split('\n');
-  expect(lines.length).toBeLessThan(60);
+  expect(lines.length).toBeLessThan(65);
+});
+
+test.each([
+  [
+    ['examples/rdma-cm-echo.mjs', '--connect', '127.0.0.1:7999'],
+    /^cannot connect to .* \(ISO_ERR_CONNECTION\)\n$/,
+  ],
+  [['examples/rc-pingpong.mjs'], /^simulated devices .* \(ISO_ERR_CONFIG\)\n$/],
+  [['examples/rc-pingpong.mjs', '-d', 'nope0'], /^no device 'nope0'; .* \(ISO_ERR_NO_DEVICE\)\n$/],
+])('%j prints why it fails in one line', (words, message) => {
+  expect(node(...words)).toEqual({ code: 1, out: '', err: expect.stringMatching(message) });
 });
 
 test('the echo server in docs/rdma-cm.md runs, and is short', () => {

@@ -88,7 +88,12 @@ eachShort(2, [
   expect(err).toContain(expected);
 });
 
-eachShort(3, [
+eachShort(4, [
+  [
+    { ISOVERBS_PROVIDER: 'sfot' },
+    2,
+    "isoverbs: ISOVERBS_PROVIDER: unknown provider 'sfot'; did you mean 'soft'? use one of rdma-core, sim, soft",
+  ],
   [{ ISOVERBS_LOG: 'loud' }, 2, 'isoverbs: ISOVERBS_LOG: unknown level'],
   [{ ISOVERBS_CONFIG: '/no/such/file.json' }, 2, 'isoverbs: '],
   [{ ISOVERBS_DRIVER: 'none' }, 2, 'isoverbs: ISOVERBS_DRIVER'],

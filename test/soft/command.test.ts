@@ -7,6 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, test } from 'vitest';
+import { pageOf } from '../../src/cli/manual.ts';
+import { program } from '../../src/cli/program.ts';
 import { MAIN } from '../support/main.ts';
 import { packetOf, readPcapng } from '../support/pcapng.ts';
 import { absent } from './rig.ts';
@@ -95,6 +97,24 @@ describe.skipIf(absent !== null)('the command on user-space RoCE', () => {
     expect([...opcodes]).toEqual(expect.arrayContaining([0x04, 0x06, 0x08, 0x0c, 0x11, 0x12, 0x14]));
     expect(frames.filter(({ outbound }) => outbound).length).toBeGreaterThan(frames.length / 3);
     expect(malformed(file) ?? '').toBe('');
+  });
+
+  test('the example of mix --help runs', { timeout: 60_000 }, async () => {
+    const page = pageOf((await program(['mix'])).commands[0]);
+    const [line = ''] = page?.examples.map(([one]) => one).filter((one) => one.includes('soft')) ?? [];
+    const { stdout } = await execute(process.execPath, [MAIN, ...line.split(' ').slice(1)], { cwd: folder });
+    expect(stdout).toContain('0.9 s after 0.1 s of warm-up');
+  });
+
+  test('rc-pingpong says in one line that no server answers', async () => {
+    const example = resolve(import.meta.dirname, '../../examples/rc-pingpong.mjs');
+    const port = await freePort();
+    const words = ['-d', 'soft0', '-g', '0', '-p', `${port}`, '127.0.0.1'];
+    const ended = execute(process.execPath, [example, ...words]);
+    await expect(ended).rejects.toMatchObject({
+      code: 1,
+      stderr: `no pingpong server answers at 127.0.0.1, port ${port}: connect ECONNREFUSED 127.0.0.1:${port} (ISO_ERR_CONNECTION)\n`,
+    });
   });
 
   test('impossible combinations name the way out', async () => {

@@ -170,3 +170,11 @@ test('missing or unreadable files and unknown log levels are rejected', () => {
   expect(() => load({ 'isoverbs.config.mjs': 'throw new Error("oops")' })).toThrow('oops');
   expect(load({ 'isoverbs.config.yaml': '' }).policies).toEqual([]);
 });
+
+test('ISOVERBS_WEIGHT has the range of the daemon', () => {
+  const weightOf = (ISOVERBS_WEIGHT: string) =>
+    load({}, { ISOVERBS_DAEMON: '/x', ISOVERBS_WEIGHT }).daemon?.weight;
+  expect(weightOf('1e-6')).toBe(1e-6);
+  for (const text of ['0', '9e-7', '2e6', 'x'])
+    expect(() => weightOf(text), text).toThrowError(/ISOVERBS_WEIGHT.*number/);
+});

@@ -1,6 +1,6 @@
-// Weights that an operator sets, and that have no effect.
+// Weights and rates that an operator sets, and that have no effect.
 import { expect, test } from 'vitest';
-import { weightNotice, whyIneffective } from '../../src/cli/weight-effect.ts';
+import { weightNotice, whyIneffective, whyRateIneffective } from '../../src/cli/weight-effect.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
 import { rowOf } from './top/samples.ts';
 
@@ -53,4 +53,24 @@ test('the notice of `isoverbs top` says what a weight means next to a fixed rate
   );
   expect(notice('a', 'fair')).toBe('the weight of a is now 3, next to its fixed rate');
   expect(notice('b', 'fair')).toBe('the weight of b is now 3');
+});
+
+test.each([
+  ['', 'the daemon has no policy'],
+  ['perf', 'perf ignores rates'],
+  ['palos', 'palos ignores rates'],
+  ['justitia', 'justitia ignores rates'],
+  ['chunk;share', 'chunk;share ignores rates'],
+  ['perf:weights=a:3', undefined],
+  ['perf:ratesGbps=a:3', undefined],
+  ['token-bucket;perf', undefined],
+  ['tassel', undefined],
+  ['drum', undefined],
+  ['fair', undefined],
+  ['./own.mjs', undefined],
+  [undefined, undefined],
+])('under policy %j, why a rate has no effect: %j', (policy, reason) => {
+  const listing = { policy, devices: [], rows: [rowOf('a', { gbps: 3 })] };
+  expect(whyRateIneffective('a', listing)?.reason).toBe(reason);
+  expect(whyRateIneffective('absent', listing)).toBeNull();
 });

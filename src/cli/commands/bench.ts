@@ -6,7 +6,6 @@ import { parsePolicies } from '../../config.ts';
 import { DRIVERS } from '../../drivers/index.ts';
 import {
   getDeviceList,
-  namedProviders,
   type OpenDeviceOptions,
   openDevice,
   type PolicyChoice,
@@ -20,6 +19,7 @@ import { type Output, runBothEnds, runTest } from '../../perftest/run.ts';
 import { type Settings, settingsOf, TESTS } from '../../perftest/settings.ts';
 import { wireBytes, wireFactsOf } from '../../policies/kit/wire.ts';
 import { policiesText } from '../../policies/policy-text.ts';
+import { namedProviders } from '../../process-interceptors.ts';
 import { createFabric, PROFILES } from '../../providers/sim/index.ts';
 import { captureTo } from '../../providers/soft/index.ts';
 import * as V from '../../verbs/index.ts';

@@ -120,7 +120,10 @@ export function addMix(command: Command): void {
         'isoverbs mix --provider rdma-core --device rxe0 --app B:size=256KiB --app D',
         'on a real device that serves both ends',
       ],
-      ['isoverbs mix --provider soft --app B:size=64KiB --duration 1s --pcap run.pcapng', 'over UDP sockets'],
+      [
+        'isoverbs mix --provider soft --app B:size=64KiB --duration 1s --warmup 100ms --pcap run.pcapng',
+        'over UDP sockets',
+      ],
     ],
     failed: 'the device failed, or the run broke an invariant',
     environment: ['ISOVERBS_FACTS', 'ISOVERBS_NO_ADDON'],
@@ -389,6 +392,9 @@ function gaugeLines({ timeline }: MixResult): string[] {
     const known = values.filter((value) => value !== null);
     const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
     const ends = `min ${number(Math.min(...known))}, max ${number(Math.max(...known))}`;
-    return `${policy}: ${name} of ${tenant} on ${device}: mean ${number(mean)}, ${ends}, last ${number(known[known.length - 1])} ${unit}`;
+    // A gauge of the whole device has no tenant, and a ratio has no unit.
+    const of = tenant === '' ? '' : ` of ${tenant}`;
+    const last = `last ${number(known[known.length - 1])} ${unit}`.trimEnd();
+    return `${policy}: ${name}${of} on ${device}: mean ${number(mean)}, ${ends}, ${last}`;
   });
 }

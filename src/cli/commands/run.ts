@@ -1,11 +1,11 @@
 /** `isoverbs run`: runs a program as a tenant of this host. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, connect } from '../../daemon/client/connection.ts';
 import { socketOf } from '../../daemon/client/tool-request.ts';
-import { TRAFFIC_NAMES } from '../../verbs/labels.ts';
+import { isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
 import { PROVIDERS } from '../values.ts';
 
@@ -119,13 +119,19 @@ export function runForwarded(
   for (const signal of FORWARDED_SIGNALS) process.on(signal, () => forward(signal, child));
   return new Promise((resolve) => {
     child.once('error', (error: NodeJS.ErrnoException) => {
-      process.stderr.write(`isoverbs: ${command} cannot be started: ${error.message}\n`);
+      process.stderr.write(`isoverbs: ${command} cannot be started: ${error.message}${hintFor(command)}\n`);
       resolve(error.code === 'ENOENT' ? NOT_FOUND : NOT_RUNNABLE);
     });
     child.once('exit', (code, signal) =>
       resolve(code ?? 128 + (constants.signals[signal ?? 'SIGTERM'] ?? 0)),
     );
   });
+}
+
+/** A script that is not executable, or not on the PATH, is probably meant as a program of Node.js. */
+function hintFor(command: string): string {
+  const isScript = /\.[cm]?js$/.test(command) && existsSync(command);
+  return isScript ? `; to run it with Node.js, use \`isoverbs run -- node ${command}\`` : '';
 }
 
 /**
@@ -147,15 +153,13 @@ function isInForeground(): boolean {
   }
 }
 
-const MIN_WEIGHT = 1e-3;
-const MAX_WEIGHT = 1e6;
 const MAX_NAME_CHARS = 128;
 
 /** A number within the range that the daemon accepts. @throws InvalidArgumentError */
 function weight(text: string): number {
   const value = Number(text);
-  if (text.trim() !== '' && value >= MIN_WEIGHT && value <= MAX_WEIGHT) return value;
-  throw new InvalidArgumentError(`It must be a number from ${MIN_WEIGHT} to ${MAX_WEIGHT}.`);
+  if (text.trim() !== '' && isWeight(value)) return value;
+  throw new InvalidArgumentError('It must be a number from 1e-6 to 1e6.');
 }
 
 /** @throws InvalidArgumentError */

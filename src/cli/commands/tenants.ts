@@ -182,26 +182,31 @@ async function set(
       `no queue pair of tenant '${tenant}' has this rate now; it will apply to queue pairs that ` +
         `match ${target}, if their program uses the policy tassel`,
     );
-  if (setting.weight !== undefined) await noteIneffective(socket, tenant, setting.weight);
+  await noteIneffective(socket, tenant, setting);
 }
 
-/** Says why the weight that was set has no effect, if it has none. */
-async function noteIneffective(socket: string, tenant: string, weight: number): Promise<void> {
+/** Says why a weight or a rate that was set has no effect, if it has none. */
+async function noteIneffective(socket: string, tenant: string, { weight, gbps }: Setting): Promise<void> {
+  const hasRate = typeof gbps === 'number';
+  if (weight === undefined && !hasRate) return;
   // Loaded only here, because it knows the policies.
-  const { whyIneffective } = await import('../weight-effect.ts');
+  const { whyIneffective, whyRateIneffective } = await import('../weight-effect.ts');
+  const weightNow = `the weight of tenant '${tenant}' is now ${weight}`;
+  const rateNow = `the rate of tenant '${tenant}' is now ${gbps} Gbit/s`;
   let listing: Awaited<ReturnType<typeof requestListing>>;
   try {
     listing = await requestListing(socket);
   } catch (error) {
-    note(
-      `the weight of tenant '${tenant}' is now ${weight}; whether it has an effect is unknown: ${(error as Error).message}`,
-    );
+    const unknown = `; whether it has an effect is unknown: ${(error as Error).message}`;
+    if (weight !== undefined) note(weightNow + unknown);
+    if (hasRate) note(rateNow + unknown);
     return;
   }
-  const ineffective = whyIneffective(tenant, listing);
-  if (ineffective === null) return;
-  const { reason, remedy } = ineffective;
-  note(`the weight of tenant '${tenant}' is now ${weight}, but has no effect: ${reason}; ${remedy}`);
+  const noteIf = (now: string, why: ReturnType<typeof whyIneffective>) => {
+    if (why !== null) note(`${now}, but has no effect: ${why.reason}; ${why.remedy}`);
+  };
+  if (weight !== undefined) noteIf(weightNow, whyIneffective(tenant, listing));
+  if (hasRate) noteIf(rateNow, whyRateIneffective(tenant, listing));
 }
 
 /** The error for a tenant that is not present, whose name may be misspelt. */
@@ -278,7 +283,7 @@ export function addSet(command: Command): void {
       ['isoverbs set storage groups.kv=3 groups.scan=1', 'weights of two groups of the tenant'],
       [
         'isoverbs set storage gbps=10',
-        'a fixed rate instead of a share; under fair, the most that it may send',
+        'a fixed rate instead of a share; under tassel, drum and fair, the most that it may send',
       ],
       ['isoverbs set storage/group=kv gbps=3', 'at most 3 Gbit/s for all queue pairs of a group together'],
       ["isoverbs set 'storage/qp=10.0.0.*' gbps=1", 'at most 1 Gbit/s for each queue pair to these peers'],

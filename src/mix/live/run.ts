@@ -4,6 +4,7 @@ import { coordinatorMemory } from '../../policies/index.ts';
 import { ConfigError, NoDeviceError } from '../../verbs/errors.ts';
 import { mtuBytes } from '../../verbs/index.ts';
 import type { Provider } from '../../verbs/provider.ts';
+import { durationText } from '../../verbs/units.ts';
 import { type App, appsOf, type DeviceLimits } from '../resolve.ts';
 import { policyOptionsOf, policyWords } from '../stacks.ts';
 import type { LiveOutcome } from './app.ts';
@@ -37,7 +38,7 @@ export function resolvedLive(spec: LiveSpec): { readonly full: LiveSpec; readonl
 export function liveResultOf(spec: LiveSpec, outcomes: readonly LiveOutcome[]): LiveResult {
   const { devices, policy, seed, durationNs, warmupNs } = spec;
   if (outcomes.every(({ result }) => result.completed === 0 && result.errors === 0)) {
-    throw new ConfigError(`a duration of ${durationNs} ns gives no samples: nothing completed`);
+    throw new ConfigError(`a duration of ${durationText(durationNs)} gives no samples: nothing completed`);
   }
   const states = outcomes.flatMap((outcome) => outcome.states);
   return {
