@@ -108,6 +108,11 @@ export class Events {
 
   /** The application starts to listen, or stops (null). */
   watch(channel: number, listener: CompletionListener | null): void {
+    if (listener !== null && typeof listener !== 'function') {
+      // The provider reports what is wrong with the listener.
+      this.next.watchCompChannel(channel, listener);
+      return;
+    }
     const needed = this.tables.cqs.some(
       (cq) => cq !== undefined && cq.channel === channel && this.levelOf(cq) === ARM_ANY,
     );
