@@ -1,5 +1,6 @@
 // Options of policies as people write them: units, and one-line errors for impossible combinations.
 import { expect, test } from 'vitest';
+import { createInterceptor } from '../../src/interceptors/index.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { convertQuantities, parseOptions } from '../../src/policies/parse-options.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
@@ -45,6 +46,25 @@ test.each<[Record<string, unknown>, string]>([
   [{ paper: 'true', rotation: 'on' }, 'perf.rotation: on and paper exclude each other'],
 ])('perf with %j is refused', (options, sentence) => {
   expect(() => createPolicy('perf', options)).toThrow(sentence);
+});
+
+test.each([[null], [5], ['windowBytes'], [['windowBytes']]])('options that are %j are refused', (options) => {
+  const got = options as unknown as Record<string, unknown>;
+  for (const make of [createPolicy, createInterceptor]) {
+    const name = make === createPolicy ? 'fair' : 'count';
+    expect(() => make(name, got)).toThrow(
+      expect.objectContaining({
+        code: 'ISO_ERR_CONFIG',
+        message: expect.stringMatching(/options must be an/),
+      }),
+    );
+  }
+});
+
+test('a name that is not a string is refused', () => {
+  expect(() => createPolicy(5 as unknown as string)).toThrow(
+    expect.objectContaining({ code: 'ISO_ERR_ARGUMENT', message: expect.stringMatching(/perf, .* got 5$/) }),
+  );
 });
 
 test.each<[Record<string, unknown>, string]>([
