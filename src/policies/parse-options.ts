@@ -130,6 +130,16 @@ export function mergeOptions<T extends object>(
   return parseOptions(name, schema, { ...options, ...current });
 }
 
+/**
+ * For z.preprocess around a record: rejects the name `__proto__`, with which zod would drop the value without an error.
+ */
+export function refuseProto(value: unknown, context: z.RefinementCtx): unknown {
+  if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')) {
+    context.addIssue("contains the name '__proto__', which is not accepted; choose another name");
+  }
+  return value;
+}
+
 function describeIssue(name: string, options: ZodType, issue: z.core.$ZodIssue, given: unknown): string {
   if (issue.code === 'unrecognized_keys' && options instanceof z.ZodObject) {
     const known = Object.keys(options.shape);

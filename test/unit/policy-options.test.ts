@@ -75,6 +75,8 @@ test.each<[Record<string, unknown>, string]>([
   [{ pieceBytes: '300.5' }, "fair.pieceBytes: must be a whole number, got '300.5'"],
   [{ ratesGbps: 'a:0' }, "fair.ratesGbps.a: must be above 0, got 'a:0'"],
   [{ ratesRequestsPerS: 'a:1.5x' }, "fair.ratesRequestsPerS.a: must be a number, got 'a:1.5x'"],
+  [{ ratesGbps: '__proto__:1' }, "fair.ratesGbps: contains the name '__proto__', which is not accepted"],
+  [{ ratesGbps: JSON.parse('{"a":1,"__proto__":1}') }, "fair.ratesGbps: contains the name '__proto__'"],
   [{ ratesGbps: 'a:10/b:1/a:5' }, "fair.ratesGbps: names tenant 'a' twice"],
   [{ targetus: '3' }, "fair: there is no option 'targetus'; did you mean 'targetUs'?"],
   [{ targtUs: '3' }, "fair: there is no option 'targtUs'; did you mean 'targetUs'?"],
