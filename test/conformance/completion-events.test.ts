@@ -40,4 +40,45 @@ describe.each(CHAINS)('%s', (_name, chain) => {
     await fabric.run();
     expect(events).toBe(1);
   });
+
+  test.each([
+    [2, 0],
+    [100, 50],
+    [0, 50],
+  ])('moderation of %i completions and %i us stalls no long requests', async (count, periodUs) => {
+    const bytes = 1 << 20;
+    const [a, b, fabric] = pair(chain(), { bytes });
+    let events = 0;
+    a.v.watchCompChannel(a.channel, () => {
+      events++;
+      a.v.reqNotifyCq(a.sendCq, false);
+    });
+    a.v.modifyCq(a.sendCq, count, periodUs);
+    a.v.reqNotifyCq(a.sendCq, false);
+    for (const id of [1, 2])
+      a.send.write(id, V.IBV_SEND_SIGNALED, a.mr.addr, bytes, a.mr.lkey, b.mr.addr, b.mr.rkey);
+    expect(a.v.postSend(a.qp, a.send.ring, 0, 2)).toBe(2);
+    for (let i = 0; i < 10; i++) await fabric.run();
+    expect(events).toBeGreaterThanOrEqual(1);
+    expect(a.v.pollCq(a.sendCq, a.wc.ring, 0, 64)).toBe(2);
+    expect([0, 1].map((i) => [a.wc.wrId(i), a.wc.status(i)])).toEqual([
+      [1, V.IBV_WC_SUCCESS],
+      [2, V.IBV_WC_SUCCESS],
+    ]);
+  });
+
+  test('moderation rejects wrong arguments', () => {
+    const [a] = pair(chain());
+    for (const [count, periodUs] of [
+      [-1, 0],
+      [0, 1.5],
+      [1 << 16, 0],
+      [0, Number.NaN],
+    ]) {
+      expect(() => a.v.modifyCq(a.sendCq, count, periodUs)).toThrow(
+        expect.objectContaining({ code: 'ISO_ERR_ARGUMENT', verb: 'modifyCq' }),
+      );
+    }
+    expect(() => a.v.modifyCq(a.qp, 0, 0)).toThrow(expect.objectContaining({ code: 'ISO_ERR_HANDLE' }));
+  });
 });
