@@ -23,6 +23,8 @@ import {
   NoDeviceError,
   type Provider,
   requireKnown,
+  requireOptions,
+  shown,
   UnsupportedError,
 } from './verbs/index.ts';
 import { didYouMeanNearest, meantBy } from './verbs/suggestions.ts';
@@ -227,12 +229,7 @@ function interceptorsOf(
 ): Interceptor[] {
   if (policy === null) return [];
   const list: readonly PolicyChoice[] = Array.isArray(policy) ? policy : [policy];
-  const specs = list.map((choice) => {
-    if (typeof choice === 'object' && 'wrap' in choice) return choice;
-    if (typeof choice === 'object') requireKnown('policy', choice, ['name', 'options']);
-    const { name, options = {} } = typeof choice === 'string' ? { name: choice } : choice;
-    return { name, options };
-  });
+  const specs = list.map(specOf);
   if (driver === 'inline')
     return specs.flatMap((spec) => ('wrap' in spec ? spec : drivenOnce(driver, [spec])));
   const object = specs.find((spec) => 'wrap' in spec);
@@ -244,13 +241,45 @@ function interceptorsOf(
   return drivenOnce(driver, specs as { name: string; options: Record<string, unknown> }[]);
 }
 
+/** @throws InvalidArgumentError for a choice of a wrong type */
+function specOf(choice: PolicyChoice): Interceptor | { name: string; options: Record<string, unknown> } {
+  if (typeof choice === 'string') return { name: choice, options: {} };
+  if (typeof choice !== 'object' || choice === null) throw notAPolicy(shown(choice));
+  if ('wrap' in choice && typeof choice.wrap === 'function') return choice;
+  requireKnown('policy', choice, ['name', 'options']);
+  const { name, options = {} } = choice as Exclude<PolicyChoice, string | Interceptor>;
+  if (typeof name !== 'string') throw notAPolicy(`an object whose name is ${shown(name)}`);
+  requireOptions(name, options);
+  return { name, options };
+}
+
+function notAPolicy(got: string): InvalidArgumentError {
+  return new InvalidArgumentError(
+    `policy: must be a name such as 'fair', { name: 'fair', options: {} }, an interceptor, a list of these, or null, got ${got}`,
+  );
+}
+
 /** Contexts that name the same policies with the same options share them, so that each policy sees all their tenants. */
 function drivenOnce(
   driver: Driver,
   policies: readonly { name: string; options: Record<string, unknown> }[],
 ): Interceptor[] {
-  const key = JSON.stringify([driver, policies]);
+  const key = keyOf(driver, policies);
   const interceptors = named.get(key) ?? policyInterceptors(driver, policies);
   named.set(key, interceptors);
   return interceptors;
+}
+
+/** @throws ConfigError for options that text cannot represent, such as a BigInt */
+function keyOf(driver: Driver, policies: readonly { name: string }[]): string {
+  try {
+    return JSON.stringify([driver, policies]);
+  } catch (cause) {
+    const names = policies.map(({ name }) => name).join(', ');
+    const [why] = (cause as Error).message.split('\n', 1);
+    throw new ConfigError(
+      `policy ${names}: the options must be numbers, strings, booleans, and lists and objects of these: ${why}`,
+      { cause },
+    );
+  }
 }

@@ -50,15 +50,15 @@ export function addMixOptions(command: Command, defaults: { duration: string; wa
 export function mixOf(words: MixWords, defaults: MixDefaults): Mix {
   const { app, profile = DEFAULTS.profile, hosts, topology } = words;
   const { duration = defaults.duration, warmup = defaults.warmup } = words;
-  const set: Record<string, string> = {};
+  const set = new Map<string, string>();
   for (const text of words.set ?? []) {
     const [name] = parseSet(text);
-    if (Object.hasOwn(set, name)) throw new ConfigError(`set: '${name}' is given twice`);
-    set[name] = text.slice(name.length + 1);
+    if (set.has(name)) throw new ConfigError(`set: '${name}' is given twice`);
+    set.set(name, text.slice(name.length + 1));
   }
   return {
     profile,
-    set,
+    set: Object.fromEntries(set),
     duration,
     warmup,
     hosts: hosts === undefined ? DEFAULTS.hosts : parseWhole('hosts', hosts),

@@ -149,7 +149,10 @@ export class CompletionQueue
     return this.granted;
   }
 
-  /** ibv_modify_cq(3): moderates events, so that each stands for more completions. @throws UnsupportedError */
+  /**
+   * ibv_modify_cq(3): moderates events, so that each stands for more completions. Under a policy, events stay unmoderated.
+   * @throws UnsupportedError
+   */
   moderate(options: ModerationOptions): void {
     this.provider.modifyCq(this.handle, options.count, options.periodUs);
   }

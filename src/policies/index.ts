@@ -4,7 +4,7 @@ import type { AgentKind } from '../coordinator/agent.ts';
 import type { Ruler } from '../coordinator/ruler.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import type { PolicyNeeds } from '../shim/policy.ts';
-import { ConfigError } from '../verbs/errors.ts';
+import { ConfigError, InvalidArgumentError, shown } from '../verbs/errors.ts';
 import { didYouMean } from '../verbs/suggestions.ts';
 import { chunk } from './chunk/index.ts';
 import { chunkOptions } from './chunk/options.ts';
@@ -233,6 +233,7 @@ export function createPolicy(name: string, options: Record<string, unknown> = {}
 /**
  * Creates the interceptor that `table` has under a name; `kind` names the table's entries in messages.
  * @throws ConfigError that names the available entries, or the invalid option and what it accepts
+ * @throws InvalidArgumentError for a name that is not a string
  */
 export function createNamed(
   kind: string,
@@ -240,6 +241,11 @@ export function createNamed(
   name: string,
   options: Record<string, unknown>,
 ): Interceptor {
+  if (typeof name !== 'string') {
+    throw new InvalidArgumentError(
+      `the ${kind} must be one of the names ${Object.keys(table).join(', ')}, got ${shown(name)}`,
+    );
+  }
   const entry = Object.hasOwn(table, name) ? table[name] : undefined;
   if (entry === undefined) {
     const [known, options] = name.split(':');

@@ -1,6 +1,6 @@
 /** Checks the options of policies and interceptors against their schemas, and describes errors in words. */
 import { type ZodType, z } from 'zod';
-import { ConfigError, shown } from '../verbs/errors.ts';
+import { ConfigError, requireOptions, shown } from '../verbs/errors.ts';
 import { didYouMean, isMisspelt, questionFor } from '../verbs/suggestions.ts';
 import { parseQuantity, quantityOf } from '../verbs/units.ts';
 
@@ -21,13 +21,14 @@ export function muteRenamedOptions(): void {
 /**
  * The options under their current names. Emits a process warning, once per option, for each former name.
  * @param name the policy, for messages
- * @throws ConfigError when an option is given under both names
+ * @throws ConfigError when the options are no object, or an option is given under both names
  */
 export function currentOptions(
   name: string,
   schema: ZodType,
   options: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
+  requireOptions(name, options);
   const renamed = renamedOptions.get(schema) ?? {};
   return Object.fromEntries(
     Object.entries(options).map(([key, value]) => {
@@ -127,6 +128,16 @@ export function mergeOptions<T extends object>(
     );
   }
   return parseOptions(name, schema, { ...options, ...current });
+}
+
+/**
+ * For z.preprocess around a record: rejects the name `__proto__`, with which zod would drop the value without an error.
+ */
+export function refuseProto(value: unknown, context: z.RefinementCtx): unknown {
+  if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')) {
+    context.addIssue("contains the name '__proto__', which is not accepted; choose another name");
+  }
+  return value;
 }
 
 function describeIssue(name: string, options: ZodType, issue: z.core.$ZodIssue, given: unknown): string {

@@ -29,6 +29,9 @@ export interface EventsHost {
   completionLimits(): CompletionLimits | null;
 }
 
+/** The largest count and period that libibverbs can pass on. */
+const MAX_MODERATION = 0xffff;
+
 export class Events {
   private readonly next: Provider;
   private readonly tables: Tables;
@@ -63,6 +66,17 @@ export class Events {
     // Kept completions raise an event when they become available, and the shim has to fetch others.
     this.listen(cq.channel);
     this.host.completionLimits()?.polled(cq, completions);
+  }
+
+  /**
+   * The device does not moderate events: it would withhold those that the shim needs to issue held requests, and count
+   * completions of pieces, which the application does not see.
+   */
+  modifyCq(handle: number, maxCount: number, periodUs: number): void {
+    const isValid = isModeration(maxCount) && isModeration(periodUs);
+    // The provider reports wrong arguments, and whether the device moderates events at all.
+    if (this.tables.cq(handle) === undefined || !isValid) this.next.modifyCq(handle, maxCount, periodUs);
+    else this.next.modifyCq(handle, 0, 0);
   }
 
   /** The level to arm the device with. While requests are held or awaited, every completion matters. */
@@ -108,6 +122,11 @@ export class Events {
 
   /** The application starts to listen, or stops (null). */
   watch(channel: number, listener: CompletionListener | null): void {
+    if (listener !== null && typeof listener !== 'function') {
+      // The provider reports what is wrong with the listener.
+      this.next.watchCompChannel(channel, listener);
+      return;
+    }
     const needed = this.tables.cqs.some(
       (cq) => cq !== undefined && cq.channel === channel && this.levelOf(cq) === ARM_ANY,
     );
@@ -209,4 +228,8 @@ export class Events {
       }
     }
   }
+}
+
+function isModeration(value: number): boolean {
+  return Number.isInteger(value) && value >= 0 && value <= MAX_MODERATION;
 }

@@ -1,5 +1,5 @@
 /** What a shim adds to the provider about its policy: changes of options, and its state for people. */
-import { ConfigError } from '../verbs/errors.ts';
+import { ConfigError, requireOptions } from '../verbs/errors.ts';
 import type { PolicyGauge, PolicyState, Provider } from '../verbs/provider.ts';
 import type { Contexts } from './contexts.ts';
 import type { Feeder } from './feeder.ts';
@@ -39,6 +39,7 @@ function configure(
   name: string,
   changes: Readonly<Record<string, unknown>>,
 ): void {
+  requireOptions(name, changes);
   const isBelow = next.interceptors.includes(name);
   if (isBelow) next.configurePolicy?.(name, changes);
   if (policy.name === name && policy.configure !== undefined) {

@@ -222,6 +222,7 @@ class Shim {
         contexts.adopt(contexts.channels, context, next.createCompChannel(context)),
       createCq: (context, cqe, channel, options) => this.createCq(context, cqe, channel, options),
       resizeCq: (cq, cqe) => this.resizeCq(cq, cqe),
+      modifyCq: (cq, maxCount, periodUs) => events.modifyCq(cq, maxCount, periodUs),
       destroyCq: (cq) => this.destroyCq(cq),
       reqNotifyCq: (cq, solicitedOnly) => events.reqNotifyCq(cq, solicitedOnly),
       watchCompChannel: (channel, listener) => events.watch(channel, listener),

@@ -240,6 +240,18 @@ export function makeError(code: ErrorCode, message: string, details?: ErrorDetai
 }
 
 /**
+ * Checks that the options of a policy or an interceptor are an object, and returns them.
+ * @param name the policy or interceptor, for messages
+ * @throws ConfigError
+ */
+export function requireOptions<T>(name: string, options: T): T {
+  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return options;
+  throw new ConfigError(
+    `${name}: the options must be an object such as { pieceBytes: 4096 }, got ${shown(options)}; without options, pass {}`,
+  );
+}
+
+/**
  * Checks the keys of an options object, because a misspelt option would otherwise be ignored.
  * @throws InvalidArgumentError naming the known keys
  */

@@ -98,6 +98,10 @@ test.each([
     '[{ name: a, to: { nowhere: 1 } }]',
     /f: application 'a' sends to 'nowhere', which is not one of the hosts: host0/,
   ],
+  [
+    '[{ name: a, to: { __proto__: 1 } }]',
+    /f: hosts\.0\.applications\.0\.to: contains the name '__proto__', which is not accepted/,
+  ],
   ['[{ name: a, weight: "2" }]', /f: hosts\.0\.applications\.0\.weight: must be a number, got '2'/],
   ['[{ weight: 2 }]', /f: hosts\.0\.applications\.0\.name: is missing/],
   ['[]', /f: hosts\.0\.applications: must have at least one application/],

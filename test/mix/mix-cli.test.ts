@@ -128,6 +128,7 @@ test.each<[string[], RegExp]>([
   [[...app('D'), '--topology', 'ring'], /topology must be one of cable, direct, star/],
   [[...app('D'), '--hosts', '3', '--topology', 'cable'], /topology cable joins two hosts, not 3/],
   [[...app('D'), '--set', 'speed=1'], /a profile has no 'speed'/],
+  [[...app('D'), '--set', '__proto__=1'], /a profile has no '__proto__'/],
   [[...app('D'), '--set', 'linkGbps'], /'linkGbps' is not of the form key=value/],
   [[...app('D'), '--set', 'linkGbps=0'], /linkGbps must be a number above 0, got 0/],
   [[...app('D'), '--set', 'linkGbps=fast'], /linkGbps must be a number above 0, got 'fast'/],

@@ -64,7 +64,8 @@ describe.each([
       await complete(r, 1);
       return shimCounters(r.provider).internal.pieces - before;
     };
-    const configure = (changes: Record<string, unknown>) => r.provider.configurePolicy!('perf', changes);
+    const configure = (changes: Record<string, unknown> | null | undefined) =>
+      r.provider.configurePolicy!('perf', changes as Record<string, unknown>);
     expect(await piecesOfOne()).toBe(4);
     configure({ subMsgSizeBytes: '8192' });
     expect(await piecesOfOne()).toBe(8);
@@ -74,6 +75,8 @@ describe.each([
       [{ subMsgSizeBytes: 2 ** 31 }, /perf\.subMsgSizeBytes/],
       [{ subMsgSizeBytes: 512, zeroWaitUnitBytes: 1024 }, /zeroWaitUnitBytes: must not be larger/],
       [{ qNumAllow: 0 }, /perf\.qNumAllow/],
+      [null, /perf: the options must be an object .* got null/],
+      [undefined, /perf: the options must be an object .* got undefined/],
       [{ subMsgSize: 4096 }, /there is no option 'subMsgSize'/],
       [{ subMsgSizeBytes: 4096, emulation: false }, /perf\.emulation: cannot change while/],
     ] as const) {

@@ -1,5 +1,6 @@
 // Options of policies as people write them: units, and one-line errors for impossible combinations.
 import { expect, test } from 'vitest';
+import { createInterceptor } from '../../src/interceptors/index.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { convertQuantities, parseOptions } from '../../src/policies/parse-options.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
@@ -47,6 +48,25 @@ test.each<[Record<string, unknown>, string]>([
   expect(() => createPolicy('perf', options)).toThrow(sentence);
 });
 
+test.each([[null], [5], ['windowBytes'], [['windowBytes']]])('options that are %j are refused', (options) => {
+  const got = options as unknown as Record<string, unknown>;
+  for (const make of [createPolicy, createInterceptor]) {
+    const name = make === createPolicy ? 'fair' : 'count';
+    expect(() => make(name, got)).toThrow(
+      expect.objectContaining({
+        code: 'ISO_ERR_CONFIG',
+        message: expect.stringMatching(/options must be an/),
+      }),
+    );
+  }
+});
+
+test('a name that is not a string is refused', () => {
+  expect(() => createPolicy(5 as unknown as string)).toThrow(
+    expect.objectContaining({ code: 'ISO_ERR_ARGUMENT', message: expect.stringMatching(/perf, .* got 5$/) }),
+  );
+});
+
 test.each<[Record<string, unknown>, string]>([
   [{ targetUs: '0' }, "fair.targetUs: must be above 0, got '0'"],
   [{ targetUs: '2min' }, "fair.targetUs: unknown unit 'min'; use one of ns, us, ms, s"],
@@ -55,6 +75,8 @@ test.each<[Record<string, unknown>, string]>([
   [{ pieceBytes: '300.5' }, "fair.pieceBytes: must be a whole number, got '300.5'"],
   [{ ratesGbps: 'a:0' }, "fair.ratesGbps.a: must be above 0, got 'a:0'"],
   [{ ratesRequestsPerS: 'a:1.5x' }, "fair.ratesRequestsPerS.a: must be a number, got 'a:1.5x'"],
+  [{ ratesGbps: '__proto__:1' }, "fair.ratesGbps: contains the name '__proto__', which is not accepted"],
+  [{ ratesGbps: JSON.parse('{"a":1,"__proto__":1}') }, "fair.ratesGbps: contains the name '__proto__'"],
   [{ ratesGbps: 'a:10/b:1/a:5' }, "fair.ratesGbps: names tenant 'a' twice"],
   [{ targetus: '3' }, "fair: there is no option 'targetus'; did you mean 'targetUs'?"],
   [{ targtUs: '3' }, "fair: there is no option 'targtUs'; did you mean 'targetUs'?"],

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { firstLine, issueText } from '../../daemon/config-issue.ts';
 import { type DrumProblem, MOST_DESTINATIONS, type Traffic } from '../../policies/drum/solver/problem.ts';
 import type { SolveOptions } from '../../policies/drum/solver/solve.ts';
+import { refuseProto } from '../../policies/parse-options.ts';
 import { parseYaml } from '../../providers/yaml.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 
@@ -15,7 +16,7 @@ const application = z.strictObject({
   weight: above0.default(1),
   completions: above0.default(1),
   /** Completions per request on other hosts, by host. */
-  to: z.record(name, above0).optional(),
+  to: z.preprocess(refuseProto, z.record(name, above0)).optional(),
   guaranteed: above0.optional(),
   preemptible: z.number().min(0).optional(),
 });

@@ -18,7 +18,7 @@ import {
   IBV_QPS_RESET,
   ISO_WR_ENABLE,
 } from '../../verbs/constants.ts';
-import { ConfigError, shown, UnsupportedError } from '../../verbs/errors.ts';
+import { ConfigError, requireOptions, shown, UnsupportedError } from '../../verbs/errors.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import { DEFAULT_LABELS, LABEL_BITS, type Labels, maskedLabels, withLabels } from '../../verbs/labels.ts';
 import type { LayerCounters, PeerVerbs, Provider, SampledLatency } from '../../verbs/provider.ts';
@@ -253,7 +253,7 @@ class Front {
       this.next.configurePolicy(name, changes);
       return;
     }
-    const current = underCurrentNames(name, { ...changes });
+    const current = underCurrentNames(name, { ...requireOptions(name, changes) });
     const changed = policies.map((policy) =>
       policy.name === name ? { ...policy, options: { ...policy.options, ...current } } : policy,
     );

@@ -93,6 +93,11 @@ export class CompletionFaults {
   }
 
   private watch(channel: number, listener: ((cq: number) => void) | null): void {
+    if (listener !== null && typeof listener !== 'function') {
+      // The provider reports what is wrong with the listener.
+      this.next.watchCompChannel(channel, listener);
+      return;
+    }
     if (listener === null) this.listeners.delete(channel);
     else this.listeners.set(channel, (cq) => this.notify(cq, listener));
     this.next.watchCompChannel(channel, this.listeners.get(channel) ?? null);

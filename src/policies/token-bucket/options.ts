@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ContextView } from '../../shim/policy.ts';
 import { ConfigError } from '../../verbs/errors.ts';
+import { refuseProto } from '../parse-options.ts';
 
 const above0 = z.coerce.number().positive().max(1e6);
 const requestsPerS = z.coerce.number().positive().max(1e12);
@@ -20,7 +21,7 @@ function fromText(value: unknown, context: z.RefinementCtx, noun: string): unkno
 function byName(noun: string, number: typeof above0) {
   const pair = `${noun.toUpperCase()}:NUMBER`;
   return z.preprocess(
-    (value, context) => fromText(value, context, noun),
+    (value, context) => refuseProto(fromText(value, context, noun), context),
     z.record(z.string(), number, { error: `should be ${pair}/${pair}, or an object` }).default({}),
   );
 }
