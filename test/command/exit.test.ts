@@ -3,13 +3,8 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-<<<<<<< HEAD
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
-=======
-import { join, resolve } from 'node:path';
 import { expect, test, vi } from 'vitest';
->>>>>>> 1e1a0b1aca683f4f22c4b2d8e244691237a521de
 import { USAGE } from '../../src/cli/program.ts';
 import { command } from '../mix/command.ts';
 import { MAIN } from '../support/main.ts';
