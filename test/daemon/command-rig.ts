@@ -4,15 +4,17 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach } from 'vitest';
-import { MAIN } from '../support/main.ts';
+import { BUILT, MAIN } from '../support/main.ts';
 import { type Ending, until } from './rig.ts';
 
 export { MAIN };
 
 export const WRITES = resolve(import.meta.dirname, 'children/writes.mjs');
 
+let main = MAIN;
 const cleanUp: (() => void)[] = [];
 afterEach(() => {
+  main = MAIN;
   for (const undo of cleanUp.splice(0).reverse()) undo();
 });
 
@@ -53,7 +55,7 @@ export function started(command: string, args: readonly string[], env: Record<st
 
 /** `isoverbs ARGS`. */
 export function isoverbs(args: readonly string[], env?: Record<string, string>): Running {
-  return started(process.execPath, [MAIN, ...args], env);
+  return started(process.execPath, [main, ...args], env);
 }
 
 /** Starts a daemon and waits until it listens. */
@@ -62,6 +64,8 @@ export async function daemon(
   args: readonly string[] = [],
   env?: Record<string, string>,
 ): Promise<Running> {
+  // A policy from a module must import the copy of isoverbs that runs.
+  if (args.some((arg) => arg.includes('.mjs'))) main = BUILT;
   const running = isoverbs(['daemon', '--socket', socket, ...args], env);
   await until(() => /"listening"/.test(running.err()) || running.child.exitCode !== null);
   if (running.child.exitCode !== null) throw new Error(running.err());
