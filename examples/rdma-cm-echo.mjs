@@ -10,11 +10,9 @@ import { expectSuccess } from 'isoverbs';
 import { connect, createServer } from 'isoverbs/rdma-cm';
 import { fail } from './cli.mjs';
 
-const SIZE = 4096;
-
 /** Runs before the peer can send: allocates memory and posts a receive. */
 function prepare(connection) {
-  connection.inbox = connection.pd.allocate(SIZE);
+  connection.inbox = connection.pd.allocate(4096);
   connection.qp.receive({ sgList: [{ mr: connection.inbox }] });
 }
 
@@ -32,7 +30,7 @@ async function echo(connection) {
 /** Sends a text and returns the echo. */
 async function send(connection, text) {
   const { cq, qp, pd, inbox } = connection;
-  const outbox = pd.allocate(SIZE);
+  const outbox = pd.allocate(4096);
   const { written } = new TextEncoder().encodeInto(text, outbox.bytes);
   qp.post({ opcode: 'SEND', sgList: [{ mr: outbox, length: written }] });
   const { byteLen } = (await cq.drain(2)).map(expectSuccess).find(({ isRecv }) => isRecv);

@@ -26,7 +26,7 @@ test('the echo example', () => {
     err: '',
   });
   const lines = readFileSync(resolve(ROOT, 'examples/rdma-cm-echo.mjs'), 'utf8').split('\n');
-  expect(lines.length).toBeLessThan(65);
+  expect(lines.length).toBeLessThan(60);
 });
 
 test.each([
