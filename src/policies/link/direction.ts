@@ -2,6 +2,7 @@
  * One direction of a device's link, with a window of bytes on the wire and the order in which queue pairs share it: out of
  * the device, or, for READs, into it.
  */
+import { takesReceive } from '../../shim/peer/outbox.ts';
 import type { Actions, QpChange, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
@@ -18,16 +19,10 @@ import { Reports } from './reports.ts';
 import { RoundTrip } from './round-trip.ts';
 import { Rows } from './rows.ts';
 import { Spacing } from './spacing.ts';
-import type { TurnOrder } from './turn-order.ts';
+import { held, type TurnOrder } from './turn-order.ts';
 import { WholeMessages } from './whole-messages.ts';
 import type { LoadOf, Takes, WindowOptions } from './window-options.ts';
 import * as S from './window-sizes.ts';
-
-/** A queue pair cannot send what it has to send. */
-function held(order: TurnOrder, qp: number): number {
-  order.hold(qp);
-  return BLOCKED;
-}
 
 /** One direction of the link. */
 export class Direction<Turns extends TurnOrder> implements Opposite {
@@ -90,8 +85,11 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
       countedPart: (qp, inflight, bytes) => this.countedPart(qp, inflight, bytes),
       // An empty window then shows nothing about the round trip.
       onStall: () => {
-        this.roundTrip.gaveUp();
-        this.fit();
+        const { puller, roundTrip } = this;
+        const { patienceNs } = roundTrip;
+        roundTrip.gaveUp();
+        if (roundTrip.patienceNs < patienceNs) this.fit();
+        else puller.stallNs = Math.max(puller.stallNs, roundTrip.patienceNs);
       },
     });
     this.fit();
@@ -419,6 +417,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const nowNs = isFirst ? this.clock.nowNs(qp.context, out) : 0;
     if (isFirst) this.drained(qp, out);
     const load = this.loadOf(this.wire, opcode, bytes);
+    roundTrip.takesReceive = takesReceive(opcode);
     roundTrip.issued(qp.index, isFirst ? load : 0, isFirst, bytes < puller.pieceBytes / 2, nowNs);
     if (roundTrip.isMeasuring && !this.isPaced(qp.index)) {
       out.signalNow(qp);

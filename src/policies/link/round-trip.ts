@@ -73,6 +73,8 @@ export class RoundTrip {
   private isShort = false;
   /** The time that the bytes of the last sample of a long message took on the link. */
   private bytesNs = 0;
+  /** Whether the request that is issued next may wait for a receive. */
+  takesReceive = false;
   /** How long to wait for the sample of a peer that has not been measured, while others wait for it. */
   patienceNs = STALL_NS;
   /** Whether the samples that count have changed since `ns` was computed. */
@@ -188,11 +190,18 @@ export class RoundTrip {
 
   /**
    * What is in flight is not waited for any more. Until something from its peer completes, requests to that peer do not go
-   * one at a time: it may have vanished, and others must not wait for each of its queue pairs in turn.
+   * one at a time: it may have vanished, and others must not wait for each of its queue pairs in turn. A message that may
+   * wait for a receive, or a peer that has answered before, shows nothing of the kind; many of those at a time would keep the device busy with retries, so they
+   * still go one at a time, each for longer, because the path may be long.
    */
   gaveUp(): void {
     const { peer } = this;
     this.cancel();
+    const hasAnswered = peer !== NONE && (this.samples[peer] > 0 || this.shortNs[peer] > 0);
+    if (this.unknown !== NONE && (this.takesReceive || hasAnswered)) {
+      this.patienceNs = Math.min(PATIENCE_TIMES * this.patienceNs, MOST_PATIENCE_NS);
+      return;
+    }
     this.patienceNs = STALL_NS;
     if (peer === NONE || peer !== this.unknown) return;
     this.unknown = NONE;

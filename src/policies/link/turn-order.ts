@@ -1,5 +1,7 @@
 /** What a direction of a link needs of the order in which queue pairs share it. */
+
 import type { Order } from '../kit/puller.ts';
+import { BLOCKED } from '../kit/step.ts';
 
 /** An order in which queue pairs have turns of several bytes each. */
 export interface TurnOrder extends Order {
@@ -50,4 +52,10 @@ export interface TurnOrder extends Order {
   hold(qp: number): void;
   /** The queue pair has nothing to send any more, even if it was held. */
   release(qp: number): void;
+}
+
+/** A queue pair cannot send what it has to send. */
+export function held(order: TurnOrder, qp: number): number {
+  order.hold(qp);
+  return BLOCKED;
 }
