@@ -13,8 +13,8 @@ interface NamedPolicy {
  */
 const BY_WEIGHT: readonly string[] = ['justitia', 'palos', 'drum', 'fair', 'tassel'];
 
-/** The built-in policies that hold a tenant to its rate (`gbps`). */
-const BY_RATE: readonly string[] = ['token-bucket', 'tassel', 'drum', 'fair'];
+/** The built-in policies without token buckets that hold a tenant to its rate (`gbps`). */
+const BY_RATE: readonly string[] = ['tassel', 'drum', 'fair'];
 
 /** The setting of a daemon that takes the place of each option. */
 const SETTINGS: Readonly<Record<string, string>> = {

@@ -191,8 +191,8 @@ export class RoundTrip {
   /**
    * What is in flight is not waited for any more. Until something from its peer completes, requests to that peer do not go
    * one at a time: it may have vanished, and others must not wait for each of its queue pairs in turn. A message that may
-   * wait for a receive, or a peer that has answered before, shows nothing of the kind; many of those at a time would keep the device busy with retries, so they
-   * still go one at a time, each for longer, because the path may be long.
+   * wait for a receive, or a peer that has answered before, shows nothing of the kind. Many of those at a time would keep
+   * the device busy with retries, so they still go one at a time, each for longer, because the path may be long.
    */
   gaveUp(): void {
     const { peer } = this;
