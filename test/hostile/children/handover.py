@@ -20,7 +20,10 @@ def hello():
 def receive(count):
     got = b''
     while len(got) < count:
-        more, fds, _, _ = socket.recv_fds(peer, count - len(got), 3)
+        try:
+            more, fds, _, _ = socket.recv_fds(peer, count - len(got), 3)
+        except ConnectionResetError:
+            more = b''
         if not more:
             print(json.dumps({'type': 'end'}), flush=True)
             sys.exit()
