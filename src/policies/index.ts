@@ -12,6 +12,7 @@ import { drumAgents } from './drum/agent/drum-agent.ts';
 import { drumTerms } from './drum/agent/terms.ts';
 import { drum } from './drum/index.ts';
 import { drumOptions } from './drum/options.ts';
+import { fairAgents } from './fair/agent/fair-agent.ts';
 import { fair } from './fair/index.ts';
 import { fairOptions, fairWindows } from './fair/options.ts';
 import { handedTokens } from './justitia/handed-tokens.ts';
@@ -159,7 +160,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
       'shares the link and the processing units among tenants, by what each needs most; small messages of tenants below their share pass at once',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
     rulers: [fairWindows],
-    agents: [],
+    agents: [fairAgents],
     options: fairOptions,
     create: (options) => fair(fairOptions.parse(options)),
   },

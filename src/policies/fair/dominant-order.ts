@@ -38,13 +38,14 @@ const ROW = 3;
  */
 const ROW_PART = 1 / 8;
 /**
- * Words of a queue pair: its weight among those of its tenant, the bytes left of its turn, and its bytes on the wire,
- * for takeSentBytes. The fourth word is unused.
+ * Words of a queue pair: its weight among those of its tenant, the bytes left of its turn, its bytes on the wire, and
+ * those of takeSentBytes.
  */
 const QP_BITS = 2;
 const QP_WEIGHT = 0;
 const CREDIT = 1;
 const SENT = 2;
+const TAKEN = 3;
 /**
  * Words of the device: bytes on the wire of requests that waited, the virtual time of the tenant in service, the latest
  * virtual time of any tenant, and bytes on the wire of all requests.
@@ -87,7 +88,7 @@ export class DominantOrder implements TurnOrder {
   /** Whether only one tenant waits, and its key in the tree is out of date. */
   private isUnsorted = false;
   /** Requests since the last charge. */
-  private requests = 0;
+  protected requests = 0;
 
   /**
    * @param misses whether a tenant's turns cost cache misses, because its queue pairs exceed its part of the cache
@@ -181,16 +182,17 @@ export class DominantOrder implements TurnOrder {
 
   /** The weight of a queue pair among those of its tenant. */
   setQpWeight(qp: number, weight: number): void {
-    this.qps = fitColumn(this.qps, (qp << QP_BITS) + SENT);
+    this.qps = fitColumn(this.qps, (qp << QP_BITS) + TAKEN);
     this.qps[(qp << QP_BITS) + QP_WEIGHT] = weight;
   }
 
   reset(qp: number): void {
-    this.qps = fitColumn(this.qps, (qp << QP_BITS) + SENT);
+    this.qps = fitColumn(this.qps, (qp << QP_BITS) + TAKEN);
     this.held = fitColumn(this.held, qp);
     this.tiny = fitColumn(this.tiny, qp);
     this.qps[(qp << QP_BITS) + CREDIT] = 0;
     this.qps[(qp << QP_BITS) + SENT] = 0;
+    this.qps[(qp << QP_BITS) + TAKEN] = 0;
     this.held[qp] = 0;
     this.tiny[qp] = 0;
   }
@@ -212,9 +214,15 @@ export class DominantOrder implements TurnOrder {
   }
 
   takeSentBytes(qp: number): number {
-    const bytes = this.qps[(qp << QP_BITS) + SENT];
-    this.qps[(qp << QP_BITS) + SENT] = 0;
+    const at = qp << QP_BITS;
+    const bytes = this.qps[at + SENT] - this.qps[at + TAKEN];
+    this.qps[at + TAKEN] = this.qps[at + SENT];
     return bytes;
+  }
+
+  /** The bytes on the wire that a queue pair has sent since it began. */
+  sentBytes(qp: number): number {
+    return this.qps[(qp << QP_BITS) + SENT];
   }
 
   /**

@@ -1,23 +1,37 @@
-/** The order of tenants, which also counts what they send towards the rates that a daemon gives them. */
+/** The order of tenants, which also counts what they send towards the rates that a daemon or agents give them. */
+
+import { INBOUND, LOOPBACK } from '../link/link-scheduler.ts';
 import type { DaemonRates } from './daemon-rates.ts';
 import type { Costs } from './dominant-order.ts';
+import type { FlowLimits } from './flow-limits.ts';
 import { PacedOrder } from './paced-order.ts';
 
-/** Makes the order of one direction. The arguments are those of PacedOrder. */
-export type MakeOrder = (...of: ConstructorParameters<typeof PacedOrder>) => PacedOrder;
+/** Makes the order of one kind of direction. The other arguments are those of PacedOrder. */
+export type MakeOrder = (kind: number, ...of: ConstructorParameters<typeof PacedOrder>) => PacedOrder;
 
 /** The order of tenants that may have rates. */
 export class RatedOrder extends PacedOrder {
   private readonly rates: DaemonRates;
+  /** Null: what is sent does not load the link. */
+  private readonly flows: FlowLimits | null;
+  private readonly isInbound: boolean;
 
   /** The other arguments are those of PacedOrder. */
-  constructor(rates: DaemonRates, ...rest: ConstructorParameters<typeof PacedOrder>) {
+  constructor(
+    { daemonRates, flowLimits }: { daemonRates: DaemonRates; flowLimits: FlowLimits | null },
+    kind: number,
+    ...rest: ConstructorParameters<typeof PacedOrder>
+  ) {
     super(...rest);
-    this.rates = rates;
+    this.rates = daemonRates;
+    this.flows = kind === LOOPBACK ? null : flowLimits;
+    this.isInbound = kind === INBOUND;
   }
 
   protected override account(qp: number, wireBytes: number, costs: Costs): number {
-    if (this.rates.isLimiting) this.rates.take(qp, wireBytes);
+    const { rates, flows } = this;
+    if (rates.isLimiting) rates.take(qp, wireBytes);
+    if (flows?.isLimiting) flows.take(qp, this.isInbound, wireBytes, this.requests);
     return super.account(qp, wireBytes, costs);
   }
 }

@@ -105,13 +105,13 @@ export class Scheduler extends RatedScheduler {
   ) {
     super(number, context, registry, { kinds, hasRates: makeOrder === undefined });
     this.options = options;
-    this.makeOrder = makeOrder ?? ((...of) => new RatedOrder(this.daemonRates, ...of));
+    this.makeOrder = makeOrder ?? ((...of) => new RatedOrder(this, ...of));
     this.cachedQps = context.nic?.cachedQps ?? Number.POSITIVE_INFINITY;
     this.arbitrates = context.nic?.arbitrates !== false;
     this.worth = this.createJudge();
-    this.outbound = this.addDirection(OUTBOUND, this.addOrder(), this.choice);
-    this.inbound = this.addDirection(INBOUND, this.addOrder(), this.choice);
-    this.loopback = this.usesLoopback ? this.addDirection(LOOPBACK, this.addOrder(), this.choice) : null;
+    this.outbound = this.createDirection(OUTBOUND);
+    this.inbound = this.createDirection(INBOUND);
+    this.loopback = this.usesLoopback ? this.createDirection(LOOPBACK) : null;
     this.atomics = this.createAtomics(context);
   }
 
@@ -139,13 +139,15 @@ export class Scheduler extends RatedScheduler {
     return targetUs === undefined ? new Worth(this.arbitrates) : new Target(this.arbitrates, 1e3 * targetUs);
   }
 
-  private addOrder(): PacedOrder {
-    return this.makeOrder(
+  private createDirection(kind: number): Direction<PacedOrder> {
+    const order = this.makeOrder(
+      kind,
       (index) => this.tenants.ofIndex(index),
       this.costs,
       (tenant) => this.misses(tenant),
       this.presence,
     );
+    return this.addDirection(kind, order, this.choice);
   }
 
   /** Whether not all queue pairs fit into the device's cache, and those of the tenant exceed its part. */
@@ -371,7 +373,7 @@ export class Scheduler extends RatedScheduler {
   ): void {
     const { advances, wire, worth } = this;
     if (!advances.follows(tenant, qp.index) || !worth.isResting || isAtomic(opcode)) return;
-    if (this.daemonRates.limits(qp.index)) return;
+    if (this.isRated(qp.index)) return;
     const below = bytes < ADVANCE_BYTES ? ADVANCE_BYTES : 1 << (32 - Math.clz32(bytes));
     const { order } = this.wayOf(qp, opcode);
     const headerBytes = this.headers[opcode];
@@ -405,7 +407,7 @@ export class Scheduler extends RatedScheduler {
     const isTimed = !worth.isResting && this.prepare(qp, out);
     const tenant = this.tenants.of(qp);
     this.endAdvance(tenant, out);
-    const isRated = this.daemonRates.limits(qp.index);
+    const isRated = this.isRated(qp.index);
     if (isRated && this.beginRated(qp)) return 0;
     let passed = 0;
     let passedBytes = 0;
@@ -416,8 +418,8 @@ export class Scheduler extends RatedScheduler {
       bytes = lengthAt(words, at);
       if (bytes === NO_LENGTH) break;
       if (bytes > wire.mtuBytes && (worth.isOn || (isRated && bytes > BURST_BYTES))) break;
-      if (isRated && !this.mayGo(qp, out)) break;
       opcode = words[at + WR_OP] & 0xff;
+      if (isRated && !this.mayGo(qp, out, opcode)) break;
       if (isAtomic(opcode) && worth.isOn && this.atomics.mustWait(qp, out)) break;
       const direction = this.wayOf(qp, opcode);
       const load = this.loadOf(opcode, bytes);
@@ -476,7 +478,7 @@ export class Scheduler extends RatedScheduler {
    */
   private prepare(qp: QpView, out: Actions): boolean {
     const { worth } = this;
-    if (worth.isAside && !this.daemonRates.limits(qp.index)) {
+    if (worth.isAside && !this.isRated(qp.index)) {
       out.passPlain(qp, PLAIN_BELOW_BYTES);
       this.plain.add(qp);
     }

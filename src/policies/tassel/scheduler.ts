@@ -59,7 +59,7 @@ export class TasselScheduler extends Scheduler {
   ) {
     const rates = new RateTable();
     const orders: TasselOrder[] = [];
-    super(number, context, fairPartOf(options), registry, (tenantOf, costs, misses) => {
+    super(number, context, fairPartOf(options), registry, (_kind, tenantOf, costs, misses) => {
       const order = new TasselOrder(rates, USABLE_PART / costs.nsPerByte, tenantOf, costs, misses);
       orders.push(order);
       return order;

@@ -1,0 +1,260 @@
+/**
+ * The agent of fair at one host and device: it speaks up for those who share a link without seeing each other. Hosts that
+ * send to the same receiver share the link into it, and what hosts READ leaves by the same link as what its own tenants
+ * send. Each host reports to its peers what it does there; the host whose link it is answers with the level (level.ts),
+ * and both keep their contexts to it:
+ *
+ *   context    FLOWS     what it sends to each peer, and READs there, once a period
+ *   host       DEMAND    the sums over its tenants, to each peer
+ *   peer       LEVELS    what a unit of weight may use of the peer's link, in each direction
+ *   host       LIMITS    the parts of its contexts
+ *
+ * It does nothing while nobody reports.
+ */
+import type { Agent, AgentActions, AgentKind } from '../../../coordinator/agent.ts';
+import type { MembersView } from '../../../coordinator/ruler.ts';
+import { fairWindows } from '../options.ts';
+import { HostFlows, type TenantLoad, type Way } from './host-flows.ts';
+import { GROWTH, Level, levelOf } from './level.ts';
+import {
+  type Demand,
+  type Limits,
+  type Load,
+  MOST_LIMITS,
+  type PeerLimits,
+  QUIET_WORDS,
+  readDemand,
+  readFlows,
+  readLevels,
+  writeDemand,
+  writeLevels,
+  writeLimits,
+} from './messages.ts';
+import { Peer } from './peer.ts';
+
+/** Reports that arrive within this time are decided on together. */
+const GATHER_NS = 5e4;
+/** The time between two decisions while reports last; and where these come from other processes. */
+const PERIOD_NS = 2.5e5;
+const REMOTE_PERIOD_NS = 1e7;
+/** The least relative change of a limit that contexts learn of. */
+const LEAST_CHANGE = 0.01;
+const BITS_PER_BYTE = 8;
+
+const DECIDE = 0;
+
+/** The limits that a context was told last. */
+interface Told {
+  own: Limits;
+  readonly peers: Map<string, PeerLimits>;
+}
+
+/** The agent of fair. */
+export class FairAgent implements Agent {
+  private members!: MembersView;
+  private flows!: HostFlows;
+  private readonly peers = new Map<number, Peer>();
+  private readonly levels = { out: new Level(), in: new Level() };
+  private readonly told = new Map<number, Told>();
+  /** When the next decision is due; Infinity: nobody reports. */
+  private dueNs = Number.POSITIVE_INFINITY;
+
+  onStart(out: AgentActions): void {
+    this.members = out.members(fairWindows);
+    this.flows = new HostFlows(this.members);
+  }
+
+  onTold(member: number, words: Float64Array, out: AgentActions): void {
+    const report = readFlows(words);
+    if (report === null) return;
+    this.flows.set(member, report.flows, report.periodNs, out.nowNs, (gid, fromGid) =>
+      out.gids.includes(gid) ? -1 : out.peerAt(gid, fromGid),
+    );
+    const isKnown = [...this.flows.of(member)].some(({ peer }) => peer >= 0);
+    if (isKnown) this.plan(GATHER_NS, out);
+    else if (!this.told.has(member)) out.tell(member, QUIET_WORDS);
+  }
+
+  onLeft(member: number): void {
+    this.flows.remove(member);
+    this.told.delete(member);
+  }
+
+  onPeer(number: number, change: 'up' | 'down', out: AgentActions): void {
+    const peer = this.peers.get(number);
+    if (change === 'up' || peer === undefined) return;
+    peer.forget();
+    this.plan(GATHER_NS, out);
+  }
+
+  forgetPeer(number: number): boolean {
+    this.peers.delete(number);
+    return true;
+  }
+
+  onMessage(number: number, words: Float64Array, out: AgentActions): void {
+    const demand = readDemand(words);
+    const levels = demand === null ? readLevels(words) : null;
+    if (demand === null && levels === null) return;
+    const peer = this.peerOf(number);
+    const isNews =
+      demand !== null ? peer.asks(demand, out.nowNs) : peer.answers(levels!, this.periodNs, out.nowNs);
+    if (isNews) this.plan(GATHER_NS, out);
+  }
+
+  onTimer(_token: number, out: AgentActions): void {
+    this.dueNs = Number.POSITIVE_INFINITY;
+    this.decide(out);
+  }
+
+  private get periodNs(): number {
+    return this.members.isRemote ? REMOTE_PERIOD_NS : PERIOD_NS;
+  }
+
+  private peerOf(number: number): Peer {
+    const known = this.peers.get(number) ?? new Peer();
+    this.peers.set(number, known);
+    return known;
+  }
+
+  private plan(inNs: number, out: AgentActions): void {
+    const atNs = out.nowNs + inNs;
+    if (atNs >= this.dueNs) return;
+    this.dueNs = atNs;
+    out.timer(atNs, DECIDE);
+  }
+
+  private decide(out: AgentActions): void {
+    const { nowNs } = out;
+    this.flows.expire(nowNs);
+    for (const peer of this.peers.values()) peer.expire(nowNs);
+    const capacityPerNs = this.members.linkGbps / BITS_PER_BYTE;
+    if (capacityPerNs > 0)
+      for (const way of ['out', 'in'] as const) this.levels[way].decide(this.sharers(way), capacityPerNs);
+    this.limit(out);
+    for (const [number, peer] of this.peers) {
+      const levels = {
+        sentNs: nowNs,
+        outPerNs: this.levels.in.perWeight,
+        inPerNs: this.levels.out.perWeight,
+      };
+      if (peer.isAnswerDue(levels)) out.send(number, writeLevels(levels));
+    }
+    this.ask(out);
+    const isBusy = !this.flows.isEmpty || [...this.peers.values()].some(({ demand }) => demand !== null);
+    if (isBusy) this.plan(this.periodNs, out);
+  }
+
+  /** What loads one direction of the own link, by who does. Without other hosts, the tenants see each other. */
+  private sharers(way: Way): ReadonlyMap<string, Load> {
+    const loads = new Map<string, Load>();
+    for (const [number, { demand }] of this.peers) {
+      // What peers READ goes out, and what they send comes in.
+      const load = demand?.[way === 'out' ? 'in' : 'out'];
+      if (load !== undefined && load.hungryPerNs + load.otherPerNs + load.weight > 0)
+        loads.set(`host ${number}`, load);
+    }
+    if (loads.size === 0) return loads;
+    for (const [tenant, { load }] of this.flows.loads(way, null)) loads.set(`tenant ${tenant}`, load);
+    return loads;
+  }
+
+  /** Reports to all peers what the own tenants do there. */
+  private ask(out: AgentActions): void {
+    const numbers = new Set<number>();
+    for (const member of this.flows.reporters)
+      for (const { peer } of this.flows.of(member)) if (peer >= 0) numbers.add(peer);
+    for (const [number, peer] of this.peers) if (peer.hasAsked) numbers.add(number);
+    for (const number of numbers) {
+      const demand: Demand = {
+        sentNs: out.nowNs,
+        periodNs: this.periodNs,
+        out: sum(this.flows.loads('out', number)),
+        in: sum(this.flows.loads('in', number)),
+      };
+      if (this.peerOf(number).isDemandDue(demand)) out.send(number, writeDemand(demand));
+    }
+  }
+
+  /** Tells contexts what they may send. */
+  private limit(out: AgentActions): void {
+    const own = { out: this.flows.loads('out', null), in: this.flows.loads('in', null) };
+    const byPeer = new Map<number, typeof own>();
+    for (const member of new Set([...this.flows.reporters, ...this.told.keys()])) {
+      const known = this.told.get(member) ?? { own: { outPerNs: 0, inPerNs: 0 }, peers: new Map() };
+      const levels = { outPerNs: this.levels.out.perWeight, inPerNs: this.levels.in.perWeight };
+      const all = this.limitsOf(member, levels, own);
+      const peers = new Map<string, PeerLimits>();
+      for (const { gid, peer } of this.flows.of(member)) {
+        const allowed = this.peers.get(peer)?.allowed;
+        if (allowed === undefined || allowed === null) continue;
+        const loads = byPeer.get(peer) ?? {
+          out: this.flows.loads('out', peer),
+          in: this.flows.loads('in', peer),
+        };
+        byPeer.set(peer, loads);
+        peers.set(gid, { gid, ...this.limitsOf(member, allowed, loads) });
+      }
+      this.tell(member, known, all, peers, out);
+    }
+  }
+
+  /** What a context may send of what its tenant may, in both directions. */
+  private limitsOf(
+    member: number,
+    { outPerNs, inPerNs }: Limits,
+    loads: Readonly<Record<Way, Map<number, TenantLoad>>>,
+  ): Limits {
+    const part = (way: Way, perWeight: number): number => {
+      const ofTenant = loads[way].get(this.flows.tenantOf(member));
+      if (perWeight === 0 || ofTenant === undefined) return 0;
+      const needs = ofTenant.uses.map(({ isHungry, perNs }) => {
+        return { weight: 1, perNs: isHungry ? Number.POSITIVE_INFINITY : GROWTH * perNs };
+      });
+      return levelOf(needs, perWeight * this.flows.weight(member));
+    };
+    return { outPerNs: part('out', outPerNs), inPerNs: part('in', inPerNs) };
+  }
+
+  private tell(
+    member: number,
+    known: Told,
+    own: Limits,
+    peers: ReadonlyMap<string, PeerLimits>,
+    out: AgentActions,
+  ): void {
+    const changed: PeerLimits[] = [...peers.values()].filter((one) => differ(one, known.peers.get(one.gid)));
+    for (const gid of known.peers.keys()) if (!peers.has(gid)) changed.push({ gid, outPerNs: 0, inPerNs: 0 });
+    for (const one of changed) {
+      if (one.outPerNs + one.inPerNs > 0) known.peers.set(one.gid, one);
+      else known.peers.delete(one.gid);
+    }
+    const isNew = differ(own, known.own);
+    if (isNew) known.own = own;
+    this.told.set(member, known);
+    for (let at = 0; at < changed.length || (at === 0 && isNew); at += MOST_LIMITS)
+      out.tell(member, writeLimits(known.own, changed.slice(at, at + MOST_LIMITS)));
+    const isUnlimited = known.own.outPerNs + known.own.inPerNs === 0 && known.peers.size === 0;
+    if (isUnlimited && [...this.flows.of(member)].length === 0) this.told.delete(member);
+  }
+}
+
+/** Whether limits have changed so much that it matters. */
+function differ(now: Limits, before: Limits = { outPerNs: 0, inPerNs: 0 }): boolean {
+  const isNew = (a: number, b: number) => Math.abs(a - b) > LEAST_CHANGE * Math.max(a, b);
+  return isNew(now.outPerNs, before.outPerNs) || isNew(now.inPerNs, before.inPerNs);
+}
+
+/** What all tenants of a host do together. */
+function sum(loads: ReadonlyMap<number, TenantLoad>): Load {
+  const all: Load = { weight: 0, hungryPerNs: 0, otherPerNs: 0 };
+  for (const { load } of loads.values()) {
+    all.weight += load.weight;
+    all.hungryPerNs += load.hungryPerNs;
+    all.otherPerNs += load.otherPerNs;
+  }
+  return all;
+}
+
+/** The agents of fair. */
+export const fairAgents: AgentKind<FairAgent> = { name: 'fair', create: () => new FairAgent() };

@@ -1,0 +1,109 @@
+/** What the agent of fair knows of another host, and has told it. */
+import type { Demand, Levels, Limits, Load } from './messages.ts';
+
+/** What a host has said counts until so many more reports are overdue. */
+const OVERDUE_PERIODS = 4;
+/** The least relative change that is sent at once. What stays the same is repeated after half of the time that it counts. */
+const LEAST_CHANGE = 0.03;
+const REPEAT_PERIODS = OVERDUE_PERIODS / 2;
+
+/** Another host. */
+export class Peer {
+  /** What it does here; null: nothing, as far as is known. */
+  demand: Demand | null = null;
+  /** What a unit of weight may use of its link; null: it has not said. */
+  allowed: Limits | null = null;
+  private demandEndsNs = 0;
+  private allowedEndsNs = 0;
+  /** The times of its last messages, by its own clock. */
+  private askedNs = -1;
+  private answeredNs = -1;
+  /** What it was told last. */
+  private sentDemand: Demand | null = null;
+  private sentLevels: Levels | null = null;
+
+  /** It reports what it does here. Returns whether that is news. */
+  asks(demand: Demand, nowNs: number): boolean {
+    if (this.demand !== null && demand.sentNs <= this.askedNs) return false;
+    this.askedNs = demand.sentNs;
+    this.demandEndsNs = nowNs + OVERDUE_PERIODS * demand.periodNs;
+    const isIdle = isNothing(demand.out) && isNothing(demand.in);
+    this.demand = isIdle ? null : demand;
+    return true;
+  }
+
+  /** It answers what the own tenants may use of its link. Returns whether that is news. */
+  answers(levels: Levels, periodNs: number, nowNs: number): boolean {
+    if (this.allowed !== null && levels.sentNs <= this.answeredNs) return false;
+    this.answeredNs = levels.sentNs;
+    this.allowedEndsNs = nowNs + OVERDUE_PERIODS * periodNs;
+    this.allowed = levels.outPerNs + levels.inPerNs > 0 ? levels : null;
+    return true;
+  }
+
+  expire(nowNs: number): void {
+    if (nowNs > this.demandEndsNs) this.demand = null;
+    if (nowNs > this.allowedEndsNs) this.allowed = null;
+  }
+
+  /** It is gone. */
+  forget(): void {
+    this.demand = null;
+    this.allowed = null;
+    this.sentDemand = null;
+    this.sentLevels = null;
+    this.askedNs = -1;
+    this.answeredNs = -1;
+  }
+
+  /** Whether it has been told that something is sent to it, and not that this has ended. */
+  get hasAsked(): boolean {
+    return this.sentDemand !== null;
+  }
+
+  /** Whether to report what is done there. If so, it counts as sent. */
+  isDemandDue(demand: Demand): boolean {
+    const { sentDemand } = this;
+    const isIdle = isNothing(demand.out) && isNothing(demand.in);
+    const isDue =
+      sentDemand === null
+        ? !isIdle
+        : isIdle ||
+          demand.sentNs - sentDemand.sentNs >= REPEAT_PERIODS * sentDemand.periodNs ||
+          differ(demand.out, sentDemand.out) ||
+          differ(demand.in, sentDemand.in);
+    if (isDue) this.sentDemand = isIdle ? null : demand;
+    return isDue;
+  }
+
+  /** Whether to answer with these levels. If so, they count as sent. */
+  isAnswerDue(levels: Levels): boolean {
+    const { sentLevels, demand } = this;
+    const isFree = demand === null || levels.outPerNs + levels.inPerNs === 0;
+    const isDue =
+      sentLevels === null
+        ? !isFree
+        : isFree ||
+          levels.sentNs - sentLevels.sentNs >= REPEAT_PERIODS * demand.periodNs ||
+          changes(levels.outPerNs, sentLevels.outPerNs) ||
+          changes(levels.inPerNs, sentLevels.inPerNs);
+    if (isDue) this.sentLevels = isFree ? null : levels;
+    return isDue;
+  }
+}
+
+const isNothing = ({ weight, hungryPerNs, otherPerNs }: Load): boolean =>
+  weight + hungryPerNs + otherPerNs === 0;
+
+const changes = (now: number, before: number): boolean =>
+  Math.abs(now - before) > LEAST_CHANGE * Math.max(now, before);
+
+function differ(now: Load, before: Load): boolean {
+  const { weight, hungryPerNs, otherPerNs } = before;
+  // Small rates next to a large one do not matter.
+  const total = now.hungryPerNs + now.otherPerNs + hungryPerNs + otherPerNs;
+  const isFar = (a: number, b: number) => Math.abs(a - b) > LEAST_CHANGE * total;
+  return (
+    changes(now.weight, weight) || isFar(now.hungryPerNs, hungryPerNs) || isFar(now.otherPerNs, otherPerNs)
+  );
+}

@@ -1,0 +1,209 @@
+/**
+ * Keeps contexts to what the links at both ends have room for (agent/fair-agent.ts): in each direction, a token bucket for
+ * all that a context sends, and one for each peer. Queue pairs of a context without tokens wait here.
+ */
+import { Bucket } from '../../shim/limits/bucket.ts';
+import type { QpView } from '../../shim/policy.ts';
+import { NONE, RunQueue } from '../kit/run-queue.ts';
+
+/** What a limit lets pass at once after an idle time, and what must have been saved before those that wait go on. */
+const BURST_NS = 20_000;
+const ROW_NS = 2_000;
+/** Timers are late: the burst is this many times their lateness, within these bounds. It shrinks by a part each time. */
+const LATE_TIMES = 2;
+const MOST_BURST_NS = 2e6;
+const SHRINK = 1 / 64;
+
+/** The limit of a context in one direction, at one peer or at all. */
+export class Limit {
+  readonly number: number;
+  readonly bucket = new Bucket({ burst: 0 });
+  /** In bytes on the wire per nanosecond; 0: no limit. */
+  perNs = 0;
+  /** Whether those that waited may go on, until the tokens are used up. */
+  isOpen = false;
+
+  constructor(number: number) {
+    this.number = number;
+  }
+}
+
+/** The limits of a queue pair: of its context, and of its context at its peer, if that is known. */
+export interface QpLimits {
+  readonly out: Limit;
+  readonly in: Limit;
+  readonly peerOut: Limit | null;
+  readonly peerIn: Limit | null;
+}
+
+/** The limits of the contexts of one device in this process. */
+export class FlowLimits {
+  /** Whether there is any limit. */
+  isLimiting = false;
+  /** The request of a READ, in bytes on the wire. */
+  private readonly requestBytes: number;
+  private readonly all = new Set<Limit>();
+  private readonly free: number[] = [];
+  // By queue pair.
+  private readonly qps: QpView[] = [];
+  private readonly limitsOf: (QpLimits | undefined)[] = [];
+  /** Queue pairs that wait, a queue for each limit, and the limits that have one. */
+  private readonly waiting = new RunQueue();
+  private readonly awaited = new Set<Limit>();
+  private burstNs = BURST_NS;
+
+  constructor(requestBytes: number) {
+    this.requestBytes = requestBytes;
+  }
+
+  /** A limit that limits nothing yet. */
+  create(): Limit {
+    const limit = new Limit(this.free.pop() ?? this.all.size);
+    this.all.add(limit);
+    return limit;
+  }
+
+  /** A limit is not needed any more. No queue pair has it. */
+  drop(limit: Limit): void {
+    this.all.delete(limit);
+    this.free.push(limit.number);
+    this.awaited.delete(limit);
+    this.update();
+  }
+
+  /** Gives a queue pair its limits. */
+  assign(qp: QpView, limits: QpLimits): void {
+    this.remove(qp.index);
+    this.qps[qp.index] = qp;
+    this.limitsOf[qp.index] = limits;
+  }
+
+  /** A queue pair has no limits any more. It does not wait. */
+  remove(qp: number): void {
+    this.waiting.remove(qp);
+    this.limitsOf[qp] = undefined;
+  }
+
+  /** Sets the rate of a limit, in bytes on the wire per nanosecond; 0: none. */
+  set(limit: Limit, perNs: number, nowNs: number): void {
+    if (!this.all.has(limit)) return;
+    const { bucket } = limit;
+    if (limit.perNs === 0) {
+      // Nothing was counted before.
+      bucket.setBurst(0);
+      bucket.take(Math.min(0, bucket.tokens));
+    }
+    bucket.fill(nowNs);
+    bucket.setRate(perNs);
+    bucket.setBurst(perNs * this.burstNs);
+    limit.perNs = perNs;
+    this.update();
+  }
+
+  private update(): void {
+    this.isLimiting = false;
+    for (const { perNs } of this.all) if (perNs > 0) this.isLimiting = true;
+  }
+
+  /** Whether any limit may hold up the queue pair. */
+  limits(qp: number): boolean {
+    if (!this.isLimiting) return false;
+    const limits = this.limitsOf[qp];
+    if (limits === undefined) return false;
+    const { out, in: into, peerOut, peerIn } = limits;
+    return out.perNs + into.perNs > 0 || (peerOut?.perNs ?? 0) + (peerIn?.perNs ?? 0) > 0;
+  }
+
+  /** The limit that holds up the queue pair; null: it may send, or READ. */
+  lacking(qp: number, isRead: boolean, nowNs: number): Limit | null {
+    const limits = this.limitsOf[qp];
+    if (limits === undefined) return null;
+    const { out, in: into, peerOut, peerIn } = limits;
+    if (this.isLacking(out, nowNs)) return out;
+    if (!isRead) return peerOut !== null && this.isLacking(peerOut, nowNs) ? peerOut : null;
+    if (this.isLacking(into, nowNs)) return into;
+    return peerIn !== null && this.isLacking(peerIn, nowNs) ? peerIn : null;
+  }
+
+  private isLacking(limit: Limit, nowNs: number): boolean {
+    if (limit.perNs === 0) return false;
+    // Those that wait go first.
+    if (!limit.isOpen && this.waiting.first(limit.number) !== NONE) return true;
+    return limit.bucket.tokens <= 0 && limit.bucket.fill(nowNs) <= 0;
+  }
+
+  /** A queue pair sends this much in a direction, in bytes on the wire, with so many requests. */
+  take(qp: number, isRead: boolean, wireBytes: number, requests: number): void {
+    const limits = this.limitsOf[qp];
+    if (limits === undefined) return;
+    if (isRead) {
+      use(limits.out, requests * this.requestBytes);
+      use(limits.in, wireBytes);
+      if (limits.peerIn !== null) use(limits.peerIn, wireBytes);
+    } else {
+      use(limits.out, wireBytes);
+      if (limits.peerOut !== null) use(limits.peerOut, wireBytes);
+    }
+  }
+
+  /** A queue pair waits for the tokens of a limit. Returns when there are enough. */
+  park({ index }: QpView, limit: Limit): number {
+    this.waiting.push(index, limit.number);
+    this.awaited.add(limit);
+    return this.readyNsOf(limit);
+  }
+
+  /** Whether a queue pair waits. */
+  waits(qp: number): boolean {
+    return this.waiting.has(qp);
+  }
+
+  /** A queue pair that need not wait any longer; null: there is none. */
+  release(nowNs: number): QpView | null {
+    for (const limit of this.awaited) {
+      const first = this.waiting.first(limit.number);
+      if (first === NONE) this.awaited.delete(limit);
+      else if (this.opens(limit, nowNs)) {
+        this.waiting.remove(first);
+        return this.qps[first];
+      }
+    }
+    return null;
+  }
+
+  private opens(limit: Limit, nowNs: number): boolean {
+    if (limit.perNs === 0) return true;
+    if (limit.isOpen) return limit.bucket.tokens > 0;
+    const dueNs = this.readyNsOf(limit);
+    if (nowNs < dueNs) return false;
+    this.late(nowNs - dueNs);
+    limit.bucket.setBurst(limit.perNs * this.burstNs);
+    limit.bucket.fill(nowNs);
+    limit.isOpen = true;
+    return true;
+  }
+
+  /** A timer was this late. */
+  private late(ns: number): void {
+    const shrunkNs = this.burstNs - SHRINK * (this.burstNs - BURST_NS);
+    this.burstNs = Math.min(MOST_BURST_NS, Math.max(shrunkNs, BURST_NS, LATE_TIMES * ns));
+  }
+
+  private readyNsOf({ perNs, bucket }: Limit): number {
+    return perNs === 0 ? 0 : bucket.readyNs(Math.max(1, perNs * ROW_NS));
+  }
+
+  /** When the first queue pairs that wait may go on; Infinity: none waits. */
+  get readyNs(): number {
+    let readyNs = Number.POSITIVE_INFINITY;
+    for (const limit of this.awaited)
+      if (this.waiting.first(limit.number) !== NONE) readyNs = Math.min(readyNs, this.readyNsOf(limit));
+    return readyNs;
+  }
+}
+
+function use(limit: Limit, bytes: number): void {
+  if (limit.perNs === 0) return;
+  limit.bucket.take(bytes);
+  if (limit.bucket.tokens <= 0) limit.isOpen = false;
+}

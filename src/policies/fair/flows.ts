@@ -1,0 +1,275 @@
+/**
+ * What the contexts of a device in this process send to each peer and READ there: they report it to the agent of their host
+ * (agent/fair-agent.ts) once a period, and get limits in return. Nothing is reported where no peer has an agent.
+ */
+import type { AgentLine } from '../../coordinator/agent.ts';
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
+import { SEEN } from '../../shim/counters.ts';
+import type { ContextView, QpView } from '../../shim/policy.ts';
+import { gidFromWords, gidToWords } from '../../verbs/gid.ts';
+import { fairAgents } from './agent/fair-agent.ts';
+import { type Flow, isQuiet, MOST_FLOWS, readLimits, writeFlows } from './agent/messages.ts';
+import { FlowLimits, type Limit, type QpLimits } from './flow-limits.ts';
+
+/** The time between two samples: at least this, this many times the interval of the line, and so much for a queue pair. */
+const PERIOD_NS = 2.5e5;
+const PERIOD_INTERVALS = 2;
+const PERIOD_NS_PER_QP = 1000;
+/** The time after which peers are looked for again: twice as long each time that none has an agent. */
+const QUIET_NS = 1e6;
+const MOST_QUIET_NS = 2.56e8;
+/** A flow that does not wait is reported from this part of the link on. */
+const LEAST_PART = 1 / 64;
+
+/** What flows depend on. */
+export interface FlowFacts {
+  /** The rate of the link, in bytes on the wire. */
+  readonly linkPerNs: number;
+  /** The request of a READ, and the shortest response, in bytes on the wire. */
+  readonly requestBytes: number;
+  readonly responseBytes: number;
+  /** Bytes on the wire that a queue pair has sent, or READ. */
+  sentBytes(qp: QpView, isRead: boolean): number;
+  /** Whether a queue pair waits for the window in a direction. */
+  waits(qp: QpView, isRead: boolean): boolean;
+}
+
+/** What a queue pair, or all of a flow, has sent since the last sample; and whether more waits. */
+class Sums {
+  out = 0;
+  in = 0;
+  requests = 0;
+  outWaits = false;
+  inWaits = false;
+}
+
+/** A queue pair, and its totals at the last sample. */
+interface Counted {
+  readonly qp: QpView;
+  readonly flow: PeerFlow | null;
+  readonly before: Sums;
+}
+
+/** What a context does at one peer. */
+interface PeerFlow {
+  readonly gid: string;
+  readonly fromGid: string;
+  readonly limits: QpLimits & { readonly peerOut: Limit; readonly peerIn: Limit };
+  qps: number;
+  sums: Sums;
+  isReported: boolean;
+}
+
+/** A context. */
+interface Member {
+  readonly context: ContextView;
+  readonly limits: QpLimits;
+  /** By both GIDs. */
+  readonly flows: Map<string, PeerFlow>;
+  line: AgentLine | null;
+  hasLine: boolean;
+  quietNs: number;
+  /** Before this, nothing is reported. */
+  quietUntilNs: number;
+}
+
+/** The flows of one device in this process. */
+export class Flows {
+  readonly limits: FlowLimits;
+  private readonly registry: CoordinatorRegistry;
+  private readonly facts: FlowFacts;
+  private readonly members = new Map<number, Member>();
+  private readonly counted = new Map<number, Counted>();
+  /** The time of the last sample; NaN: none has been taken since something was sent. */
+  private lastNs = Number.NaN;
+  /** New rates of limits, in bytes on the wire per nanosecond. */
+  private readonly pending: { limit: Limit; perNs: number }[] = [];
+
+  constructor(registry: CoordinatorRegistry, facts: FlowFacts) {
+    this.registry = registry;
+    this.facts = facts;
+    this.limits = new FlowLimits(facts.requestBytes);
+  }
+
+  /** A queue pair was created, or its peer has become known. */
+  add(qp: QpView): void {
+    this.drop(qp);
+    const { context, dgid, sgid } = qp;
+    const member = this.memberOf(context);
+    const isAway = dgid !== '' && dgid !== sgid;
+    const flow = isAway ? this.flowOf(member, dgid, sgid) : null;
+    if (flow !== null) flow.qps++;
+    const before = new Sums();
+    this.read(qp, before);
+    this.counted.set(qp.index, { qp, flow, before });
+    // The loopback is no part of the link.
+    if (dgid === '' || isAway) this.limits.assign(qp, flow?.limits ?? member.limits);
+  }
+
+  /** A queue pair was destroyed, or has another peer from now on. */
+  drop({ index }: { readonly index: number }): void {
+    const { flow, qp } = this.counted.get(index) ?? { flow: null };
+    this.counted.delete(index);
+    this.limits.remove(index);
+    if (!flow || --flow.qps > 0) return;
+    this.memberOf(qp!.context).flows.delete(keyOf(flow.gid, flow.fromGid));
+    this.limits.drop(flow.limits.peerOut);
+    this.limits.drop(flow.limits.peerIn);
+  }
+
+  private memberOf(context: ContextView): Member {
+    const known = this.members.get(context.index);
+    if (known?.context === context) return known;
+    const { limits } = this;
+    const own = { out: limits.create(), in: limits.create(), peerOut: null, peerIn: null };
+    const member: Member = {
+      ...{ context, limits: own, flows: new Map(), line: null, hasLine: false },
+      ...{ quietNs: QUIET_NS, quietUntilNs: 0 },
+    };
+    this.members.set(context.index, member);
+    return member;
+  }
+
+  private flowOf(member: Member, dgid: string, sgid: string): PeerFlow {
+    // As agents write them.
+    const [gid, fromGid] = [dgid, sgid].map((one) => gidFromWords(gidToWords(one), 0)!);
+    const key = keyOf(gid, fromGid);
+    const known = member.flows.get(key);
+    if (known !== undefined) return known;
+    const limits = { ...member.limits, peerOut: this.limits.create(), peerIn: this.limits.create() };
+    const flow = { gid, fromGid, limits, qps: 0, sums: new Sums(), isReported: false };
+    member.flows.set(key, flow);
+    return flow;
+  }
+
+  /** Forgets contexts that were closed, which have no queue pairs. */
+  private prune(): void {
+    for (const [index, { context, limits }] of this.members) {
+      if (this.registry.has(context)) continue;
+      this.members.delete(index);
+      this.limits.drop(limits.out);
+      this.limits.drop(limits.in);
+    }
+  }
+
+  private read(qp: QpView, into: Sums): void {
+    const { facts } = this;
+    into.out = facts.sentBytes(qp, false);
+    into.in = facts.sentBytes(qp, true);
+    into.requests = qp.counts[SEEN];
+  }
+
+  /** Reports what has been sent since the last sample. Returns when the next one is due; Infinity: nothing is sent. */
+  sample(nowNs: number): number {
+    this.prune();
+    const spanNs = nowNs - this.lastNs;
+    let isBusy = false;
+    for (const counted of this.counted.values()) if (this.count(counted)) isBusy = true;
+    let intervalNs = 0;
+    for (const member of this.members.values()) {
+      this.report(member, spanNs, nowNs);
+      intervalNs = Math.max(intervalNs, member.line?.intervalNs ?? 0);
+    }
+    this.lastNs = isBusy ? nowNs : Number.NaN;
+    return isBusy ? nowNs + this.periodNs(intervalNs) : Number.POSITIVE_INFINITY;
+  }
+
+  private periodNs(intervalNs: number): number {
+    return Math.max(PERIOD_NS, PERIOD_INTERVALS * intervalNs, PERIOD_NS_PER_QP * this.counted.size);
+  }
+
+  /** Adds what a queue pair has sent to its flow. Returns whether it has sent anything, or waits. */
+  private count({ qp, flow, before }: Counted): boolean {
+    const { facts, limits } = this;
+    const { out, in: into, requests } = before;
+    this.read(qp, before);
+    const [sent, received] = [before.out - out, before.in - into];
+    const outWaits = facts.waits(qp, false);
+    const inWaits = facts.waits(qp, true);
+    const isParked = limits.waits(qp.index);
+    if (flow !== null) {
+      const { sums } = flow;
+      sums.out += sent;
+      sums.in += received;
+      // Pieces of long READs are few.
+      const reads = Math.min(before.requests - requests, received / facts.responseBytes);
+      sums.requests += reads * facts.requestBytes;
+      sums.outWaits ||= outWaits || (isParked && sent >= received);
+      sums.inWaits ||= inWaits || (isParked && received > sent);
+    }
+    return sent + received > 0 || outWaits || inWaits || isParked;
+  }
+
+  private report(member: Member, spanNs: number, nowNs: number): void {
+    const flows: Flow[] = [];
+    for (const flow of member.flows.values()) {
+      const row = this.rowOf(flow, spanNs);
+      flow.sums = new Sums();
+      if (row !== null) flows.push(row);
+    }
+    // The first sample shows nothing yet.
+    if (flows.length === 0 || !(spanNs > 0) || nowNs < member.quietUntilNs) return;
+    if (!member.hasLine) {
+      member.hasLine = true;
+      this.openLine(member);
+    }
+    const { line } = member;
+    if (line === null) return;
+    const periodNs = this.periodNs(line.intervalNs);
+    for (let at = 0; at < flows.length; at += MOST_FLOWS)
+      if (!line.tell(writeFlows(periodNs, flows.slice(at, at + MOST_FLOWS)))) return;
+  }
+
+  /** What is reported of a flow; null: it is idle, and was before. */
+  private rowOf(flow: PeerFlow, spanNs: number): Flow | null {
+    const { gid, fromGid, sums, isReported } = flow;
+    const leastPerNs = LEAST_PART * this.facts.linkPerNs;
+    const rate = (bytes: number) => (bytes >= leastPerNs * spanNs ? bytes / spanNs : 0);
+    const out = { perNs: rate(sums.out), isHungry: sums.outWaits };
+    const into = { perNs: rate(sums.in), isHungry: sums.inWaits };
+    flow.isReported = out.perNs + into.perNs > 0 || out.isHungry || into.isHungry;
+    if (!flow.isReported && !isReported) return null;
+    return { gid, fromGid, out, in: into, requestsPerNs: rate(sums.requests) };
+  }
+
+  /** Puts the rates into effect that have been told. Returns whether there were any. */
+  apply(nowNs: number): boolean {
+    const { pending, limits } = this;
+    for (const { limit, perNs } of pending) limits.set(limit, perNs, nowNs);
+    return pending.splice(0).length > 0;
+  }
+
+  private openLine(member: Member): void {
+    const { registry } = this;
+    const { context } = member;
+    registry.line(context, fairAgents, {
+      onUp: (line) => {
+        member.line = line;
+      },
+      onTold: (words) => {
+        if (isQuiet(words)) {
+          member.quietUntilNs = this.lastNs + member.quietNs;
+          member.quietNs = Math.min(MOST_QUIET_NS, 2 * member.quietNs);
+          return;
+        }
+        const told = readLimits(words);
+        if (told === null) return;
+        member.quietNs = QUIET_NS;
+        const { pending } = this;
+        pending.push({ limit: member.limits.out, perNs: told.own.outPerNs });
+        pending.push({ limit: member.limits.in, perNs: told.own.inPerNs });
+        for (const { gid, outPerNs, inPerNs } of told.peers)
+          for (const { gid: own, limits } of member.flows.values()) {
+            if (own !== gid) continue;
+            pending.push(
+              { limit: limits.peerOut, perNs: outPerNs },
+              { limit: limits.peerIn, perNs: inPerNs },
+            );
+          }
+        registry.notify(context);
+      },
+    });
+  }
+}
+
+const keyOf = (gid: string, fromGid: string): string => `${gid} ${fromGid}`;
