@@ -22,6 +22,8 @@ export class Limit {
   perNs = 0;
   /** Whether those that waited may go on, until the tokens are used up. */
   isOpen = false;
+  /** The queue pairs that have it. */
+  qps = 0;
 
   constructor(number: number) {
     this.number = number;
@@ -76,11 +78,13 @@ export class FlowLimits {
     this.remove(qp.index);
     this.qps[qp.index] = qp;
     this.limitsOf[qp.index] = limits;
+    for (const limit of each(limits)) limit.qps++;
   }
 
   /** A queue pair has no limits any more. It does not wait. */
   remove(qp: number): void {
     this.waiting.remove(qp);
+    for (const limit of each(this.limitsOf[qp])) limit.qps--;
     this.limitsOf[qp] = undefined;
   }
 
@@ -112,6 +116,17 @@ export class FlowLimits {
     if (limits === undefined) return false;
     const { out, in: into, peerOut, peerIn } = limits;
     return out.perNs + into.perNs > 0 || (peerOut?.perNs ?? 0) + (peerIn?.perNs ?? 0) > 0;
+  }
+
+  /**
+   * The most that the queue pair may have in flight to its peer: its part of what its context may send in this time, in
+   * bytes on the wire. Infinity: there is no limit. More would only wait in the network, for what other hosts send.
+   */
+  flightBytes(qp: number, isRead: boolean, ns: number): number {
+    if (!this.isLimiting) return Number.POSITIVE_INFINITY;
+    const limits = this.limitsOf[qp];
+    const limit = (isRead ? limits?.peerIn : limits?.peerOut) ?? null;
+    return limit === null || limit.perNs === 0 ? Number.POSITIVE_INFINITY : (limit.perNs * ns) / limit.qps;
   }
 
   /** The limit that holds up the queue pair; null: it may send, or READ. */
@@ -200,6 +215,14 @@ export class FlowLimits {
       if (this.waiting.first(limit.number) !== NONE) readyNs = Math.min(readyNs, this.readyNsOf(limit));
     return readyNs;
   }
+}
+
+function* each(limits: QpLimits | undefined): Iterable<Limit> {
+  if (limits === undefined) return;
+  yield limits.out;
+  yield limits.in;
+  if (limits.peerOut !== null) yield limits.peerOut;
+  if (limits.peerIn !== null) yield limits.peerIn;
 }
 
 function use(limit: Limit, bytes: number): void {

@@ -20,6 +20,13 @@ const QUIET_NS = 1e6;
 const MOST_QUIET_NS = 2.56e8;
 /** A flow that does not wait is reported from this part of the link on. */
 const LEAST_PART = 1 / 64;
+/**
+ * The weight of a sample in the average rates, because long pieces take longer than the time between two samples. Each of
+ * the first samples of a flow has the same weight.
+ */
+const SAMPLE_WEIGHT = 1 / 4;
+/** After so many samples in which nothing was sent, no more are taken. */
+const IDLE_SAMPLES = 16;
 
 /** What flows depend on. */
 export interface FlowFacts {
@@ -56,7 +63,10 @@ interface PeerFlow {
   readonly fromGid: string;
   readonly limits: QpLimits & { readonly peerOut: Limit; readonly peerIn: Limit };
   qps: number;
+  /** Since the last sample; and averages for each nanosecond. */
   sums: Sums;
+  readonly perNs: Sums;
+  samples: number;
   isReported: boolean;
 }
 
@@ -80,8 +90,9 @@ export class Flows {
   private readonly facts: FlowFacts;
   private readonly members = new Map<number, Member>();
   private readonly counted = new Map<number, Counted>();
-  /** The time of the last sample; NaN: none has been taken since something was sent. */
-  private lastNs = Number.NaN;
+  private lastNs = 0;
+  /** Samples in a row in which nothing was sent. */
+  private idleSamples = 0;
   /** New rates of limits, in bytes on the wire per nanosecond. */
   private readonly pending: { limit: Limit; perNs: number }[] = [];
 
@@ -96,6 +107,8 @@ export class Flows {
     this.drop(qp);
     const { context, dgid, sgid } = qp;
     const member = this.memberOf(context);
+    // Agents of other hosts find the one of this host by it.
+    if (sgid !== '') this.registry.registerGid(context.device, sgid);
     const isAway = dgid !== '' && dgid !== sgid;
     const flow = isAway ? this.flowOf(member, dgid, sgid) : null;
     if (flow !== null) flow.qps++;
@@ -137,7 +150,16 @@ export class Flows {
     const known = member.flows.get(key);
     if (known !== undefined) return known;
     const limits = { ...member.limits, peerOut: this.limits.create(), peerIn: this.limits.create() };
-    const flow = { gid, fromGid, limits, qps: 0, sums: new Sums(), isReported: false };
+    const flow = {
+      gid,
+      fromGid,
+      limits,
+      qps: 0,
+      sums: new Sums(),
+      perNs: new Sums(),
+      samples: 0,
+      isReported: false,
+    };
     member.flows.set(key, flow);
     return flow;
   }
@@ -159,19 +181,28 @@ export class Flows {
     into.requests = qp.counts[SEEN];
   }
 
+  /** Something is sent, after a time without samples. Returns when to take the first one. */
+  begin(nowNs: number): number {
+    this.lastNs = nowNs;
+    this.idleSamples = 0;
+    for (const { qp, before } of this.counted.values()) this.read(qp, before);
+    return nowNs + PERIOD_NS;
+  }
+
   /** Reports what has been sent since the last sample. Returns when the next one is due; Infinity: nothing is sent. */
   sample(nowNs: number): number {
     this.prune();
     const spanNs = nowNs - this.lastNs;
-    let isBusy = false;
-    for (const counted of this.counted.values()) if (this.count(counted)) isBusy = true;
+    if (spanNs <= 0) return this.begin(nowNs);
+    this.lastNs = nowNs;
+    this.idleSamples++;
+    for (const counted of this.counted.values()) if (this.count(counted)) this.idleSamples = 0;
     let intervalNs = 0;
     for (const member of this.members.values()) {
       this.report(member, spanNs, nowNs);
       intervalNs = Math.max(intervalNs, member.line?.intervalNs ?? 0);
     }
-    this.lastNs = isBusy ? nowNs : Number.NaN;
-    return isBusy ? nowNs + this.periodNs(intervalNs) : Number.POSITIVE_INFINITY;
+    return this.idleSamples < IDLE_SAMPLES ? nowNs + this.periodNs(intervalNs) : Number.POSITIVE_INFINITY;
   }
 
   private periodNs(intervalNs: number): number {
@@ -207,8 +238,7 @@ export class Flows {
       flow.sums = new Sums();
       if (row !== null) flows.push(row);
     }
-    // The first sample shows nothing yet.
-    if (flows.length === 0 || !(spanNs > 0) || nowNs < member.quietUntilNs) return;
+    if (flows.length === 0 || nowNs < member.quietUntilNs) return;
     if (!member.hasLine) {
       member.hasLine = true;
       this.openLine(member);
@@ -222,14 +252,18 @@ export class Flows {
 
   /** What is reported of a flow; null: it is idle, and was before. */
   private rowOf(flow: PeerFlow, spanNs: number): Flow | null {
-    const { gid, fromGid, sums, isReported } = flow;
+    const { gid, fromGid, sums, perNs, isReported } = flow;
+    const weight = Math.max(SAMPLE_WEIGHT, 1 / ++flow.samples);
+    for (const key of ['out', 'in', 'requests'] as const)
+      perNs[key] += weight * (sums[key] / spanNs - perNs[key]);
     const leastPerNs = LEAST_PART * this.facts.linkPerNs;
-    const rate = (bytes: number) => (bytes >= leastPerNs * spanNs ? bytes / spanNs : 0);
-    const out = { perNs: rate(sums.out), isHungry: sums.outWaits };
-    const into = { perNs: rate(sums.in), isHungry: sums.inWaits };
+    const rate = (of: number) => (of >= leastPerNs ? of : 0);
+    const out = { perNs: sums.outWaits ? perNs.out : rate(perNs.out), isHungry: sums.outWaits };
+    const into = { perNs: sums.inWaits ? perNs.in : rate(perNs.in), isHungry: sums.inWaits };
     flow.isReported = out.perNs + into.perNs > 0 || out.isHungry || into.isHungry;
+    if (!flow.isReported) flow.samples = 0;
     if (!flow.isReported && !isReported) return null;
-    return { gid, fromGid, out, in: into, requestsPerNs: rate(sums.requests) };
+    return { gid, fromGid, out, in: into, requestsPerNs: rate(perNs.requests) };
   }
 
   /** Puts the rates into effect that have been told. Returns whether there were any. */

@@ -28,6 +28,15 @@ export class RatedOrder extends PacedOrder {
     this.isInbound = kind === INBOUND;
   }
 
+  paces(qp: number): boolean {
+    return this.flightBytes(qp, 1) < Number.POSITIVE_INFINITY;
+  }
+
+  /** See FlowLimits.flightBytes. */
+  flightBytes(qp: number, ns: number): number {
+    return this.flows?.flightBytes(qp, this.isInbound, ns) ?? Number.POSITIVE_INFINITY;
+  }
+
   protected override account(qp: number, wireBytes: number, costs: Costs): number {
     const { rates, flows } = this;
     if (rates.isLimiting) rates.take(qp, wireBytes);

@@ -109,7 +109,7 @@ export abstract class RatedScheduler extends LinkScheduler<PacedOrder> {
     const { flows, sampling } = this;
     if (flows !== null && sampling.dueNs === Number.POSITIVE_INFINITY) {
       this.clock.begin();
-      sampling.set(flows.sample(this.clock.nowNs(qp.context, out)), out, qp.context);
+      sampling.set(flows.begin(this.clock.nowNs(qp.context, out)), out, qp.context);
     }
     super.feed(qp, out);
   }

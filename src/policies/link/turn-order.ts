@@ -34,6 +34,11 @@ export interface TurnOrder extends Order {
   lateBytes?(qp: number): number;
   /** What the rate of the queue pair that `next` returned allows it to send at once, because timers were late; in bytes. */
   dueBytes?(qp: number): number;
+  /**
+   * The most that a queue pair with a limit on what its peer receives may have in flight: what the limit allows in this
+   * time, in bytes on the wire; Infinity: it has none; absent: no queue pair has one.
+   */
+  flightBytes?(qp: number, ns: number): number;
   /** Whether a queue pair waits to be served. */
   isReady(qp: number): boolean;
   /** Whether a queue pair waits to be served, or has something to send that it cannot send now. */

@@ -2,6 +2,7 @@
 import { IBV_WR_RDMA_WRITE } from '../../verbs/constants.ts';
 import { egressBytes, type WireFacts } from '../kit/wire.ts';
 import { LatePolls } from './late-polls.ts';
+import type { TurnOrder } from './turn-order.ts';
 import type { WindowOptions } from './window-options.ts';
 
 /** The window, as a multiple, while only one tenant waits, with READs and WRITEs in the same queue pair. */
@@ -15,6 +16,21 @@ export const MOST_EXPECTED_NS = 1e6;
 
 /** The longest messages that may be sent whole, in pieces. */
 export const WHOLE_PIECES = 3;
+
+/**
+ * Where a limit holds up a queue pair, it has pieces in flight for twice a round trip at this rate, and so many more. A
+ * round trip is no longer than that of the idle device times this: what takes longer waits in the network.
+ */
+const LIMIT_TIMES = 2;
+const LIMIT_ROUND_TRIPS = 4;
+const LIMIT_PIECES = 2;
+
+/** What a queue pair with a limit depends on. */
+interface Limited {
+  readonly order: TurnOrder;
+  readonly roundTripNs: number;
+  readonly window: WindowOptions;
+}
 
 /** The lengths of one direction, in bytes. */
 export class WindowSizes {
@@ -43,6 +59,13 @@ export class WindowSizes {
     this.longestBytes = window.pieceBytes;
     this.mtuBytes = wire.mtuBytes;
     this.longestWireBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
+  }
+
+  /** The most that a queue pair may have in flight by its limit, in bytes on the wire; Infinity: it has none. */
+  limitedBytes(qp: number, { order, roundTripNs, window }: Limited): number {
+    if (order.flightBytes === undefined) return Number.POSITIVE_INFINITY;
+    const ns = LIMIT_TIMES * Math.min(roundTripNs, LIMIT_ROUND_TRIPS * window.roundTripNs);
+    return order.flightBytes(qp, ns) + LIMIT_PIECES * this.longestWireBytes;
   }
 
   /** The length of pieces of a queue pair that is polled late, and must have `coveredBytes` in flight besides a window. */

@@ -15,7 +15,7 @@ import type { Agent, AgentActions, AgentKind } from '../../../coordinator/agent.
 import type { MembersView } from '../../../coordinator/ruler.ts';
 import { fairWindows } from '../options.ts';
 import { HostFlows, type TenantLoad, type Way } from './host-flows.ts';
-import { GROWTH, Level, levelOf } from './level.ts';
+import { Level, levelOf } from './level.ts';
 import {
   type Demand,
   type Limits,
@@ -37,6 +37,8 @@ const GATHER_NS = 5e4;
 /** The time between two decisions while reports last; and where these come from other processes. */
 const PERIOD_NS = 2.5e5;
 const REMOTE_PERIOD_NS = 1e7;
+/** A context that has no more to send may soon send this many times as much. */
+const GROWTH = 1.25;
 /** The least relative change of a limit that contexts learn of. */
 const LEAST_CHANGE = 0.01;
 const BITS_PER_BYTE = 8;
@@ -130,7 +132,8 @@ export class FairAgent implements Agent {
     for (const peer of this.peers.values()) peer.expire(nowNs);
     const capacityPerNs = this.members.linkGbps / BITS_PER_BYTE;
     if (capacityPerNs > 0)
-      for (const way of ['out', 'in'] as const) this.levels[way].decide(this.sharers(way), capacityPerNs);
+      for (const way of ['out', 'in'] as const)
+        this.levels[way].decide(this.sharers(way), capacityPerNs, nowNs);
     this.limit(out);
     for (const [number, peer] of this.peers) {
       const levels = {

@@ -7,15 +7,19 @@ import type { Load } from './messages.ts';
 
 /** The link is contended if this part of it is used. */
 const BUSY = 0.9;
-/** While less than this is used, the level rises, each time by this factor: somebody is held back in vain. */
-const IDLE = 0.85;
-const RISE = 1.25;
-/** Whoever stays below this part of what it may use, for so many decisions in a row, is held up by something else ... */
-const BELOW = 0.8;
-const PATIENCE = 4;
-/** ... and is expected to use this many times what it has used, as whoever has no more to send. */
-export const GROWTH = 1.25;
-/** The least level, as a part of the link: nobody is shut out. */
+/** The part of the link that is divided. What has queued in front of it would stay there otherwise. */
+const USABLE = 0.98;
+/**
+ * The level is multiplied by a factor, because some may be held up by something else, and leave room for the others. The
+ * factor rises while less than the first part of the link is used, and falls to 1 while more than the second part is.
+ */
+const IDLE = 0.9;
+const FULL = 0.95;
+const RISE = 1.1;
+const FALL = 0.9;
+/** The time between two changes of the factor: reports follow a change within about this time. */
+const PERIOD_NS = 2.5e5;
+/** The least level of all together, as a part of the link: nobody is shut out. */
 const LEAST_PART = 2 ** -12;
 
 /** What somebody needs at most. */
@@ -44,54 +48,41 @@ export function levelOf(needs: readonly Need[], perNs: number): number {
 export class Level {
   /** In bytes on the wire per nanosecond, for a unit of weight; 0: no limit. */
   perWeight = 0;
-  /** By what loads the link: decisions in a row for which it has stayed below the level. */
-  private readonly below = new Map<string, number>();
+  private factor = 1;
+  private changedNs = 0;
 
   /**
    * Decides anew.
    * @param loads by host or tenant
    * @param capacityPerNs of the link, in bytes on the wire
    */
-  decide(loads: ReadonlyMap<string, Load>, capacityPerNs: number): void {
-    for (const key of this.below.keys()) if (!loads.has(key)) this.below.delete(key);
-    let [totalPerNs, weight, leastWeight] = [0, 0, Number.POSITIVE_INFINITY];
+  decide(loads: ReadonlyMap<string, Load>, capacityPerNs: number, nowNs: number): void {
+    let [totalPerNs, othersPerNs, weight, leastWeight] = [0, 0, 0, Number.POSITIVE_INFINITY];
     for (const load of loads.values()) {
       totalPerNs += load.hungryPerNs + load.otherPerNs;
+      othersPerNs += load.otherPerNs;
       weight += load.weight;
       if (load.weight > 0) leastWeight = Math.min(leastWeight, load.weight);
     }
-    const isFree = totalPerNs < (this.perWeight > 0 ? IDLE : BUSY) * capacityPerNs;
-    if (weight === 0 || loads.size < 2 || (isFree && this.perWeight === 0)) this.end();
-    else if (isFree) {
-      this.perWeight *= RISE;
-      if (this.perWeight * leastWeight >= capacityPerNs) this.end();
-    } else {
-      const perNs = this.fill(loads, capacityPerNs);
-      this.perWeight = Math.max(perNs, (LEAST_PART * capacityPerNs) / weight);
+    const usedPart = totalPerNs / capacityPerNs;
+    if (weight === 0 || loads.size < 2 || (this.perWeight === 0 && usedPart < BUSY)) {
+      this.end();
+      return;
     }
+    if (this.perWeight > 0 && nowNs - this.changedNs >= PERIOD_NS) this.adjust(usedPart, nowNs);
+    const leftPerNs = Math.max(USABLE * capacityPerNs - othersPerNs, LEAST_PART * capacityPerNs);
+    this.perWeight = (this.factor * leftPerNs) / weight;
+    if (this.perWeight * leastWeight >= capacityPerNs) this.end();
+  }
+
+  private adjust(usedPart: number, nowNs: number): void {
+    this.changedNs = nowNs;
+    if (usedPart < IDLE) this.factor *= RISE;
+    else if (usedPart > FULL) this.factor = Math.max(1, FALL * this.factor);
   }
 
   private end(): void {
     this.perWeight = 0;
-    this.below.clear();
-  }
-
-  /** The level at which the link is just full. */
-  private fill(loads: ReadonlyMap<string, Load>, capacityPerNs: number): number {
-    let leftPerNs = capacityPerNs;
-    const needs: Need[] = [];
-    for (const [key, load] of loads) {
-      leftPerNs -= load.otherPerNs;
-      if (load.weight > 0) needs.push({ weight: load.weight, perNs: this.needOf(key, load) });
-    }
-    return levelOf(needs, leftPerNs);
-  }
-
-  /** What those with more to send are expected to use at most. */
-  private needOf(key: string, { weight, hungryPerNs }: Load): number {
-    const isBelow = this.perWeight > 0 && hungryPerNs < BELOW * weight * this.perWeight;
-    const times = isBelow ? (this.below.get(key) ?? 0) + 1 : 0;
-    this.below.set(key, times);
-    return times >= PATIENCE ? GROWTH * hungryPerNs : Number.POSITIVE_INFINITY;
+    this.factor = 1;
   }
 }

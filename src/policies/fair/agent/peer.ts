@@ -3,8 +3,10 @@ import type { Demand, Levels, Limits, Load } from './messages.ts';
 
 /** What a host has said counts until so many more reports are overdue. */
 const OVERDUE_PERIODS = 4;
-/** The least relative change that is sent at once. What stays the same is repeated after half of the time that it counts. */
-const LEAST_CHANGE = 0.03;
+/** The least relative change that is sent, of a demand and of levels, which are exact. */
+const DEMAND_CHANGE = 0.1;
+const LEVEL_CHANGE = 0.02;
+/** What stays the same is repeated after half of the time that it counts. */
 const REPEAT_PERIODS = OVERDUE_PERIODS / 2;
 
 /** Another host. */
@@ -85,8 +87,8 @@ export class Peer {
         ? !isFree
         : isFree ||
           levels.sentNs - sentLevels.sentNs >= REPEAT_PERIODS * demand.periodNs ||
-          changes(levels.outPerNs, sentLevels.outPerNs) ||
-          changes(levels.inPerNs, sentLevels.inPerNs);
+          changes(levels.outPerNs, sentLevels.outPerNs, LEVEL_CHANGE) ||
+          changes(levels.inPerNs, sentLevels.inPerNs, LEVEL_CHANGE);
     if (isDue) this.sentLevels = isFree ? null : levels;
     return isDue;
   }
@@ -95,15 +97,17 @@ export class Peer {
 const isNothing = ({ weight, hungryPerNs, otherPerNs }: Load): boolean =>
   weight + hungryPerNs + otherPerNs === 0;
 
-const changes = (now: number, before: number): boolean =>
-  Math.abs(now - before) > LEAST_CHANGE * Math.max(now, before);
+const changes = (now: number, before: number, least: number): boolean =>
+  Math.abs(now - before) > least * Math.max(now, before);
 
 function differ(now: Load, before: Load): boolean {
   const { weight, hungryPerNs, otherPerNs } = before;
   // Small rates next to a large one do not matter.
   const total = now.hungryPerNs + now.otherPerNs + hungryPerNs + otherPerNs;
-  const isFar = (a: number, b: number) => Math.abs(a - b) > LEAST_CHANGE * total;
+  const isFar = (a: number, b: number) => Math.abs(a - b) > DEMAND_CHANGE * total;
   return (
-    changes(now.weight, weight) || isFar(now.hungryPerNs, hungryPerNs) || isFar(now.otherPerNs, otherPerNs)
+    changes(now.weight, weight, LEVEL_CHANGE) ||
+    isFar(now.hungryPerNs, hungryPerNs) ||
+    isFar(now.otherPerNs, otherPerNs)
   );
 }
