@@ -132,8 +132,9 @@ export function readLimits(words: ArrayLike<number>): { own: Limits; peers: Peer
   return { own: { outPerNs: rate(words[1]), inPerNs: rate(words[2]) }, peers };
 }
 
-/** No agent is known at any peer of a context. */
+/** What a context is told if no agent is known at any of its peers. */
 export const QUIET_WORDS: readonly number[] = [QUIET];
+/** Whether a context is told that. */
 export const isQuiet = (words: ArrayLike<number>): boolean => words[0] === QUIET;
 
 /** A host reports what it does at a peer. */
