@@ -53,6 +53,7 @@ class Sums {
 /** A queue pair, and its totals at the last sample. */
 interface Counted {
   readonly qp: QpView;
+  readonly member: Member;
   readonly flow: PeerFlow | null;
   readonly before: Sums;
 }
@@ -114,18 +115,20 @@ export class Flows {
     if (flow !== null) flow.qps++;
     const before = new Sums();
     this.read(qp, before);
-    this.counted.set(qp.index, { qp, flow, before });
+    this.counted.set(qp.index, { qp, member, flow, before });
     // The loopback is no part of the link.
     if (dgid === '' || isAway) this.limits.assign(qp, flow?.limits ?? member.limits);
   }
 
   /** A queue pair was destroyed, or has another peer from now on. */
   drop({ index }: { readonly index: number }): void {
-    const { flow, qp } = this.counted.get(index) ?? { flow: null };
+    const counted = this.counted.get(index);
+    if (counted === undefined) return;
     this.counted.delete(index);
     this.limits.remove(index);
-    if (!flow || --flow.qps > 0) return;
-    this.memberOf(qp!.context).flows.delete(keyOf(flow.gid, flow.fromGid));
+    const { member, flow } = counted;
+    if (flow === null || --flow.qps > 0) return;
+    member.flows.delete(keyOf(flow.gid, flow.fromGid));
     this.limits.drop(flow.limits.peerOut);
     this.limits.drop(flow.limits.peerIn);
   }

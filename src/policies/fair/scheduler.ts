@@ -45,7 +45,6 @@ const LEAST_PIECE_BYTES = 256;
 const PLAIN_BELOW_BYTES = 2 ** 21;
 /** What may be in flight while scheduling is left out for a trial: what the link carries in this time. */
 const TRIAL_NS = 5e6;
-
 /** Time between two samples while the device is left alone. */
 const ASIDE_SAMPLE_NS = 500e6;
 

@@ -289,10 +289,9 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
    */
   private isFullNow(qp: QpView, out: Actions): boolean {
     const { index } = qp;
-    const windowBytes = (this.sizes.windowBytes * this.part) / this.lateness.partOf(index);
-    const flyingBytes = this.puller.flyingBytes(index);
-    if (flyingBytes >= this.paths.mostBytes(index, windowBytes)) return true;
-    if (this.isPaced(index) && flyingBytes >= this.sizes.limitedBytes(index, this)) return true;
+    const { sizes, lateness, puller, paths } = this;
+    const mostBytes = paths.mostBytes(index, (sizes.windowBytes * this.part) / lateness.partOf(index));
+    if (puller.flyingBytes(index) >= Math.min(mostBytes, sizes.limitedBytes(index, this))) return true;
     if (this.isSoleNow || !this.isFull(qp, out) || this.order.lateBytes?.(index)) return false;
     return this.window.queuedMessages === 0 || this.order.isShared || !this.isShort(out.nextBytes(qp));
   }

@@ -53,6 +53,11 @@ test('the level falls back once all want their parts again', () => {
   expect(level.perWeight).toBeCloseTo((0.98 * C) / 2);
 });
 
+test('a host that claims any weight leaves the others a part', () => {
+  const level = decided({ a: hungry(1e12, 0), b: hungry(1, 12.4) });
+  expect(level).toBeCloseTo((0.98 * C) / 17);
+});
+
 test('a level gives away all that is needed, and no more than there is', () => {
   const need = fc.record({
     weight: fc.double({ min: 0.01, max: 100, noNaN: true }),

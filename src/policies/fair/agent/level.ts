@@ -19,6 +19,8 @@ const RISE = 1.1;
 const FALL = 0.9;
 /** The time between two changes of the factor: reports follow a change within about this time. */
 const PERIOD_NS = 2.5e5;
+/** No host or tenant counts for more than this many times the weight of all others: others may claim any weight. */
+const MOST_TIMES = 16;
 /** The least level of all together, as a part of the link: nobody is shut out. */
 const LEAST_PART = 2 ** -12;
 
@@ -57,8 +59,9 @@ export class Level {
    * @param capacityPerNs of the link, in bytes on the wire
    */
   decide(loads: ReadonlyMap<string, Load>, capacityPerNs: number, nowNs: number): void {
+    const believed = boundedWeights(loads);
     let [totalPerNs, othersPerNs, weight, leastWeight] = [0, 0, 0, Number.POSITIVE_INFINITY];
-    for (const load of loads.values()) {
+    for (const load of believed) {
       totalPerNs += load.hungryPerNs + load.otherPerNs;
       othersPerNs += load.otherPerNs;
       weight += load.weight;
@@ -85,4 +88,14 @@ export class Level {
     this.perWeight = 0;
     this.factor = 1;
   }
+}
+
+/** The loads, none of which weighs too much. */
+function boundedWeights(loads: ReadonlyMap<string, Load>): Load[] {
+  const all = [...loads.values()];
+  const total = all.reduce((sum, { weight }) => sum + weight, 0);
+  return all.map((load) => {
+    const others = total - load.weight;
+    return { ...load, weight: others > 0 ? Math.min(load.weight, MOST_TIMES * others) : load.weight };
+  });
 }
