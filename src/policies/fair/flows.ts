@@ -82,6 +82,8 @@ interface Member {
   quietNs: number;
   /** Before this, nothing is reported. */
   quietUntilNs: number;
+  /** When what the agent has told ends, unless it is told again. */
+  toldUntilNs: number;
 }
 
 /** The flows of one device in this process. */
@@ -92,6 +94,8 @@ export class Flows {
   private readonly members = new Map<number, Member>();
   private readonly counted = new Map<number, Counted>();
   private lastNs = 0;
+  /** Whether the next sample only shows what later ones are compared with. */
+  private isFirst = true;
   /** Samples in a row in which nothing was sent. */
   private idleSamples = 0;
   /** New rates of limits, in bytes on the wire per nanosecond. */
@@ -140,7 +144,7 @@ export class Flows {
     const own = { out: limits.create(), in: limits.create(), peerOut: null, peerIn: null };
     const member: Member = {
       ...{ context, limits: own, flows: new Map(), line: null, hasLine: false },
-      ...{ quietNs: QUIET_NS, quietUntilNs: 0 },
+      ...{ quietNs: QUIET_NS, quietUntilNs: 0, toldUntilNs: Number.POSITIVE_INFINITY },
     };
     this.members.set(context.index, member);
     return member;
@@ -186,26 +190,41 @@ export class Flows {
 
   /** Something is sent, after a time without samples. Returns when to take the first one. */
   begin(nowNs: number): number {
-    this.lastNs = nowNs;
+    this.isFirst = true;
     this.idleSamples = 0;
-    for (const { qp, before } of this.counted.values()) this.read(qp, before);
-    return nowNs + PERIOD_NS;
+    return Math.max(nowNs + PERIOD_NS, this.quietUntilNs);
   }
 
-  /** Reports what has been sent since the last sample. Returns when the next one is due; Infinity: nothing is sent. */
+  /**
+   * Reports what has been sent since the last sample. Returns when the next one is due; Infinity: nothing is sent. Limits
+   * may have ended, which `apply` then puts into effect.
+   */
   sample(nowNs: number): number {
     this.prune();
     const spanNs = nowNs - this.lastNs;
-    if (spanNs <= 0) return this.begin(nowNs);
     this.lastNs = nowNs;
-    this.idleSamples++;
+    if (!this.isFirst) this.idleSamples++;
     for (const counted of this.counted.values()) if (this.count(counted)) this.idleSamples = 0;
     let intervalNs = 0;
     for (const member of this.members.values()) {
-      this.report(member, spanNs, nowNs);
+      if (nowNs > member.toldUntilNs) this.endLimits(member);
+      this.report(member, this.isFirst || spanNs <= 0 ? Number.POSITIVE_INFINITY : spanNs, nowNs);
       intervalNs = Math.max(intervalNs, member.line?.intervalNs ?? 0);
     }
-    return this.idleSamples < IDLE_SAMPLES ? nowNs + this.periodNs(intervalNs) : Number.POSITIVE_INFINITY;
+    this.isFirst = false;
+    if (this.idleSamples >= IDLE_SAMPLES) return Number.POSITIVE_INFINITY;
+    const { quietUntilNs } = this;
+    if (quietUntilNs <= nowNs) return nowNs + this.periodNs(intervalNs);
+    this.isFirst = true;
+    return quietUntilNs;
+  }
+
+  /** Until when no context reports anything, because no peer has an agent. */
+  private get quietUntilNs(): number {
+    let untilNs = Number.POSITIVE_INFINITY;
+    for (const { flows, quietUntilNs } of this.members.values())
+      if (flows.size > 0) untilNs = Math.min(untilNs, quietUntilNs);
+    return untilNs === Number.POSITIVE_INFINITY ? 0 : untilNs;
   }
 
   private periodNs(intervalNs: number): number {
@@ -247,7 +266,10 @@ export class Flows {
       this.openLine(member);
     }
     const { line } = member;
-    if (line === null) return;
+    if (line === null) {
+      this.quieten(member);
+      return;
+    }
     const periodNs = this.periodNs(line.intervalNs);
     for (let at = 0; at < flows.length; at += MOST_FLOWS)
       if (!line.tell(writeFlows(periodNs, flows.slice(at, at + MOST_FLOWS)))) return;
@@ -256,6 +278,7 @@ export class Flows {
   /** What is reported of a flow; null: it is idle, and was before. */
   private rowOf(flow: PeerFlow, spanNs: number): Flow | null {
     const { gid, fromGid, sums, perNs, isReported } = flow;
+    if (spanNs === Number.POSITIVE_INFINITY) return null;
     const weight = Math.max(SAMPLE_WEIGHT, 1 / ++flow.samples);
     for (const key of ['out', 'in', 'requests'] as const)
       perNs[key] += weight * (sums[key] / spanNs - perNs[key]);
@@ -280,32 +303,49 @@ export class Flows {
     const { registry } = this;
     const { context } = member;
     registry.line(context, fairAgents, {
+      // It does not know this context yet, or not any more.
       onUp: (line) => {
         member.line = line;
+        this.endLimits(member);
       },
       onTold: (words) => {
-        if (isQuiet(words)) {
-          member.quietUntilNs = this.lastNs + member.quietNs;
-          member.quietNs = Math.min(MOST_QUIET_NS, 2 * member.quietNs);
-          return;
-        }
+        if (isQuiet(words)) this.quieten(member);
         const told = readLimits(words);
         if (told === null) return;
         member.quietNs = QUIET_NS;
-        const { pending } = this;
-        pending.push({ limit: member.limits.out, perNs: told.own.outPerNs });
-        pending.push({ limit: member.limits.in, perNs: told.own.inPerNs });
+        member.toldUntilNs = this.lastNs + told.lastsNs;
+        this.limit(member.limits.out, told.own.outPerNs);
+        this.limit(member.limits.in, told.own.inPerNs);
         for (const { gid, outPerNs, inPerNs } of told.peers)
           for (const { gid: own, limits } of member.flows.values()) {
             if (own !== gid) continue;
-            pending.push(
-              { limit: limits.peerOut, perNs: outPerNs },
-              { limit: limits.peerIn, perNs: inPerNs },
-            );
+            this.limit(limits.peerOut, outPerNs);
+            this.limit(limits.peerIn, inPerNs);
           }
         registry.notify(context);
       },
     });
+  }
+
+  /** No peer of a context has an agent, or none can be reached. */
+  private quieten(member: Member): void {
+    member.quietUntilNs = this.lastNs + member.quietNs;
+    member.quietNs = Math.min(MOST_QUIET_NS, 2 * member.quietNs);
+  }
+
+  private limit(limit: Limit, perNs: number): void {
+    this.pending.push({ limit, perNs });
+  }
+
+  /** The agent has not been heard for some time. */
+  private endLimits(member: Member): void {
+    member.toldUntilNs = Number.POSITIVE_INFINITY;
+    this.limit(member.limits.out, 0);
+    this.limit(member.limits.in, 0);
+    for (const { limits } of member.flows.values()) {
+      this.limit(limits.peerOut, 0);
+      this.limit(limits.peerIn, 0);
+    }
   }
 }
 

@@ -101,7 +101,9 @@ export abstract class RatedScheduler extends LinkScheduler<PacedOrder> {
       this.releaseAll(context, out);
     } else if (kind === FLOWS) {
       this.clock.begin();
-      this.sampling.set(this.flows!.sample(this.clock.nowNs(context, out)), out);
+      const nowNs = this.clock.nowNs(context, out);
+      this.sampling.set(this.flows!.sample(nowNs), out);
+      if (this.flows!.apply(nowNs)) this.releaseAll(context, out);
     } else super.onTimer(kind, context, out);
   }
 

@@ -35,7 +35,7 @@ test('messages arrive as they were sent', () => {
   });
   const own = { outPerNs: 1, inPerNs: 0 };
   const peers = [{ gid: GID, outPerNs: 0, inPerNs: 2 }];
-  expect(readLimits(writeLimits(own, peers))).toEqual({ own, peers });
+  expect(readLimits(writeLimits(9, own, peers))).toEqual({ lastsNs: 9, own, peers });
   const load = { weight: 2, hungryPerNs: 3, otherPerNs: 4 };
   const demand = { sentNs: 5, periodNs: 1e6, out: load, in: { ...load, weight: 0.5 } };
   expect(readDemand(writeDemand(demand))).toEqual(demand);
@@ -47,7 +47,7 @@ test('messages arrive as they were sent', () => {
 test('the longest messages fit', () => {
   expect(writeFlows(1, Array(MOST_FLOWS).fill(flow)).length).toBeLessThanOrEqual(MAX_MESSAGE_WORDS);
   const limit = { gid: GID, outPerNs: 1, inPerNs: 1 };
-  const limits = writeLimits(limit, Array(MOST_LIMITS).fill(limit));
+  const limits = writeLimits(1, limit, Array(MOST_LIMITS).fill(limit));
   expect(limits.length).toBeLessThanOrEqual(MAX_MESSAGE_WORDS);
 });
 

@@ -45,8 +45,12 @@ const BITS_PER_BYTE = 8;
 
 const DECIDE = 0;
 
-/** The limits that a context was told last. */
+/** What a context is told holds for so many periods, and is repeated after half of them. */
+const LASTING_PERIODS = 8;
+
+/** The limits that a context was told last, and when. */
 interface Told {
+  atNs: number;
   own: Limits;
   readonly peers: Map<string, PeerLimits>;
 }
@@ -184,7 +188,9 @@ export class FairAgent implements Agent {
     const own = { out: this.flows.loads('out', null), in: this.flows.loads('in', null) };
     const byPeer = new Map<number, typeof own>();
     for (const member of new Set([...this.flows.reporters, ...this.told.keys()])) {
-      const known = this.told.get(member) ?? { own: { outPerNs: 0, inPerNs: 0 }, peers: new Map() };
+      const known = this.told.get(member) ?? {
+        ...{ atNs: 0, own: { outPerNs: 0, inPerNs: 0 }, peers: new Map() },
+      };
       const levels = { outPerNs: this.levels.out.perWeight, inPerNs: this.levels.in.perWeight };
       const all = this.limitsOf(member, levels, own);
       const peers = new Map<string, PeerLimits>();
@@ -226,21 +232,28 @@ export class FairAgent implements Agent {
     peers: ReadonlyMap<string, PeerLimits>,
     out: AgentActions,
   ): void {
-    const changed: PeerLimits[] = [...peers.values()].filter((one) => differ(one, known.peers.get(one.gid)));
+    const lastsNs = LASTING_PERIODS * this.periodNs;
+    const isOld = out.nowNs - known.atNs >= lastsNs / 2;
+    const changed = [...peers.values()].filter(
+      (one) => differ(one, known.peers.get(one.gid)) || (isOld && isLimited(one)),
+    );
     for (const gid of known.peers.keys()) if (!peers.has(gid)) changed.push({ gid, outPerNs: 0, inPerNs: 0 });
     for (const one of changed) {
-      if (one.outPerNs + one.inPerNs > 0) known.peers.set(one.gid, one);
+      if (isLimited(one)) known.peers.set(one.gid, one);
       else known.peers.delete(one.gid);
     }
-    const isNew = differ(own, known.own);
+    const isNew = differ(own, known.own) || (isOld && isLimited(own));
     if (isNew) known.own = own;
     this.told.set(member, known);
+    if (isNew || changed.length > 0) known.atNs = out.nowNs;
     for (let at = 0; at < changed.length || (at === 0 && isNew); at += MOST_LIMITS)
-      out.tell(member, writeLimits(known.own, changed.slice(at, at + MOST_LIMITS)));
-    const isUnlimited = known.own.outPerNs + known.own.inPerNs === 0 && known.peers.size === 0;
-    if (isUnlimited && [...this.flows.of(member)].length === 0) this.told.delete(member);
+      out.tell(member, writeLimits(lastsNs, known.own, changed.slice(at, at + MOST_LIMITS)));
+    const isFree = !isLimited(known.own) && known.peers.size === 0;
+    if (isFree && [...this.flows.of(member)].length === 0) this.told.delete(member);
   }
 }
+
+const isLimited = ({ outPerNs, inPerNs }: Limits): boolean => outPerNs + inPerNs > 0;
 
 /** Whether limits have changed so much that it matters. */
 function differ(now: Limits, before: Limits = { outPerNs: 0, inPerNs: 0 }): boolean {

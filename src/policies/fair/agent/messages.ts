@@ -16,7 +16,7 @@ const LEVELS = 5;
 /** Words in front of the rows, and words of a row. */
 const FLOWS_HEADER = 2;
 const FLOW_WORDS = 13;
-const LIMITS_HEADER = 3;
+const LIMITS_HEADER = 4;
 const LIMIT_WORDS = 6;
 const DEMAND_WORDS = 9;
 const LEVELS_WORDS = 4;
@@ -112,24 +112,30 @@ export function readFlows(words: ArrayLike<number>): { periodNs: number; flows: 
   return { periodNs: period(words[1]), flows };
 }
 
-/** The limits of a context, and those at up to MOST_LIMITS peers. */
-export function writeLimits({ outPerNs, inPerNs }: Limits, peers: readonly PeerLimits[]): number[] {
-  const words = [LIMITS, outPerNs, inPerNs];
+/** The limits of a context, and those at up to MOST_LIMITS peers; and how long they hold, unless they are repeated. */
+export function writeLimits(
+  lastsNs: number,
+  { outPerNs, inPerNs }: Limits,
+  peers: readonly PeerLimits[],
+): number[] {
+  const words = [LIMITS, lastsNs, outPerNs, inPerNs];
   for (const peer of peers) words.push(...gidToWords(peer.gid), peer.outPerNs, peer.inPerNs);
   return words;
 }
 
 /** The limits of a context; null if it is nothing of the kind. */
-export function readLimits(words: ArrayLike<number>): { own: Limits; peers: PeerLimits[] } | null {
+export function readLimits(
+  words: ArrayLike<number>,
+): { lastsNs: number; own: Limits; peers: PeerLimits[] } | null {
   const count = (words.length - LIMITS_HEADER) / LIMIT_WORDS;
-  if (words[0] !== LIMITS || !Number.isInteger(count)) return null;
+  if (words[0] !== LIMITS || !Number.isInteger(count) || !isTime(words[1])) return null;
   const peers: PeerLimits[] = [];
   for (let at = LIMITS_HEADER; at < words.length; at += LIMIT_WORDS) {
     const gid = gidFromWords(words, at);
     if (gid === null) return null;
     peers.push({ gid, outPerNs: rate(words[at + 4]), inPerNs: rate(words[at + 5]) });
   }
-  return { own: { outPerNs: rate(words[1]), inPerNs: rate(words[2]) }, peers };
+  return { lastsNs: words[1], own: { outPerNs: rate(words[2]), inPerNs: rate(words[3]) }, peers };
 }
 
 /** What a context is told if no agent is known at any of its peers. */
