@@ -384,6 +384,15 @@ export class CoordinatorRegistry implements CoordinatorPort {
     return { gid, qpNum: host.qpNum };
   }
 
+  /**
+   * Whether the agent of this kind at the device with this GID may be reachable by the one at the context's device. Only a
+   * daemon knows devices of other hosts.
+   */
+  mayReach({ device }: ContextView, gid: string, kind: AgentKind): boolean {
+    if (this.byGid.has(gid) || this.coordinatorFor(device).line !== undefined) return true;
+    return (this.peers?.addressOf(gid, kind) ?? null) !== null;
+  }
+
   /** Records that a port of a device has this GID. @throws NoDeviceError for a device of another simulated host */
   registerGid(device: string, gid: string): void {
     this.requireOwn?.(device);

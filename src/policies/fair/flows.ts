@@ -261,11 +261,7 @@ export class Flows {
       if (row !== null) flows.push(row);
     }
     if (flows.length === 0 || nowNs < member.quietUntilNs) return;
-    if (!member.hasLine) {
-      member.hasLine = true;
-      this.openLine(member);
-    }
-    const { line } = member;
+    const line = this.lineOf(member, flows);
     if (line === null) {
       this.quieten(member);
       return;
@@ -273,6 +269,16 @@ export class Flows {
     const periodNs = this.periodNs(line.intervalNs);
     for (let at = 0; at < flows.length; at += MOST_FLOWS)
       if (!line.tell(writeFlows(periodNs, flows.slice(at, at + MOST_FLOWS)))) return;
+  }
+
+  /** The line of a context, opened once a peer may have an agent; null: there is none. */
+  private lineOf(member: Member, flows: readonly Flow[]): AgentLine | null {
+    const { context, hasLine } = member;
+    if (hasLine || !flows.some(({ gid }) => this.registry.mayReach(context, gid, fairAgents)))
+      return member.line;
+    member.hasLine = true;
+    this.openLine(member);
+    return member.line;
   }
 
   /** What is reported of a flow; null: it is idle, and was before. */
