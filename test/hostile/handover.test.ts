@@ -39,7 +39,7 @@ async function ghost(socket: string, when: 'exit' | 'stay'): Promise<Evil & { pi
   return { ...one, pid: pid as number };
 }
 
-/** Starts a program with that process number; false if another one has it. */
+/** Starts a program with this process number. Returns false if that fails, as when another program has the number. */
 function takeNumber(pid: number): boolean {
   for (let i = 0; i < 200; i++) {
     writeFileSync(LAST_PID, String(pid - 1));

@@ -1,6 +1,6 @@
 /**
- * What fair gives tenants that share a link without seeing each other: hosts that send to one receiver, and those that
- * READ what a host sends itself. The bounds were written down before the first run.
+ * What fair gives tenants that share a link without seeing each other: hosts that send to one receiver, and hosts that
+ * READ from a host that also sends. The bounds were written down before the first run.
  */
 import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
@@ -31,12 +31,12 @@ eachShort(2, [
   ['WRITEs of 8 bytes', `M:name=other,op=write,${SMALL}`],
   ['READs of 8 bytes, whose requests go the same way', `M:name=other,op=read,${SMALL}`],
   ['SENDs of 8 bytes', `M:name=other,op=send,${SMALL}`],
-])('READs have their half of the link next to %s of the peer', async (_what, other) => {
+])('READs get half of the link next to %s of the peer', async (_what, other) => {
   const { apps } = await run([READER, other]);
   expect(apps[0].throughputGbps).toBeGreaterThan(0.45 * LINK_GBPS);
 });
 
-test('WRITEs have their half of the link next to READs of the peer', async () => {
+test('WRITEs get half of the link next to READs of the peer', async () => {
   const { apps } = await run(['B:name=writer,size=4096,host=0,to=1', `M:name=other,op=read,${SMALL}`]);
   expect(apps[0].throughputGbps).toBeGreaterThan(0.45 * LINK_GBPS);
 });
@@ -52,7 +52,7 @@ test('hosts share the link of their receiver by weight', async () => {
   expect(a + b).toBeGreaterThan(0.95 * LINK_GBPS);
 });
 
-test('what one host leaves of the link of a receiver is for the others', async () => {
+test('the others get what one host leaves of the link of a receiver', async () => {
   const { apps } = await run(
     ['B:name=a,host=0,to=2,depth=1,size=4096,think=5us', 'B:name=b,host=1,to=2'],
     INCAST,
@@ -61,7 +61,7 @@ test('what one host leaves of the link of a receiver is for the others', async (
   expect(a + b).toBeGreaterThan(0.95 * LINK_GBPS);
 });
 
-test('a receiver that many hosts send to keeps no queue in front of its link', async () => {
+test('no queue stays in front of the link of a receiver that many hosts send to', async () => {
   const apps = ['B:count=16,host=0-15,to=17', 'D:name=d,think=1us,host=16,to=17'];
   const incast = { ...INCAST, hosts: 18 };
   const script = [parseStep('0:agent down')];
@@ -73,10 +73,10 @@ test('a receiver that many hosts send to keeps no queue in front of its link', a
 });
 
 test.each([
-  ['the agent of the receiver is out of order from the start', '0:agent 2 down'],
+  ['the agent of the receiver is down from the start', '0:agent 2 down'],
   ['the agent of the receiver fails', '2ms:agent 2 down'],
-  ['the agents of the senders fail, and cannot tell anybody', '2ms:agent down'],
-])('nobody is limited for long if %s', async (_when, step) => {
+  ['the agents of all hosts fail at once', '2ms:agent down'],
+])('hosts are not limited for long if %s', async (_when, step) => {
   const { apps } = await run(SENDERS, { ...INCAST, script: [parseStep(step)] });
   const [a, b] = apps.map(({ throughputGbps }) => throughputGbps);
   expect(a + b).toBeGreaterThan(0.9 * LINK_GBPS);

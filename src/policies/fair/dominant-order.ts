@@ -39,7 +39,7 @@ const ROW = 3;
 const ROW_PART = 1 / 8;
 /**
  * Words of a queue pair: its weight among those of its tenant, the bytes left of its turn, its bytes on the wire, and
- * those of takeSentBytes.
+ * how many of these takeSentBytes has returned.
  */
 const QP_BITS = 2;
 const QP_WEIGHT = 0;
@@ -220,7 +220,7 @@ export class DominantOrder implements TurnOrder {
     return bytes;
   }
 
-  /** The bytes on the wire that a queue pair has sent since it began. */
+  /** The bytes on the wire that a queue pair has sent since it was created. */
   sentBytes(qp: number): number {
     return this.qps[(qp << QP_BITS) + SENT];
   }

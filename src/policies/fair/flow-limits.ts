@@ -1,28 +1,28 @@
 /**
  * Keeps contexts to what the links at both ends have room for (agent/fair-agent.ts): in each direction, a token bucket for
- * all that a context sends, and one for each peer. Queue pairs of a context without tokens wait here.
+ * all that a context sends, and one for each peer. Queue pairs whose context has no tokens wait here.
  */
 import { Bucket } from '../../shim/limits/bucket.ts';
 import type { QpView } from '../../shim/policy.ts';
 import { NONE, RunQueue } from '../kit/run-queue.ts';
 
-/** What a limit lets pass at once after an idle time, and what must have been saved before those that wait go on. */
+/** What a limit lets pass at once after an idle time, and what it saves up before waiting queue pairs go on. */
 const BURST_NS = 20_000;
 const ROW_NS = 2_000;
-/** Timers are late: the burst is this many times their lateness, within these bounds. It shrinks by a part each time. */
+/** Timers are late, so the burst is this many times their lateness, up to a maximum. It shrinks by a part each time. */
 const LATE_TIMES = 2;
 const MOST_BURST_NS = 2e6;
 const SHRINK = 1 / 64;
 
-/** The limit of a context in one direction, at one peer or at all. */
+/** The limit of a context in one direction, at one peer or in total. */
 export class Limit {
   readonly number: number;
   readonly bucket = new Bucket({ burst: 0 });
   /** In bytes on the wire per nanosecond; 0: no limit. */
   perNs = 0;
-  /** Whether those that waited may go on, until the tokens are used up. */
+  /** Whether queue pairs that waited may go on, until the tokens are used up. */
   isOpen = false;
-  /** The queue pairs that have it. */
+  /** The number of queue pairs that have it. */
   qps = 0;
 
   constructor(number: number) {
@@ -30,7 +30,7 @@ export class Limit {
   }
 }
 
-/** The limits of a queue pair: of its context, and of its context at its peer, if that is known. */
+/** The limits of a queue pair: of its context, and of its context at its peer, if the peer is known. */
 export interface QpLimits {
   readonly out: Limit;
   readonly in: Limit;
@@ -40,7 +40,7 @@ export interface QpLimits {
 
 /** The limits of the contexts of one device in this process. */
 export class FlowLimits {
-  /** Whether there is any limit. */
+  /** Whether any limit is set. */
   isLimiting = false;
   /** The request of a READ, in bytes on the wire. */
   private readonly requestBytes: number;
@@ -65,7 +65,7 @@ export class FlowLimits {
     return limit;
   }
 
-  /** A limit is not needed any more. No queue pair has it. */
+  /** Drops a limit that no queue pair has any more. */
   drop(limit: Limit): void {
     this.all.delete(limit);
     this.free.push(limit.number);
@@ -81,7 +81,7 @@ export class FlowLimits {
     for (const limit of each(limits)) limit.qps++;
   }
 
-  /** A queue pair has no limits any more. It does not wait. */
+  /** A queue pair no longer has limits, and no longer waits. */
   remove(qp: number): void {
     this.waiting.remove(qp);
     for (const limit of each(this.limitsOf[qp])) limit.qps--;
@@ -93,7 +93,7 @@ export class FlowLimits {
     if (!this.all.has(limit)) return;
     const { bucket } = limit;
     if (limit.perNs === 0) {
-      // Nothing was counted before.
+      // Without a limit, nothing was counted.
       bucket.setBurst(0);
       bucket.take(Math.min(0, bucket.tokens));
     }
@@ -120,7 +120,7 @@ export class FlowLimits {
 
   /**
    * The most that the queue pair may have in flight to its peer: its part of what its context may send in this time, in
-   * bytes on the wire. Infinity: there is no limit. More would only wait in the network, for what other hosts send.
+   * bytes on the wire. Infinity: there is no limit. More would only wait in the network, behind what other hosts send.
    */
   flightBytes(qp: number, isRead: boolean, ns: number): number {
     if (!this.isLimiting) return Number.POSITIVE_INFINITY;
@@ -142,7 +142,7 @@ export class FlowLimits {
 
   private isLacking(limit: Limit, nowNs: number): boolean {
     if (limit.perNs === 0) return false;
-    // Those that wait go first.
+    // Queue pairs that already wait go first.
     if (!limit.isOpen && this.waiting.first(limit.number) !== NONE) return true;
     return limit.bucket.tokens <= 0 && limit.bucket.fill(nowNs) <= 0;
   }
@@ -173,7 +173,7 @@ export class FlowLimits {
     return this.waiting.has(qp);
   }
 
-  /** A queue pair that need not wait any longer; null: there is none. */
+  /** A queue pair that need no longer wait; null: there is none. */
   release(nowNs: number): QpView | null {
     for (const limit of this.awaited) {
       const first = this.waiting.first(limit.number);
@@ -198,7 +198,7 @@ export class FlowLimits {
     return true;
   }
 
-  /** A timer was this late. */
+  /** A timer was late by so much. */
   private late(ns: number): void {
     const shrunkNs = this.burstNs - SHRINK * (this.burstNs - BURST_NS);
     this.burstNs = Math.min(MOST_BURST_NS, Math.max(shrunkNs, BURST_NS, LATE_TIMES * ns));

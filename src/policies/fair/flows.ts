@@ -1,6 +1,7 @@
 /**
- * What the contexts of a device in this process send to each peer and READ there: they report it to the agent of their host
- * (agent/fair-agent.ts) once a period, and get limits in return. Nothing is reported where no peer has an agent.
+ * What the contexts of a device in this process send to each peer and READ from it. They report this to the agent of
+ * their host (agent/fair-agent.ts) once a period, and get limits in return. While no peer has an agent, they report
+ * nothing.
  */
 import type { AgentLine } from '../../coordinator/agent.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
@@ -11,37 +12,37 @@ import { fairAgents } from './agent/fair-agent.ts';
 import { type Flow, isQuiet, MOST_FLOWS, readLimits, writeFlows } from './agent/messages.ts';
 import { FlowLimits, type Limit, type QpLimits } from './flow-limits.ts';
 
-/** The time between two samples: at least this, this many times the interval of the line, and so much for a queue pair. */
+/** The time between two samples: the longest of this, this many intervals of the line, and so much per queue pair. */
 const PERIOD_NS = 2.5e5;
 const PERIOD_INTERVALS = 2;
 const PERIOD_NS_PER_QP = 1000;
-/** The time after which peers are looked for again: twice as long each time that none has an agent. */
+/** The time until the next search for agents of peers. It doubles, up to a maximum, each time that there is none. */
 const QUIET_NS = 1e6;
 const MOST_QUIET_NS = 2.56e8;
-/** A flow that does not wait is reported from this part of the link on. */
+/** A flow that does not wait is reported if it uses at least this part of the link. */
 const LEAST_PART = 1 / 64;
 /**
- * The weight of a sample in the average rates, because long pieces take longer than the time between two samples. Each of
- * the first samples of a flow has the same weight.
+ * The weight of a sample in the average rates. Single samples are uneven, because long pieces take longer than the time
+ * between two samples. The first samples of a flow have equal weights.
  */
 const SAMPLE_WEIGHT = 1 / 4;
 /** After so many samples in which nothing was sent, no more are taken. */
 const IDLE_SAMPLES = 16;
 
-/** What flows depend on. */
+/** What the scheduler knows of the link and of its queue pairs. */
 export interface FlowFacts {
   /** The rate of the link, in bytes on the wire. */
   readonly linkPerNs: number;
   /** The request of a READ, and the shortest response, in bytes on the wire. */
   readonly requestBytes: number;
   readonly responseBytes: number;
-  /** Bytes on the wire that a queue pair has sent, or READ. */
+  /** Bytes on the wire that a queue pair has sent, or READ, in total. */
   sentBytes(qp: QpView, isRead: boolean): number;
   /** Whether a queue pair waits for the window in a direction. */
   waits(qp: QpView, isRead: boolean): boolean;
 }
 
-/** What a queue pair, or all of a flow, has sent since the last sample; and whether more waits. */
+/** What a queue pair or a flow has sent, READ and requested, and whether more waits. */
 class Sums {
   out = 0;
   in = 0;
@@ -58,13 +59,13 @@ interface Counted {
   readonly before: Sums;
 }
 
-/** What a context does at one peer. */
+/** What a context sends to one peer, and READs from it. */
 interface PeerFlow {
   readonly gid: string;
   readonly fromGid: string;
   readonly limits: QpLimits & { readonly peerOut: Limit; readonly peerIn: Limit };
   qps: number;
-  /** Since the last sample; and averages for each nanosecond. */
+  /** Since the last sample, and on average per nanosecond. */
   sums: Sums;
   readonly perNs: Sums;
   samples: number;
@@ -80,9 +81,9 @@ interface Member {
   line: AgentLine | null;
   hasLine: boolean;
   quietNs: number;
-  /** Before this, nothing is reported. */
+  /** Nothing is reported before this time. */
   quietUntilNs: number;
-  /** When what the agent has told ends, unless it is told again. */
+  /** When the limits of the agent end, unless it repeats them. */
   toldUntilNs: number;
 }
 
@@ -94,11 +95,11 @@ export class Flows {
   private readonly members = new Map<number, Member>();
   private readonly counted = new Map<number, Counted>();
   private lastNs = 0;
-  /** Whether the next sample only shows what later ones are compared with. */
+  /** Whether the next sample is only a baseline for later ones. */
   private isFirst = true;
   /** Samples in a row in which nothing was sent. */
   private idleSamples = 0;
-  /** New rates of limits, in bytes on the wire per nanosecond. */
+  /** New rates of limits, in bytes on the wire per nanosecond, which `apply` puts into effect. */
   private readonly pending: { limit: Limit; perNs: number }[] = [];
 
   constructor(registry: CoordinatorRegistry, facts: FlowFacts) {
@@ -112,7 +113,7 @@ export class Flows {
     this.drop(qp);
     const { context, dgid, sgid } = qp;
     const member = this.memberOf(context);
-    // Agents of other hosts find the one of this host by it.
+    // Agents of other hosts find the agent of this host by its GIDs.
     if (sgid !== '') this.registry.registerGid(context.device, sgid);
     const isAway = dgid !== '' && dgid !== sgid;
     const flow = isAway ? this.flowOf(member, dgid, sgid) : null;
@@ -120,7 +121,7 @@ export class Flows {
     const before = new Sums();
     this.read(qp, before);
     this.counted.set(qp.index, { qp, member, flow, before });
-    // The loopback is no part of the link.
+    // The loopback does not use the link.
     if (dgid === '' || isAway) this.limits.assign(qp, flow?.limits ?? member.limits);
   }
 
@@ -151,7 +152,7 @@ export class Flows {
   }
 
   private flowOf(member: Member, dgid: string, sgid: string): PeerFlow {
-    // As agents write them.
+    // In the form in which agents write GIDs.
     const [gid, fromGid] = [dgid, sgid].map((one) => gidFromWords(gidToWords(one), 0)!);
     const key = keyOf(gid, fromGid);
     const known = member.flows.get(key);
@@ -188,7 +189,7 @@ export class Flows {
     into.requests = qp.counts[SEEN];
   }
 
-  /** Something is sent, after a time without samples. Returns when to take the first one. */
+  /** Something is sent after a time without samples. Returns when to take the first sample. */
   begin(nowNs: number): number {
     this.isFirst = true;
     this.idleSamples = 0;
@@ -196,8 +197,8 @@ export class Flows {
   }
 
   /**
-   * Reports what has been sent since the last sample. Returns when the next one is due; Infinity: nothing is sent. Limits
-   * may have ended, which `apply` then puts into effect.
+   * Reports what has been sent since the last sample. Returns when the next one is due; Infinity: nothing is sent. If
+   * limits have ended, `apply` puts this into effect.
    */
   sample(nowNs: number): number {
     this.prune();
@@ -219,7 +220,7 @@ export class Flows {
     return quietUntilNs;
   }
 
-  /** Until when no context reports anything, because no peer has an agent. */
+  /** The time until which no context reports anything, because no peer has an agent; 0: there are no flows. */
   private get quietUntilNs(): number {
     let untilNs = Number.POSITIVE_INFINITY;
     for (const { flows, quietUntilNs } of this.members.values())
@@ -244,7 +245,7 @@ export class Flows {
       const { sums } = flow;
       sums.out += sent;
       sums.in += received;
-      // Pieces of long READs are few.
+      // An estimate: not all requests are READs, and long READs have few requests.
       const reads = Math.min(before.requests - requests, received / facts.responseBytes);
       sums.requests += reads * facts.requestBytes;
       sums.outWaits ||= outWaits || (isParked && sent >= received);
@@ -281,7 +282,7 @@ export class Flows {
     return member.line;
   }
 
-  /** What is reported of a flow; null: it is idle, and was before. */
+  /** What is reported of a flow; null: nothing, because it is idle, and was idle before. */
   private rowOf(flow: PeerFlow, spanNs: number): Flow | null {
     const { gid, fromGid, sums, perNs, isReported } = flow;
     if (spanNs === Number.POSITIVE_INFINITY) return null;
@@ -298,7 +299,7 @@ export class Flows {
     return { gid, fromGid, out, in: into, requestsPerNs: rate(perNs.requests) };
   }
 
-  /** Puts the rates into effect that have been told. Returns whether there were any. */
+  /** Puts the pending rates into effect. Returns whether there were any. */
   apply(nowNs: number): boolean {
     const { pending, limits } = this;
     for (const { limit, perNs } of pending) limits.set(limit, perNs, nowNs);
@@ -309,7 +310,7 @@ export class Flows {
     const { registry } = this;
     const { context } = member;
     registry.line(context, fairAgents, {
-      // It does not know this context yet, or not any more.
+      // The agent does not know this context yet, or no longer knows it.
       onUp: (line) => {
         member.line = line;
         this.endLimits(member);
@@ -343,7 +344,7 @@ export class Flows {
     this.pending.push({ limit, perNs });
   }
 
-  /** The agent has not been heard for some time. */
+  /** Ends all limits of a context: the agent has not renewed them, or no longer knows the context. */
   private endLimits(member: Member): void {
     member.toldUntilNs = Number.POSITIVE_INFINITY;
     this.limit(member.limits.out, 0);

@@ -1,4 +1,4 @@
-/** The order of tenants, which also counts what they send towards the rates that a daemon or agents give them. */
+/** The order of tenants, which also counts what they send towards the rates of a daemon and the limits of agents. */
 
 import { INBOUND, LOOPBACK } from '../link/link-scheduler.ts';
 import type { DaemonRates } from './daemon-rates.ts';
@@ -6,13 +6,13 @@ import type { Costs } from './dominant-order.ts';
 import type { FlowLimits } from './flow-limits.ts';
 import { PacedOrder } from './paced-order.ts';
 
-/** Makes the order of one kind of direction. The other arguments are those of PacedOrder. */
+/** Makes the order of a direction of this kind. The other arguments are those of PacedOrder. */
 export type MakeOrder = (kind: number, ...of: ConstructorParameters<typeof PacedOrder>) => PacedOrder;
 
 /** The order of tenants that may have rates. */
 export class RatedOrder extends PacedOrder {
   private readonly rates: DaemonRates;
-  /** Null: what is sent does not load the link. */
+  /** Null: agents set no limits, or the direction is the loopback, which does not use the link. */
   private readonly flows: FlowLimits | null;
   private readonly isInbound: boolean;
 

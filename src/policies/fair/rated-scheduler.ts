@@ -1,4 +1,4 @@
-/** A scheduler of one device that keeps tenants to the rates that a daemon gives them, and contexts to those of agents. */
+/** A scheduler of one device that keeps tenants to the rates of a daemon, and contexts to the limits of agents. */
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import { IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
@@ -24,7 +24,7 @@ const ATOMIC_BYTES = 8;
 /** Holds the queue pairs of tenants that have used up their rates, in front of the directions of the link. */
 export abstract class RatedScheduler extends LinkScheduler<PacedOrder> {
   readonly daemonRates: DaemonRates;
-  /** Null: other hosts do not matter. */
+  /** Null: the traffic of other hosts is not taken into account. */
   private readonly flows: Flows | null;
   private readonly timer = new DeviceTimer(this.tokenOf(RATES), false);
   private readonly sampling = new DeviceTimer(this.tokenOf(FLOWS), true);
@@ -54,7 +54,7 @@ export abstract class RatedScheduler extends LinkScheduler<PacedOrder> {
     });
   }
 
-  /** The limits that agents set; null: none. */
+  /** The limits that agents set; null: they set none. */
   get flowLimits(): FlowLimits | null {
     return this.flows?.limits ?? null;
   }
@@ -133,7 +133,7 @@ export abstract class RatedScheduler extends LinkScheduler<PacedOrder> {
     return this.daemonRates.limits(qp) || this.flows?.limits.limits(qp) === true;
   }
 
-  /** Whether a queue pair has no rate or limit, or there still are tokens. @param opcode of its next request */
+  /** Whether a queue pair has no rate or limit, or still has tokens. @param opcode of its next request */
   protected mayGo(qp: QpView, out: Actions, opcode = out.nextOpcode(qp)): boolean {
     const { daemonRates: rates, flowLimits: flows, clock } = this;
     const { index } = qp;
@@ -175,14 +175,14 @@ export abstract class RatedScheduler extends LinkScheduler<PacedOrder> {
     return egressBytes(this.wire, IBV_WR_ATOMIC_FETCH_AND_ADD, ATOMIC_BYTES);
   }
 
-  /** The longest pieces if they would otherwise have this length: a tenant with a rate sends no more at once. */
+  /** The longest pieces if they would otherwise have this length: with a rate or limit, no more is sent at once. */
   protected ratedBytes(pieceBytes: number): number {
     return this.daemonRates.isLimiting || this.flowLimits?.isLimiting
       ? Math.min(pieceBytes, BURST_BYTES)
       : pieceBytes;
   }
 
-  /** A queue pair whose tenant has a rate posts requests. Returns whether others of the tenant wait for tokens. */
+  /** A queue pair with a rate or limit posts requests. Returns whether others of its tenant wait for tokens. */
   protected beginRated(qp: QpView): boolean {
     this.clock.begin();
     return this.daemonRates.limits(qp.index) && this.daemonRates.isAwaited(qp.index);

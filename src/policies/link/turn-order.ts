@@ -35,8 +35,8 @@ export interface TurnOrder extends Order {
   /** What the rate of the queue pair that `next` returned allows it to send at once, because timers were late; in bytes. */
   dueBytes?(qp: number): number;
   /**
-   * The most that a queue pair with a limit on what its peer receives may have in flight: what the limit allows in this
-   * time, in bytes on the wire; Infinity: it has none; absent: no queue pair has one.
+   * The most that a queue pair may have in flight under the limit of its context at its peer: its part of what the
+   * limit allows in this time, in bytes on the wire. Infinity: it has no limit. Absent: no queue pair has one.
    */
   flightBytes?(qp: number, ns: number): number;
   /** Whether a queue pair waits to be served. */

@@ -17,15 +17,14 @@ export const MOST_EXPECTED_NS = 1e6;
 /** The longest messages that may be sent whole, in pieces. */
 export const WHOLE_PIECES = 3;
 
-/**
- * Where a limit holds up a queue pair, it has pieces in flight for twice a round trip at this rate, and so many more. A
- * round trip is no longer than that of the idle device times this: what takes longer waits in the network.
- */
+/** A queue pair with a limit may have in flight what the limit allows in this many round trips. */
 const LIMIT_TIMES = 2;
+/** A round trip counts as at most this many of the idle device: requests that take longer wait in the network. */
 const LIMIT_ROUND_TRIPS = 4;
+/** It may have this many of the longest pieces in flight in addition. */
 const LIMIT_PIECES = 2;
 
-/** What a queue pair with a limit depends on. */
+/** What the bytes in flight of a queue pair with a limit depend on. */
 interface Limited {
   readonly order: TurnOrder;
   readonly roundTripNs: number;
@@ -61,7 +60,7 @@ export class WindowSizes {
     this.longestWireBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
   }
 
-  /** The most that a queue pair may have in flight by its limit, in bytes on the wire; Infinity: it has none. */
+  /** The most that a queue pair may have in flight under its limit, in bytes on the wire; Infinity: it has none. */
   limitedBytes(qp: number, { order, roundTripNs, window }: Limited): number {
     if (order.flightBytes === undefined) return Number.POSITIVE_INFINITY;
     const ns = LIMIT_TIMES * Math.min(roundTripNs, LIMIT_ROUND_TRIPS * window.roundTripNs);

@@ -20,7 +20,7 @@ test('a full link is divided by weight, with a small reserve', () => {
   expect(decided({ a: hungry(1, 9), b: hungry(3, 3.5) })).toBeCloseTo((0.98 * C) / 4);
 });
 
-test('those that have no more to send keep what they use', () => {
+test('hosts that have no more to send keep what they use', () => {
   expect(decided({ a: hungry(1, 9), b: other(3) })).toBeCloseTo(0.98 * C - 3);
 });
 
@@ -30,7 +30,7 @@ test('there is no limit while the link is not full, or only one host uses it', (
   expect(decided({ a: other(6), b: other(6.5) })).toBe(0);
 });
 
-test('what somebody leaves is for the others, until there is no limit any more', () => {
+test('the others get what one host leaves, until there is no limit any more', () => {
   const level = new Level();
   level.decide(loads({ a: hungry(1, 9), b: hungry(1, 3.5) }), C, 0);
   let before = level.perWeight;
@@ -44,7 +44,7 @@ test('what somebody leaves is for the others, until there is no limit any more',
   expect(before + 1).toBeGreaterThan(0.85 * C);
 });
 
-test('the level falls back once all want their parts again', () => {
+test('the level falls back once all hosts need their parts again', () => {
   const level = new Level();
   level.decide(loads({ a: hungry(1, 9), b: hungry(1, 3.5) }), C, 0);
   for (let i = 1; i < 5; i++) level.decide(loads({ a: hungry(1, 6), b: hungry(1, 1) }), C, i * MS);
@@ -53,7 +53,7 @@ test('the level falls back once all want their parts again', () => {
   expect(level.perWeight).toBeCloseTo((0.98 * C) / 2);
 });
 
-test('a host that claims any weight leaves the others a part', () => {
+test('a host that claims an enormous weight leaves the others a part', () => {
   const level = decided({ a: hungry(1e12, 0), b: hungry(1, 12.4) });
   expect(level).toBeCloseTo((0.98 * C) / 17);
 });

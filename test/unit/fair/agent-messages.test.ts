@@ -1,4 +1,4 @@
-/** The messages of fair's agents: they survive the way, and nothing that anyone sends does harm. */
+/** The messages of fair's agents: they arrive as they were sent, and malformed ones do no harm. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { MAX_MESSAGE_WORDS } from '../../../src/coordinator/agent.ts';
@@ -51,7 +51,7 @@ test('the longest messages fit', () => {
   expect(limits.length).toBeLessThanOrEqual(MAX_MESSAGE_WORDS);
 });
 
-test('nothing that arrives has rates or weights beyond the bounds', () => {
+test('whatever is sent, all values that are read are finite and not negative', () => {
   const word = fc.oneof(
     fc.double(),
     fc.integer({ min: -2, max: 2 ** 33 }),

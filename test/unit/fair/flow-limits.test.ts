@@ -4,7 +4,7 @@ import { FlowLimits, type QpLimits } from '../../../src/policies/fair/flow-limit
 import type { QpView } from '../../../src/shim/policy.ts';
 
 const REQUEST_BYTES = 98;
-/** A rate in bytes per nanosecond, and a message of that rate's millisecond. */
+/** A rate, in bytes per nanosecond. */
 const RATE = 2;
 const US = 1e3;
 
@@ -63,12 +63,12 @@ test('queue pairs that wait go on in their order, and before those that come lat
   expect(limits.lacking(1, false, 12 * US)).toBe(null);
   expect(limits.release(12 * US)?.index).toBe(0);
   expect(limits.release(12 * US)).toBe(null);
-  // What was saved has been used up by the first one.
+  // The first one has used up what was saved.
   limits.take(1, false, RATE * 4 * US, 1);
   expect(limits.lacking(0, false, 12 * US)).toBe(own.out);
 });
 
-test('an idle time does not save up more than a short burst, unless timers are late', () => {
+test('an idle limit saves up no more than a short burst, unless timers are late', () => {
   const { limits, own } = rig();
   limits.set(own.out, RATE, 0);
   limits.lacking(0, false, 1e9);
@@ -80,7 +80,7 @@ test('an idle time does not save up more than a short burst, unless timers are l
   expect(own.out.bucket.tokens).toBeCloseTo(RATE * (lateNs + 2 * US));
 });
 
-test('once a limit has gone, those that wait go on', () => {
+test('queue pairs that wait for a limit go on once it ends', () => {
   const { limits, first } = rig();
   limits.set(first.peerOut!, RATE, 0);
   limits.take(0, false, 1e6, 1);
@@ -91,7 +91,7 @@ test('once a limit has gone, those that wait go on', () => {
   expect(limits.isLimiting).toBe(false);
 });
 
-test('a queue pair that is destroyed does not wait any more', () => {
+test('a queue pair that is destroyed no longer waits', () => {
   const { limits, first } = rig();
   limits.set(first.peerOut!, RATE, 0);
   limits.take(0, false, 1e6, 1);

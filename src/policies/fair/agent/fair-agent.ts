@@ -1,15 +1,16 @@
 /**
- * The agent of fair at one host and device: it speaks up for those who share a link without seeing each other. Hosts that
- * send to the same receiver share the link into it, and what hosts READ leaves by the same link as what its own tenants
- * send. Each host reports to its peers what it does there; the host whose link it is answers with the level (level.ts),
- * and both keep their contexts to it:
+ * The agent of fair on one host and device. It divides links whose users do not see each other: hosts that send to the
+ * same receiver share the link into it, and what they READ from a host leaves by the same link as what that host's own
+ * tenants send. Each host reports to its peers what it sends to them and READs from them. The host whose link it is
+ * answers with the level (level.ts), and both hosts keep their contexts to it:
  *
- *   context    FLOWS     what it sends to each peer, and READs there, once a period
+ *   sender     message   contents
+ *   context    FLOWS     what it sends to each peer and READs from it, once a period, to the agent of its host
  *   host       DEMAND    the sums over its tenants, to each peer
  *   peer       LEVELS    what a unit of weight may use of the peer's link, in each direction
  *   host       LIMITS    the parts of its contexts
  *
- * It does nothing while nobody reports.
+ * The agent is idle while no context and no host reports anything.
  */
 import type { Agent, AgentActions, AgentKind } from '../../../coordinator/agent.ts';
 import type { MembersView } from '../../../coordinator/ruler.ts';
@@ -34,21 +35,21 @@ import { Peer } from './peer.ts';
 
 /** Reports that arrive within this time are decided on together. */
 const GATHER_NS = 5e4;
-/** The time between two decisions while reports last; and where these come from other processes. */
+/** The time between two decisions while reports arrive: in the process, and under a daemon. */
 const PERIOD_NS = 2.5e5;
 const REMOTE_PERIOD_NS = 1e7;
-/** A context that has no more to send may soon send this many times as much. */
+/** A context that has no more to send may still send this many times as much, in case it soon has more. */
 const GROWTH = 1.25;
-/** The least relative change of a limit that contexts learn of. */
+/** The least relative change of a limit that is sent to contexts. */
 const LEAST_CHANGE = 0.01;
 const BITS_PER_BYTE = 8;
 
 const DECIDE = 0;
 
-/** What a context is told holds for so many periods, and is repeated after half of them. */
+/** Limits hold for so many periods, and are repeated after half of them. */
 const LASTING_PERIODS = 8;
 
-/** The limits that a context was told last, and when. */
+/** The limits that were last sent to a context, and when. */
 interface Told {
   atNs: number;
   own: Limits;
@@ -62,7 +63,7 @@ export class FairAgent implements Agent {
   private readonly peers = new Map<number, Peer>();
   private readonly levels = { out: new Level(), in: new Level() };
   private readonly told = new Map<number, Told>();
-  /** When the next decision is due; Infinity: nobody reports. */
+  /** When the next decision is due; Infinity: none is planned. */
   private dueNs = Number.POSITIVE_INFINITY;
 
   onStart(out: AgentActions): void {
@@ -152,7 +153,10 @@ export class FairAgent implements Agent {
     if (isBusy) this.plan(this.periodNs, out);
   }
 
-  /** What loads one direction of the own link, by who does. Without other hosts, the tenants see each other. */
+  /**
+   * The loads of one direction of this host's link, by host or tenant. Empty if no other host uses it: the contexts of
+   * one host share its link without the agent.
+   */
   private sharers(way: Way): ReadonlyMap<string, Load> {
     const loads = new Map<string, Load>();
     for (const [number, { demand }] of this.peers) {
@@ -166,7 +170,7 @@ export class FairAgent implements Agent {
     return loads;
   }
 
-  /** Reports to all peers what the own tenants do there. */
+  /** Reports to each peer what the tenants of this host send to it and READ from it. */
   private ask(out: AgentActions): void {
     const numbers = new Set<number>();
     for (const member of this.flows.reporters)
@@ -183,7 +187,7 @@ export class FairAgent implements Agent {
     }
   }
 
-  /** Tells contexts what they may send. */
+  /** Sends contexts their limits. */
   private limit(out: AgentActions): void {
     const own = { out: this.flows.loads('out', null), in: this.flows.loads('in', null) };
     const byPeer = new Map<number, typeof own>();
@@ -208,7 +212,7 @@ export class FairAgent implements Agent {
     }
   }
 
-  /** What a context may send of what its tenant may, in both directions. */
+  /** The part that a context has of what its tenant may use, in both directions. */
   private limitsOf(
     member: number,
     { outPerNs, inPerNs }: Limits,
@@ -255,13 +259,13 @@ export class FairAgent implements Agent {
 
 const isLimited = ({ outPerNs, inPerNs }: Limits): boolean => outPerNs + inPerNs > 0;
 
-/** Whether limits have changed so much that it matters. */
+/** Whether limits have changed by more than LEAST_CHANGE. */
 function differ(now: Limits, before: Limits = { outPerNs: 0, inPerNs: 0 }): boolean {
   const isNew = (a: number, b: number) => Math.abs(a - b) > LEAST_CHANGE * Math.max(a, b);
   return isNew(now.outPerNs, before.outPerNs) || isNew(now.inPerNs, before.inPerNs);
 }
 
-/** What all tenants of a host do together. */
+/** The sum of the loads of all tenants of a host. */
 function sum(loads: ReadonlyMap<number, TenantLoad>): Load {
   const all: Load = { weight: 0, hungryPerNs: 0, otherPerNs: 0 };
   for (const { load } of loads.values()) {

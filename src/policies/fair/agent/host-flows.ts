@@ -3,9 +3,9 @@ import { TENANT } from '../../../coordinator/member-table.ts';
 import type { MembersView, ReportColumn } from '../../../coordinator/ruler.ts';
 import type { Flow, Load, Use } from './messages.ts';
 
-/** The most flows of one context that are believed. */
+/** The most flows that are kept of one context. */
 const MOST_FLOWS_OF_MEMBER = 256;
-/** A report counts until so many more are overdue. */
+/** A report is valid until so many more are overdue. */
 const OVERDUE_PERIODS = 4;
 /** The least rate that counts, in bytes per nanosecond. */
 const LEAST_PER_NS = 1e-9;
@@ -19,10 +19,10 @@ export interface HostFlow extends Flow {
 /** One of the two directions of a link. */
 export type Way = 'out' | 'in';
 
-/** What one tenant does in one direction, everywhere or at one peer. */
+/** What one tenant loads one direction of the link with, in total or at one peer. */
 export interface TenantLoad {
   readonly load: Load;
-  /** What each of its contexts does. */
+  /** What each of its contexts sends or READs. */
   readonly uses: Use[];
 }
 
@@ -43,12 +43,12 @@ export class HostFlows {
     return this.byMember.size === 0;
   }
 
-  /** The contexts that have reported. */
+  /** The contexts that have flows. */
   get reporters(): IterableIterator<number> {
     return this.byMember.keys();
   }
 
-  /** A context reports. @param peerOf the number of the peer of a flow */
+  /** A context reports some of its flows. @param peerOf returns the number of a flow's peer */
   set(member: number, flows: readonly Flow[], periodNs: number, nowNs: number, peerOf: PeerOf): void {
     const known = this.byMember.get(member) ?? new Map<string, HostFlow>();
     const endsNs = nowNs + OVERDUE_PERIODS * periodNs;
@@ -72,7 +72,7 @@ export class HostFlows {
     this.byMember.delete(member);
   }
 
-  /** Forgets what has not been reported for some time. */
+  /** Forgets flows that have not been reported for some time. */
   expire(nowNs: number): void {
     for (const [member, flows] of this.byMember) {
       for (const [key, { endsNs }] of flows) if (nowNs > endsNs) flows.delete(key);
@@ -97,7 +97,7 @@ export class HostFlows {
     return tenant < 0 ? 0 : this.weightOf.of(tenants.memberAt(tenants.firstOf(tenant)));
   }
 
-  /** What each tenant loads one direction of the link with; with a peer, only what it does there. */
+  /** What each tenant loads one direction of the link with. With a peer: only its traffic with that peer. */
   loads(way: Way, peer: number | null): Map<number, TenantLoad> {
     this.members.tenants.group();
     const loads = new Map<number, TenantLoad>();
@@ -129,8 +129,8 @@ export class HostFlows {
 export type PeerOf = (gid: string, fromGid: string) => number;
 
 /**
- * What a context loads one direction of the link with. The requests of its READs go out, too; where they are most of
- * that, it has more to send if it has more to READ.
+ * What a context loads one direction of the link with. The requests of its READs go out, too: if they are most of what
+ * it sends, it has more to send while it has more to READ.
  */
 export function useOf(flows: Iterable<HostFlow>, way: Way, peer: number | null): Use {
   let [perNs, requestsPerNs] = [0, 0];

@@ -1,38 +1,39 @@
 /**
- * Divides one direction of a link among hosts and tenants that cannot see each other: those of its own host, and those of
- * other hosts that send to it or READ from it. Each may use the same amount per unit of weight, the level, and what one
- * does not need is for the others (weighted max-min fairness).
+ * Divides one direction of a host's link among the tenants of that host and the other hosts that send to it or READ
+ * from it, which cannot see each other. Each may use the same amount per unit of weight: the level. The others may use
+ * what one of them does not need (weighted max-min fairness).
  */
 import type { Load } from './messages.ts';
 
 /** The link is contended if this part of it is used. */
 const BUSY = 0.9;
-/** The part of the link that is divided. What has queued in front of it would stay there otherwise. */
+/** The part of the link that is divided. With the rest, the queue in front of the link drains. */
 const USABLE = 0.98;
 /**
- * The level is multiplied by a factor, because some may be held up by something else, and leave room for the others. The
- * factor rises while less than the first part of the link is used, and falls to 1 while more than the second part is.
+ * The level is multiplied by a factor, because some hosts or tenants may be held up elsewhere and leave room for the
+ * others. The factor rises while less than the part IDLE of the link is used, and falls, down to 1, while more than the
+ * part FULL is.
  */
 const IDLE = 0.9;
 const FULL = 0.95;
 const RISE = 1.1;
 const FALL = 0.9;
-/** The time between two changes of the factor: reports follow a change within about this time. */
+/** The time between two changes of the factor: reports reflect a change within about this time. */
 const PERIOD_NS = 2.5e5;
-/** No host or tenant counts for more than this many times the weight of all others: others may claim any weight. */
+/** No host or tenant counts for more than this many times the weight of all others, whatever weight it claims. */
 const MOST_TIMES = 16;
-/** The least level of all together, as a part of the link: nobody is shut out. */
+/** The least part of the link that is divided, so that no host or tenant is shut out. */
 const LEAST_PART = 2 ** -12;
 
-/** What somebody needs at most. */
+/** The weight of a host, tenant or context, and the most that it needs. */
 export interface Need {
   readonly weight: number;
   readonly perNs: number;
 }
 
 /**
- * The level up to which all may use something that has this rate, in proportion to their weights. It is that rate if they
- * need less together.
+ * The level that divides this rate in proportion to the weights. It is the rate itself if they need no more than that
+ * together.
  */
 export function levelOf(needs: readonly Need[], perNs: number): number {
   let leftPerNs = perNs;
@@ -54,7 +55,7 @@ export class Level {
   private changedNs = 0;
 
   /**
-   * Decides anew.
+   * Decides on a new level.
    * @param loads by host or tenant
    * @param capacityPerNs of the link, in bytes on the wire
    */
@@ -90,7 +91,7 @@ export class Level {
   }
 }
 
-/** The loads, none of which weighs too much. */
+/** The loads, with weights bounded by MOST_TIMES. */
 function boundedWeights(loads: ReadonlyMap<string, Load>): Load[] {
   const all = [...loads.values()];
   const total = all.reduce((sum, { weight }) => sum + weight, 0);

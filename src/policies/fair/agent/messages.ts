@@ -1,12 +1,12 @@
 /**
- * What the contexts and agents of fair tell each other. A context reports what it sends to each peer and READs from it,
- * and learns its limits; a host reports the sums to the peer's agent, and learns what the peer's link has room for. All
- * are repeated while anything is sent, so a message that is lost matters for one period only. Anyone can send anything:
- * readers return null for what they cannot use.
+ * The messages of the contexts and agents of fair. A context reports what it sends to each peer and READs from it, and
+ * receives its limits. A host reports the sums to the peer's agent, and receives the levels of the peer's link.
+ * Messages are repeated while anything is sent, so a lost message matters only until the next one. A malicious program
+ * can send anything: readers return null for malformed messages.
  */
 import { gidFromWords, gidToWords } from '../../../verbs/gid.ts';
 
-/** Kinds of messages: of a context, to a context, and between agents. */
+/** Kinds of messages: one from a context, two to a context, and two between agents. */
 const FLOWS = 1;
 const LIMITS = 2;
 const QUIET = 3;
@@ -21,11 +21,11 @@ const LIMIT_WORDS = 6;
 const DEMAND_WORDS = 9;
 const LEVELS_WORDS = 4;
 
-/** Rows of a message. */
+/** The most rows of a message. */
 export const MOST_FLOWS = 7;
 export const MOST_LIMITS = 16;
 
-/** Bounds of what is believed: rates in bytes per nanosecond, weights, and the time between two reports. */
+/** Values are clamped to these bounds: rates in bytes per nanosecond, weights, and the time between two reports. */
 const MOST_PER_NS = 1e6;
 const MOST_WEIGHT = 1e12;
 const LEAST_PERIOD_NS = 1e5;
@@ -37,7 +37,7 @@ export interface Use {
   readonly isHungry: boolean;
 }
 
-/** What a context does at one peer. */
+/** What a context sends to one peer, and READs from it. */
 export interface Flow {
   readonly gid: string;
   readonly fromGid: string;
@@ -63,7 +63,7 @@ export interface Load {
   /** The sum of the weights of tenants that have more to send, and what these send. */
   weight: number;
   hungryPerNs: number;
-  /** What others send. */
+  /** What the other tenants send. */
   otherPerNs: number;
 }
 
@@ -98,7 +98,7 @@ export function writeFlows(periodNs: number, flows: readonly Flow[]): number[] {
   return words;
 }
 
-/** What a context reports; null if it is nothing of the kind. */
+/** The flows that a context reports; null if the message is no valid report. */
 export function readFlows(words: ArrayLike<number>): { periodNs: number; flows: Flow[] } | null {
   const count = (words.length - FLOWS_HEADER) / FLOW_WORDS;
   if (words[0] !== FLOWS || !Number.isInteger(count) || !isTime(words[1])) return null;
@@ -112,7 +112,7 @@ export function readFlows(words: ArrayLike<number>): { periodNs: number; flows: 
   return { periodNs: period(words[1]), flows };
 }
 
-/** The limits of a context, and those at up to MOST_LIMITS peers; and how long they hold, unless they are repeated. */
+/** The limits of a context in total and at up to MOST_LIMITS peers, which hold for `lastsNs` unless repeated. */
 export function writeLimits(
   lastsNs: number,
   { outPerNs, inPerNs }: Limits,
@@ -123,7 +123,7 @@ export function writeLimits(
   return words;
 }
 
-/** The limits of a context; null if it is nothing of the kind. */
+/** The limits of a context; null if the message contains no valid ones. */
 export function readLimits(
   words: ArrayLike<number>,
 ): { lastsNs: number; own: Limits; peers: PeerLimits[] } | null {
@@ -138,18 +138,18 @@ export function readLimits(
   return { lastsNs: words[1], own: { outPerNs: rate(words[2]), inPerNs: rate(words[3]) }, peers };
 }
 
-/** What a context is told if no agent is known at any of its peers. */
+/** The message to a context if no agent is known at any of its peers. */
 export const QUIET_WORDS: readonly number[] = [QUIET];
-/** Whether a context is told that. */
+/** Whether a message is that one. */
 export const isQuiet = (words: ArrayLike<number>): boolean => words[0] === QUIET;
 
-/** A host reports what it does at a peer. */
+/** A host reports what it sends to a peer and READs from it. */
 export function writeDemand({ sentNs, periodNs, out, in: into }: Demand): number[] {
   const load = (of: Load) => [of.weight, of.hungryPerNs, of.otherPerNs];
   return [DEMAND, sentNs, periodNs, ...load(out), ...load(into)];
 }
 
-/** What a host does here; null if it is nothing of the kind. */
+/** What a host sends here and READs from here; null if the message is no valid report. */
 export function readDemand(words: ArrayLike<number>): Demand | null {
   if (words[0] !== DEMAND || words.length !== DEMAND_WORDS || !isTime(words[1]) || !isTime(words[2]))
     return null;
@@ -161,7 +161,7 @@ export function readDemand(words: ArrayLike<number>): Demand | null {
   return { sentNs: words[1], periodNs: period(words[2]), out: load(3), in: load(6) };
 }
 
-/** A host answers with what its link has room for. */
+/** A host answers with the levels of its link. */
 export const writeLevels = ({ sentNs, outPerNs, inPerNs }: Levels): number[] => [
   LEVELS,
   sentNs,
@@ -169,7 +169,7 @@ export const writeLevels = ({ sentNs, outPerNs, inPerNs }: Levels): number[] => 
   inPerNs,
 ];
 
-/** What a peer's link has room for; null if it is nothing of the kind. */
+/** The levels of a peer's link; null if the message is no valid answer. */
 export function readLevels(words: ArrayLike<number>): Levels | null {
   if (words[0] !== LEVELS || words.length !== LEVELS_WORDS || !isTime(words[1])) return null;
   return { sentNs: words[1], outPerNs: rate(words[2]), inPerNs: rate(words[3]) };

@@ -1,30 +1,30 @@
-/** What the agent of fair knows of another host, and has told it. */
+/** What the agent of fair knows of another host, and what it has sent to that host. */
 import type { Demand, Levels, Limits, Load } from './messages.ts';
 
-/** What a host has said counts until so many more reports are overdue. */
+/** A message of a host is valid until so many more are overdue. */
 const OVERDUE_PERIODS = 4;
-/** The least relative change that is sent, of a demand and of levels, which are exact. */
+/** The least relative change that is sent: of measured rates, and of weights and levels, which are exact. */
 const DEMAND_CHANGE = 0.1;
 const LEVEL_CHANGE = 0.02;
-/** What stays the same is repeated after half of the time that it counts. */
+/** Unchanged messages are repeated after half of the time for which they are valid. */
 const REPEAT_PERIODS = OVERDUE_PERIODS / 2;
 
 /** Another host. */
 export class Peer {
-  /** What it does here; null: nothing, as far as is known. */
+  /** What it sends here and READs from here; null: nothing, as far as is known. */
   demand: Demand | null = null;
-  /** What a unit of weight may use of its link; null: it has not said. */
+  /** What a unit of weight may use of its link; null: no limit is known. */
   allowed: Limits | null = null;
   private demandEndsNs = 0;
   private allowedEndsNs = 0;
   /** The times of its last messages, by its own clock. */
   private askedNs = -1;
   private answeredNs = -1;
-  /** What it was told last. */
+  /** What was last sent to it; null: nothing, or that the demand or the limits have ended. */
   private sentDemand: Demand | null = null;
   private sentLevels: Levels | null = null;
 
-  /** It reports what it does here. Returns whether that is news. */
+  /** It reports what it sends here and READs from here. Returns false for an outdated report. */
   asks(demand: Demand, nowNs: number): boolean {
     if (this.demand !== null && demand.sentNs <= this.askedNs) return false;
     this.askedNs = demand.sentNs;
@@ -34,7 +34,7 @@ export class Peer {
     return true;
   }
 
-  /** It answers what the own tenants may use of its link. Returns whether that is news. */
+  /** It answers with what the tenants of this host may use of its link. Returns false for an outdated answer. */
   answers(levels: Levels, periodNs: number, nowNs: number): boolean {
     if (this.allowed !== null && levels.sentNs <= this.answeredNs) return false;
     this.answeredNs = levels.sentNs;
@@ -48,7 +48,7 @@ export class Peer {
     if (nowNs > this.allowedEndsNs) this.allowed = null;
   }
 
-  /** It is gone. */
+  /** The host has left. */
   forget(): void {
     this.demand = null;
     this.allowed = null;
@@ -58,12 +58,12 @@ export class Peer {
     this.answeredNs = -1;
   }
 
-  /** Whether it has been told that something is sent to it, and not that this has ended. */
+  /** Whether the last report to it says that something is sent to it or READ from it. */
   get hasAsked(): boolean {
     return this.sentDemand !== null;
   }
 
-  /** Whether to report what is done there. If so, it counts as sent. */
+  /** Whether to send this report. If so, it counts as sent. */
   isDemandDue(demand: Demand): boolean {
     const { sentDemand } = this;
     const isIdle = isNothing(demand.out) && isNothing(demand.in);
@@ -102,7 +102,7 @@ const changes = (now: number, before: number, least: number): boolean =>
 
 function differ(now: Load, before: Load): boolean {
   const { weight, hungryPerNs, otherPerNs } = before;
-  // Small rates next to a large one do not matter.
+  // Changes of a small rate next to a large one do not matter.
   const total = now.hungryPerNs + now.otherPerNs + hungryPerNs + otherPerNs;
   const isFar = (a: number, b: number) => Math.abs(a - b) > DEMAND_CHANGE * total;
   return (
