@@ -384,10 +384,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
     return { gid, qpNum: host.qpNum };
   }
 
-  /**
-   * Whether the agent of this kind at the device with this GID may be reachable by the one at the context's device. Only a
-   * daemon knows devices of other hosts.
-   */
+  /** Whether an agent of this kind may be reachable at the device with this GID. A daemon may find any. */
   mayReach({ device }: ContextView, gid: string, kind: AgentKind): boolean {
     if (this.byGid.has(gid) || this.coordinatorFor(device).line !== undefined) return true;
     return (this.peers?.addressOf(gid, kind) ?? null) !== null;
