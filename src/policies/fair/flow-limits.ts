@@ -96,6 +96,7 @@ export class FlowLimits {
       // Nothing was counted before.
       bucket.setBurst(0);
       bucket.take(Math.min(0, bucket.tokens));
+      limit.isOpen = false;
     }
     bucket.fill(nowNs);
     bucket.setRate(perNs);
@@ -205,7 +206,8 @@ export class FlowLimits {
   }
 
   private readyNsOf({ perNs, bucket }: Limit): number {
-    return perNs === 0 ? 0 : bucket.readyNs(Math.max(1, perNs * ROW_NS));
+    // A bucket never has more than its burst, which is less than a byte at very low rates.
+    return perNs === 0 ? 0 : bucket.readyNs(Math.min(bucket.burst, Math.max(1, perNs * ROW_NS)));
   }
 
   /** When the first queue pairs that wait may go on; Infinity: none waits. */
