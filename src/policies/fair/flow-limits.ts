@@ -22,8 +22,8 @@ export class Limit {
   perNs = 0;
   /** Whether those that waited may go on, until the tokens are used up. */
   isOpen = false;
-  /** The queue pairs that have it. */
-  qps = 0;
+  /** The queue pairs that share it: those that have sent something lately, or wait. */
+  senders = 1;
 
   constructor(number: number) {
     this.number = number;
@@ -67,7 +67,7 @@ export class FlowLimits {
 
   /** A limit is not needed any more. No queue pair has it. */
   drop(limit: Limit): void {
-    this.all.delete(limit);
+    if (!this.all.delete(limit)) return;
     this.free.push(limit.number);
     this.awaited.delete(limit);
     this.update();
@@ -78,13 +78,11 @@ export class FlowLimits {
     this.remove(qp.index);
     this.qps[qp.index] = qp;
     this.limitsOf[qp.index] = limits;
-    for (const limit of each(limits)) limit.qps++;
   }
 
   /** A queue pair has no limits any more. It does not wait. */
   remove(qp: number): void {
     this.waiting.remove(qp);
-    for (const limit of each(this.limitsOf[qp])) limit.qps--;
     this.limitsOf[qp] = undefined;
   }
 
@@ -127,7 +125,9 @@ export class FlowLimits {
     if (!this.isLimiting) return Number.POSITIVE_INFINITY;
     const limits = this.limitsOf[qp];
     const limit = (isRead ? limits?.peerIn : limits?.peerOut) ?? null;
-    return limit === null || limit.perNs === 0 ? Number.POSITIVE_INFINITY : (limit.perNs * ns) / limit.qps;
+    return limit === null || limit.perNs === 0
+      ? Number.POSITIVE_INFINITY
+      : (limit.perNs * ns) / limit.senders;
   }
 
   /** The limit that holds up the queue pair; null: it may send, or READ. */
@@ -217,14 +217,6 @@ export class FlowLimits {
       if (this.waiting.first(limit.number) !== NONE) readyNs = Math.min(readyNs, this.readyNsOf(limit));
     return readyNs;
   }
-}
-
-function* each(limits: QpLimits | undefined): Iterable<Limit> {
-  if (limits === undefined) return;
-  yield limits.out;
-  yield limits.in;
-  if (limits.peerOut !== null) yield limits.peerOut;
-  if (limits.peerIn !== null) yield limits.peerIn;
 }
 
 function use(limit: Limit, bytes: number): void {

@@ -35,6 +35,7 @@ test('a limit at one peer leaves the others, and the other direction, alone', ()
   limits.take(0, false, 1000, 1);
   expect([0, 1, 2].map((one) => limits.lacking(one, false, 0))).toEqual([first.peerOut, first.peerOut, null]);
   expect(limits.lacking(0, true, 0)).toBe(null);
+  first.peerOut!.senders = 2;
   expect(limits.flightBytes(0, false, US)).toBe((RATE * US) / 2);
   expect(limits.flightBytes(0, true, US)).toBe(Number.POSITIVE_INFINITY);
 });

@@ -48,7 +48,7 @@ const DECIDE = 0;
 /** What a context is told holds for so many periods, and is repeated after half of them. */
 const LASTING_PERIODS = 8;
 
-/** The limits that a context was told last, and when. */
+/** The limits that a context was told last, and when it was told all of them. */
 interface Told {
   atNs: number;
   own: Limits;
@@ -245,11 +245,10 @@ export class FairAgent implements Agent {
     const isNew = differ(own, known.own) || (isOld && isLimited(own));
     if (isNew) known.own = own;
     this.told.set(member, known);
-    if (isNew || changed.length > 0) known.atNs = out.nowNs;
+    if (isOld) known.atNs = out.nowNs;
     for (let at = 0; at < changed.length || (at === 0 && isNew); at += MOST_LIMITS)
       out.tell(member, writeLimits(lastsNs, known.own, changed.slice(at, at + MOST_LIMITS)));
-    const isFree = !isLimited(known.own) && known.peers.size === 0;
-    if (isFree && [...this.flows.of(member)].length === 0) this.told.delete(member);
+    if (!isLimited(known.own) && known.peers.size === 0) this.told.delete(member);
   }
 }
 
