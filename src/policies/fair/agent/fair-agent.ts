@@ -94,6 +94,8 @@ export class FairAgent implements Agent {
   }
 
   forgetPeer(number: number): boolean {
+    // What is reported of it names the number, which another peer may get.
+    if (this.flows.names(number)) return false;
     this.peers.delete(number);
     return true;
   }

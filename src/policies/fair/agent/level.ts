@@ -21,8 +21,11 @@ const FALL = 0.9;
 const PERIOD_NS = 2.5e5;
 /** No host or tenant counts for more than this many times the weight of all others: others may claim any weight. */
 const MOST_TIMES = 16;
-/** The least level of all together, as a part of the link: nobody is shut out. */
-const LEAST_PART = 2 ** -12;
+/**
+ * What those that have more to send may use at least together, as a part of the link, because others may claim to use any
+ * part of it, too. If they do use it, they soon wait themselves.
+ */
+const LEAST_PART = 1 / (1 + MOST_TIMES);
 
 /** What somebody needs at most. */
 export interface Need {
