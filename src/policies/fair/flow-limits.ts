@@ -22,8 +22,8 @@ export class Limit {
   perNs = 0;
   /** Whether queue pairs that waited may go on, until the tokens are used up. */
   isOpen = false;
-  /** The number of queue pairs that have it. */
-  qps = 0;
+  /** The number of queue pairs that share it: those that have sent something lately, or wait. */
+  senders = 1;
 
   constructor(number: number) {
     this.number = number;
@@ -67,7 +67,7 @@ export class FlowLimits {
 
   /** Drops a limit that no queue pair has any more. */
   drop(limit: Limit): void {
-    this.all.delete(limit);
+    if (!this.all.delete(limit)) return;
     this.free.push(limit.number);
     this.awaited.delete(limit);
     this.update();
@@ -78,13 +78,11 @@ export class FlowLimits {
     this.remove(qp.index);
     this.qps[qp.index] = qp;
     this.limitsOf[qp.index] = limits;
-    for (const limit of each(limits)) limit.qps++;
   }
 
   /** A queue pair no longer has limits, and no longer waits. */
   remove(qp: number): void {
     this.waiting.remove(qp);
-    for (const limit of each(this.limitsOf[qp])) limit.qps--;
     this.limitsOf[qp] = undefined;
   }
 
@@ -96,6 +94,7 @@ export class FlowLimits {
       // Without a limit, nothing was counted.
       bucket.setBurst(0);
       bucket.take(Math.min(0, bucket.tokens));
+      limit.isOpen = false;
     }
     bucket.fill(nowNs);
     bucket.setRate(perNs);
@@ -126,7 +125,9 @@ export class FlowLimits {
     if (!this.isLimiting) return Number.POSITIVE_INFINITY;
     const limits = this.limitsOf[qp];
     const limit = (isRead ? limits?.peerIn : limits?.peerOut) ?? null;
-    return limit === null || limit.perNs === 0 ? Number.POSITIVE_INFINITY : (limit.perNs * ns) / limit.qps;
+    return limit === null || limit.perNs === 0
+      ? Number.POSITIVE_INFINITY
+      : (limit.perNs * ns) / limit.senders;
   }
 
   /** The limit that holds up the queue pair; null: it may send, or READ. */
@@ -205,7 +206,8 @@ export class FlowLimits {
   }
 
   private readyNsOf({ perNs, bucket }: Limit): number {
-    return perNs === 0 ? 0 : bucket.readyNs(Math.max(1, perNs * ROW_NS));
+    // A bucket never has more than its burst, which is less than a byte at very low rates.
+    return perNs === 0 ? 0 : bucket.readyNs(Math.min(bucket.burst, Math.max(1, perNs * ROW_NS)));
   }
 
   /** When the first queue pairs that wait may go on; Infinity: none waits. */
@@ -215,14 +217,6 @@ export class FlowLimits {
       if (this.waiting.first(limit.number) !== NONE) readyNs = Math.min(readyNs, this.readyNsOf(limit));
     return readyNs;
   }
-}
-
-function* each(limits: QpLimits | undefined): Iterable<Limit> {
-  if (limits === undefined) return;
-  yield limits.out;
-  yield limits.in;
-  if (limits.peerOut !== null) yield limits.peerOut;
-  if (limits.peerIn !== null) yield limits.peerIn;
 }
 
 function use(limit: Limit, bytes: number): void {

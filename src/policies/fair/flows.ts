@@ -26,6 +26,10 @@ const LEAST_PART = 1 / 64;
  * between two samples. The first samples of a flow have equal weights.
  */
 const SAMPLE_WEIGHT = 1 / 4;
+/** Stands for the peers of datagrams. */
+const NO_PEER = '::';
+/** What an agent has told holds for at least so many samples. */
+const LASTING_PERIODS = 8;
 /** After so many samples in which nothing was sent, no more are taken. */
 const IDLE_SAMPLES = 16;
 
@@ -47,6 +51,9 @@ class Sums {
   out = 0;
   in = 0;
   requests = 0;
+  /** Queue pairs that take part. */
+  outQps = 0;
+  inQps = 0;
   outWaits = false;
   inWaits = false;
 }
@@ -56,6 +63,8 @@ interface Counted {
   readonly qp: QpView;
   readonly member: Member;
   readonly flow: PeerFlow | null;
+  readonly dgid: string;
+  readonly sgid: string;
   readonly before: Sums;
 }
 
@@ -78,6 +87,8 @@ interface Member {
   readonly limits: QpLimits;
   /** By both GIDs. */
   readonly flows: Map<string, PeerFlow>;
+  /** What is sent to peers that the queue pairs do not name: datagrams. */
+  readonly datagrams: PeerFlow;
   line: AgentLine | null;
   hasLine: boolean;
   quietNs: number;
@@ -99,6 +110,8 @@ export class Flows {
   private isFirst = true;
   /** Samples in a row in which nothing was sent. */
   private idleSamples = 0;
+  /** Messages to agents in the last sample. */
+  private messages = 0;
   /** New rates of limits, in bytes on the wire per nanosecond, which `apply` puts into effect. */
   private readonly pending: { limit: Limit; perNs: number }[] = [];
 
@@ -110,19 +123,22 @@ export class Flows {
 
   /** A queue pair was created, or its peer has become known. */
   add(qp: QpView): void {
+    const { context, dgid, sgid, index } = qp;
+    const known = this.counted.get(index);
+    // Its limits stay in force.
+    if (known?.qp === qp && known.dgid === dgid && known.sgid === sgid) return;
     this.drop(qp);
-    const { context, dgid, sgid } = qp;
     const member = this.memberOf(context);
     // Agents of other hosts find the agent of this host by its GIDs.
     if (sgid !== '') this.registry.registerGid(context.device, sgid);
-    const isAway = dgid !== '' && dgid !== sgid;
+    // The loopback is no part of the link.
+    const isAway = dgid === '' || dgid !== sgid;
     const flow = isAway ? this.flowOf(member, dgid, sgid) : null;
     if (flow !== null) flow.qps++;
     const before = new Sums();
     this.read(qp, before);
-    this.counted.set(qp.index, { qp, member, flow, before });
-    // The loopback does not use the link.
-    if (dgid === '' || isAway) this.limits.assign(qp, flow?.limits ?? member.limits);
+    this.counted.set(index, { qp, member, flow, dgid, sgid, before });
+    if (flow !== null) this.limits.assign(qp, flow.limits);
   }
 
   /** A queue pair was destroyed, or has another peer from now on. */
@@ -132,19 +148,26 @@ export class Flows {
     this.counted.delete(index);
     this.limits.remove(index);
     const { member, flow } = counted;
-    if (flow === null || --flow.qps > 0) return;
+    if (flow === null || --flow.qps > 0 || flow === member.datagrams) return;
     member.flows.delete(keyOf(flow.gid, flow.fromGid));
-    this.limits.drop(flow.limits.peerOut);
-    this.limits.drop(flow.limits.peerIn);
+    this.dropLimits(flow.limits);
+  }
+
+  private dropLimits({ peerOut, peerIn }: PeerFlow['limits']): void {
+    this.limits.drop(peerOut);
+    this.limits.drop(peerIn);
   }
 
   private memberOf(context: ContextView): Member {
     const known = this.members.get(context.index);
     if (known?.context === context) return known;
+    // A context that was closed had the same number.
+    if (known !== undefined) this.forget(known);
     const { limits } = this;
     const own = { out: limits.create(), in: limits.create(), peerOut: null, peerIn: null };
     const member: Member = {
       ...{ context, limits: own, flows: new Map(), line: null, hasLine: false },
+      ...{ datagrams: this.createFlow(own, NO_PEER, NO_PEER) },
       ...{ quietNs: QUIET_NS, quietUntilNs: 0, toldUntilNs: Number.POSITIVE_INFINITY },
     };
     this.members.set(context.index, member);
@@ -152,34 +175,31 @@ export class Flows {
   }
 
   private flowOf(member: Member, dgid: string, sgid: string): PeerFlow {
+    if (dgid === '' || sgid === '') return member.datagrams;
     // In the form in which agents write GIDs.
     const [gid, fromGid] = [dgid, sgid].map((one) => gidFromWords(gidToWords(one), 0)!);
     const key = keyOf(gid, fromGid);
-    const known = member.flows.get(key);
-    if (known !== undefined) return known;
-    const limits = { ...member.limits, peerOut: this.limits.create(), peerIn: this.limits.create() };
-    const flow = {
-      gid,
-      fromGid,
-      limits,
-      qps: 0,
-      sums: new Sums(),
-      perNs: new Sums(),
-      samples: 0,
-      isReported: false,
-    };
+    const flow = member.flows.get(key) ?? this.createFlow(member.limits, gid, fromGid);
     member.flows.set(key, flow);
     return flow;
   }
 
+  private createFlow(own: QpLimits, gid: string, fromGid: string): PeerFlow {
+    const limits = { ...own, peerOut: this.limits.create(), peerIn: this.limits.create() };
+    const sums = { sums: new Sums(), perNs: new Sums() };
+    return { gid, fromGid, limits, qps: 0, ...sums, samples: 0, isReported: false };
+  }
+
   /** Forgets contexts that were closed, which have no queue pairs. */
   private prune(): void {
-    for (const [index, { context, limits }] of this.members) {
-      if (this.registry.has(context)) continue;
-      this.members.delete(index);
-      this.limits.drop(limits.out);
-      this.limits.drop(limits.in);
-    }
+    for (const member of this.members.values()) if (!this.registry.has(member.context)) this.forget(member);
+  }
+
+  private forget({ context, limits, flows, datagrams }: Member): void {
+    this.members.delete(context.index);
+    for (const flow of [...flows.values(), datagrams]) this.dropLimits(flow.limits);
+    this.limits.drop(limits.out);
+    this.limits.drop(limits.in);
   }
 
   private read(qp: QpView, into: Sums): void {
@@ -207,11 +227,13 @@ export class Flows {
     if (!this.isFirst) this.idleSamples++;
     for (const counted of this.counted.values()) if (this.count(counted)) this.idleSamples = 0;
     let intervalNs = 0;
+    let messages = 0;
     for (const member of this.members.values()) {
       if (nowNs > member.toldUntilNs) this.endLimits(member);
-      this.report(member, this.isFirst || spanNs <= 0 ? Number.POSITIVE_INFINITY : spanNs, nowNs);
+      messages += this.report(member, this.isFirst || spanNs <= 0 ? Number.POSITIVE_INFINITY : spanNs, nowNs);
       intervalNs = Math.max(intervalNs, member.line?.intervalNs ?? 0);
     }
+    this.messages = messages;
     this.isFirst = false;
     if (this.idleSamples >= IDLE_SAMPLES) return Number.POSITIVE_INFINITY;
     const { quietUntilNs } = this;
@@ -229,7 +251,8 @@ export class Flows {
   }
 
   private periodNs(intervalNs: number): number {
-    return Math.max(PERIOD_NS, PERIOD_INTERVALS * intervalNs, PERIOD_NS_PER_QP * this.counted.size);
+    const tellNs = PERIOD_INTERVALS * intervalNs * Math.max(1, this.messages);
+    return Math.max(PERIOD_NS, tellNs, PERIOD_NS_PER_QP * this.counted.size);
   }
 
   /** Adds what a queue pair has sent to its flow. Returns whether it has sent anything, or waits. */
@@ -248,28 +271,36 @@ export class Flows {
       // An estimate: not all requests are READs, and long READs have few requests.
       const reads = Math.min(before.requests - requests, received / facts.responseBytes);
       sums.requests += reads * facts.requestBytes;
-      sums.outWaits ||= outWaits || (isParked && sent >= received);
-      sums.inWaits ||= inWaits || (isParked && received > sent);
+      const outIsHeld = outWaits || (isParked && sent >= received);
+      const inIsHeld = inWaits || (isParked && received > sent);
+      sums.outWaits ||= outIsHeld;
+      sums.inWaits ||= inIsHeld;
+      if (outIsHeld || sent > 0) sums.outQps++;
+      if (inIsHeld || received > 0) sums.inQps++;
     }
     return sent + received > 0 || outWaits || inWaits || isParked;
   }
 
-  private report(member: Member, spanNs: number, nowNs: number): void {
+  /** Returns the number of messages that this takes. */
+  private report(member: Member, spanNs: number, nowNs: number): number {
     const flows: Flow[] = [];
     for (const flow of member.flows.values()) {
       const row = this.rowOf(flow, spanNs);
-      flow.sums = new Sums();
       if (row !== null) flows.push(row);
     }
-    if (flows.length === 0 || nowNs < member.quietUntilNs) return;
+    const datagrams = this.rowOf(member.datagrams, spanNs);
+    if (flows.length === 0 || nowNs < member.quietUntilNs) return 0;
     const line = this.lineOf(member, flows);
     if (line === null) {
       this.quieten(member);
-      return;
+      return 0;
     }
+    // They count among what the context may send in all.
+    if (datagrams !== null) flows.push(datagrams);
     const periodNs = this.periodNs(line.intervalNs);
     for (let at = 0; at < flows.length; at += MOST_FLOWS)
-      if (!line.tell(writeFlows(periodNs, flows.slice(at, at + MOST_FLOWS)))) return;
+      if (!line.tell(writeFlows(periodNs, flows.slice(at, at + MOST_FLOWS)))) break;
+    return Math.ceil(flows.length / MOST_FLOWS);
   }
 
   /** The line of a context, opened once a peer may have an agent; null: there is none. */
@@ -284,7 +315,10 @@ export class Flows {
 
   /** What is reported of a flow; null: nothing, because it is idle, and was idle before. */
   private rowOf(flow: PeerFlow, spanNs: number): Flow | null {
-    const { gid, fromGid, sums, perNs, isReported } = flow;
+    const { gid, fromGid, sums, perNs, isReported, limits } = flow;
+    flow.sums = new Sums();
+    limits.peerOut.senders = Math.max(1, sums.outQps);
+    limits.peerIn.senders = Math.max(1, sums.inQps);
     if (spanNs === Number.POSITIVE_INFINITY) return null;
     const weight = Math.max(SAMPLE_WEIGHT, 1 / ++flow.samples);
     for (const key of ['out', 'in', 'requests'] as const)
@@ -320,7 +354,8 @@ export class Flows {
         const told = readLimits(words);
         if (told === null) return;
         member.quietNs = QUIET_NS;
-        member.toldUntilNs = this.lastNs + told.lastsNs;
+        const leastNs = LASTING_PERIODS * this.periodNs(member.line?.intervalNs ?? 0);
+        member.toldUntilNs = this.lastNs + Math.max(told.lastsNs, leastNs);
         this.limit(member.limits.out, told.own.outPerNs);
         this.limit(member.limits.in, told.own.inPerNs);
         for (const { gid, outPerNs, inPerNs } of told.peers)

@@ -58,6 +58,10 @@ test('a host that claims an enormous weight leaves the others a part', () => {
   expect(level).toBeCloseTo((0.98 * C) / 17);
 });
 
+test('a host that claims to fill the link without waiting leaves the others a part', () => {
+  expect(decided({ a: other(1e6), b: hungry(1, 12.4) })).toBeCloseTo(C / 17);
+});
+
 test('a level gives away all that is needed, and no more than there is', () => {
   const need = fc.record({
     weight: fc.double({ min: 0.01, max: 100, noNaN: true }),

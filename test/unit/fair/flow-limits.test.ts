@@ -35,6 +35,7 @@ test('a limit at one peer leaves the others, and the other direction, alone', ()
   limits.take(0, false, 1000, 1);
   expect([0, 1, 2].map((one) => limits.lacking(one, false, 0))).toEqual([first.peerOut, first.peerOut, null]);
   expect(limits.lacking(0, true, 0)).toBe(null);
+  first.peerOut!.senders = 2;
   expect(limits.flightBytes(0, false, US)).toBe((RATE * US) / 2);
   expect(limits.flightBytes(0, true, US)).toBe(Number.POSITIVE_INFINITY);
 });
@@ -102,4 +103,26 @@ test('a queue pair that is destroyed no longer waits', () => {
   limits.remove(1);
   limits.drop(first.peerOut!);
   expect(limits.isLimiting).toBe(false);
+});
+
+test('a limit that has ended while it let queue pairs pass, and begins again, lets those that wait go on', () => {
+  const { limits, own } = rig();
+  limits.set(own.out, RATE, 0);
+  limits.take(0, false, RATE * 10 * US, 1);
+  limits.park(qp(0), own.out);
+  expect(limits.release(limits.readyNs)?.index).toBe(0);
+  limits.set(own.out, 0, 20 * US);
+  limits.set(own.out, RATE, 30 * US);
+  expect(limits.lacking(0, false, 30 * US)).toBe(own.out);
+  limits.park(qp(0), own.out);
+  expect(limits.release(limits.readyNs)?.index).toBe(0);
+});
+
+test('a rate of less than a byte in a burst lets those that wait go on, although it is told again and again', () => {
+  const { limits, own } = rig();
+  const perNs = 1e-8;
+  limits.set(own.out, perNs, 0);
+  limits.park(qp(0), own.out);
+  for (let ns = 0; ns <= 1e9; ns += 1e6) limits.set(own.out, perNs, ns);
+  expect(limits.release(1e9)?.index).toBe(0);
 });

@@ -166,7 +166,7 @@ describe('limits', () => {
 
   test('end unless they are repeated', () => {
     const rig = limited();
-    for (let i = 0; i < 4; i++) rig.period(0, 5 * PERIOD_NS);
+    for (let i = 0; i < 8; i++) rig.period(0, 5 * PERIOD_NS);
     expect(flight(rig, 0)).toBe(2 * US);
     rig.period(0, 5 * PERIOD_NS);
     expect(flight(rig, 0)).toBe(Number.POSITIVE_INFINITY);
@@ -175,7 +175,7 @@ describe('limits', () => {
   test('stay with the peer when a queue pair goes to another one', () => {
     const rig = limited();
     rig.flows.add(rig.qp(2, PEERS[0]));
-    expect(flight(rig, 0)).toBe(US);
+    expect([flight(rig, 0), flight(rig, 2)]).toEqual([2 * US, 2 * US]);
     rig.flows.add(rig.qp(0, PEERS[1]));
     expect([flight(rig, 0), flight(rig, 2)]).toEqual([Number.POSITIVE_INFINITY, 2 * US]);
     rig.flows.drop({ index: 2 });

@@ -49,7 +49,7 @@ const DECIDE = 0;
 /** Limits hold for so many periods, and are repeated after half of them. */
 const LASTING_PERIODS = 8;
 
-/** The limits that were last sent to a context, and when. */
+/** The limits that were last sent to a context, and when all of them were. */
 interface Told {
   atNs: number;
   own: Limits;
@@ -95,6 +95,8 @@ export class FairAgent implements Agent {
   }
 
   forgetPeer(number: number): boolean {
+    // What is reported of it names the number, which another peer may get.
+    if (this.flows.names(number)) return false;
     this.peers.delete(number);
     return true;
   }
@@ -249,11 +251,10 @@ export class FairAgent implements Agent {
     const isNew = differ(own, known.own) || (isOld && isLimited(own));
     if (isNew) known.own = own;
     this.told.set(member, known);
-    if (isNew || changed.length > 0) known.atNs = out.nowNs;
+    if (isOld) known.atNs = out.nowNs;
     for (let at = 0; at < changed.length || (at === 0 && isNew); at += MOST_LIMITS)
       out.tell(member, writeLimits(lastsNs, known.own, changed.slice(at, at + MOST_LIMITS)));
-    const isFree = !isLimited(known.own) && known.peers.size === 0;
-    if (isFree && [...this.flows.of(member)].length === 0) this.told.delete(member);
+    if (!isLimited(known.own) && known.peers.size === 0) this.told.delete(member);
   }
 }
 

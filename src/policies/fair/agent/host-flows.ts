@@ -85,6 +85,13 @@ export class HostFlows {
     return this.byMember.get(member)?.values() ?? [];
   }
 
+  /** Whether a flow has this peer. */
+  names(peer: number): boolean {
+    for (const flows of this.byMember.values())
+      for (const flow of flows.values()) if (flow.peer === peer) return true;
+    return false;
+  }
+
   /** The number of the tenant of a context, valid until contexts join or leave. */
   tenantOf(member: number): number {
     return this.members.tenants.tenantOf(member);

@@ -22,8 +22,11 @@ const FALL = 0.9;
 const PERIOD_NS = 2.5e5;
 /** No host or tenant counts for more than this many times the weight of all others, whatever weight it claims. */
 const MOST_TIMES = 16;
-/** The least part of the link that is divided, so that no host or tenant is shut out. */
-const LEAST_PART = 2 ** -12;
+/**
+ * The least part of the link that is divided among hosts and tenants that have more to send, whatever the others claim to
+ * use. Those that do use so much are limited as well, and then have more to send, too.
+ */
+const LEAST_PART = 1 / (1 + MOST_TIMES);
 
 /** The weight of a host, tenant or context, and the most that it needs. */
 export interface Need {
