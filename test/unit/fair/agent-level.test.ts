@@ -47,9 +47,9 @@ test('the others get what one host leaves, until there is no limit any more', ()
 test('the level falls back once all hosts need their parts again', () => {
   const level = new Level();
   level.decide(loads({ a: hungry(1, 9), b: hungry(1, 3.5) }), C, 0);
-  for (let i = 1; i < 5; i++) level.decide(loads({ a: hungry(1, 6), b: hungry(1, 1) }), C, i * MS);
+  for (let i = 1; i < 4; i++) level.decide(loads({ a: hungry(1, 6), b: hungry(1, 1) }), C, i * MS);
   expect(level.perWeight).toBeGreaterThan(C / 2);
-  for (let i = 5; i < 15; i++) level.decide(loads({ a: hungry(1, 8), b: hungry(1, 4.5) }), C, i * MS);
+  for (let i = 4; i < 15; i++) level.decide(loads({ a: hungry(1, 8), b: hungry(1, 4.5) }), C, i * MS);
   expect(level.perWeight).toBeCloseTo((0.98 * C) / 2);
 });
 

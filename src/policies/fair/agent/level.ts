@@ -16,10 +16,17 @@ const USABLE = 0.98;
  */
 const IDLE = 0.9;
 const FULL = 0.95;
-const RISE = 1.1;
+const RISE = 1.2;
 const FALL = 0.9;
 /** The time between two changes of the factor: reports reflect a change within about this time. */
 const PERIOD_NS = 2.5e5;
+/**
+ * If the link is not full at any level, it is not what holds up those that use it, and levels only do harm. There is none
+ * then for some time: twice as long each time, until levels have kept the link full for so many changes.
+ */
+const REST_NS = 1e7;
+const MOST_REST_NS = 1e9;
+const FULL_PERIODS = 40;
 /** No host or tenant counts for more than this many times the weight of all others, whatever weight it claims. */
 const MOST_TIMES = 16;
 /**
@@ -56,6 +63,11 @@ export class Level {
   perWeight = 0;
   private factor = 1;
   private changedNs = 0;
+  /** Until when there is no level, and how long it will be the next time. */
+  private restsUntilNs = 0;
+  private restNs = REST_NS;
+  /** Changes for which the link has been full. */
+  private fullPeriods = 0;
 
   /**
    * Decides on a new level.
@@ -72,18 +84,24 @@ export class Level {
       if (load.weight > 0) leastWeight = Math.min(leastWeight, load.weight);
     }
     const usedPart = totalPerNs / capacityPerNs;
-    if (weight === 0 || loads.size < 2 || (this.perWeight === 0 && usedPart < BUSY)) {
+    const isFree = this.perWeight === 0 && (usedPart < BUSY || nowNs < this.restsUntilNs);
+    if (weight === 0 || loads.size < 2 || isFree) {
       this.end();
       return;
     }
     if (this.perWeight > 0 && nowNs - this.changedNs >= PERIOD_NS) this.adjust(usedPart, nowNs);
     const leftPerNs = Math.max(USABLE * capacityPerNs - othersPerNs, LEAST_PART * capacityPerNs);
     this.perWeight = (this.factor * leftPerNs) / weight;
-    if (this.perWeight * leastWeight >= capacityPerNs) this.end();
+    if (this.perWeight * leastWeight < capacityPerNs) return;
+    this.end();
+    this.restsUntilNs = nowNs + this.restNs;
+    this.restNs = Math.min(MOST_REST_NS, 2 * this.restNs);
   }
 
   private adjust(usedPart: number, nowNs: number): void {
     this.changedNs = nowNs;
+    this.fullPeriods = usedPart < IDLE ? 0 : this.fullPeriods + 1;
+    if (this.fullPeriods >= FULL_PERIODS) this.restNs = REST_NS;
     if (usedPart < IDLE) this.factor *= RISE;
     else if (usedPart > FULL) this.factor = Math.max(1, FALL * this.factor);
   }
@@ -91,6 +109,7 @@ export class Level {
   private end(): void {
     this.perWeight = 0;
     this.factor = 1;
+    this.fullPeriods = 0;
   }
 }
 
