@@ -36,8 +36,7 @@ const ADVANCE_SHARE = 3;
 /** The limit on the length of messages of an advance is at least this, in bytes: short ones may differ in length. */
 const ADVANCE_BYTES = 32;
 /** Kinds of timers: for trials, and for atomics. */
-const TRIAL = FIRST_OWN_KIND;
-const ATOMICS = FIRST_OWN_KIND + 1;
+const [TRIAL, ATOMICS] = [FIRST_OWN_KIND, FIRST_OWN_KIND + 1];
 export const KINDS = FIRST_OWN_KIND + 2;
 /** The shortest pieces that a target may lead to. */
 const LEAST_PIECE_BYTES = 256;
@@ -52,7 +51,6 @@ const ASIDE_SAMPLE_NS = 500e6;
 const { slotAt, WR_OP } = L;
 const IN_BYTES = BYTES;
 const MOST_BEHIND = ADVANCE_SHARE * MOST_MESSAGES;
-
 /** Schedules the queue pairs of all contexts of one device. */
 export class Scheduler extends RatedScheduler {
   protected readonly outbound: Direction<PacedOrder>;
@@ -359,6 +357,7 @@ export class Scheduler extends RatedScheduler {
     const load = bytes + messages * this.headers[opcode];
     direction.order.passed(qp.index, load, messages);
     direction.passed(load);
+    this.sentBehind(qp.index, bytes + messages);
   }
 
   /** All messages of a post have passed, and the last one had this length: more like it may pass. */
@@ -439,6 +438,7 @@ export class Scheduler extends RatedScheduler {
     }
     if (isTimed && passed > 0 && passedBytes <= wire.mtuBytes) this.time(qp, out);
     qp.counts[IN_BYTES] += passedBytes;
+    this.sentBehind(qp.index, passedBytes + passed);
     if (passed === count && passed > 0) this.advance(tenant, qp, count, bytes, opcode, out);
     return passed;
   }

@@ -96,6 +96,8 @@ const STALLED = 3;
 const COUNTED = 4;
 /** 1 if the oldest message that takes a receive has been cut. */
 const CUT = 5;
+/** Message bytes and slots that the queue pair has sent past the puller, behind LOAD. */
+const BEHIND = 6;
 /** Words of the timer: the number of times that the puller has begun to watch a full window, and when this watch ends. */
 const WATCH = 0;
 const WATCH_ENDS_NS = 1;
@@ -174,7 +176,8 @@ export class Puller {
   onQp(qp: QpView, change: QpChange, out: Actions): void {
     const { index } = qp;
     if (change === 'created') {
-      this.states = fitColumn(this.states, (index << STATE_BITS) + CUT);
+      this.states = fitColumn(this.states, (index << STATE_BITS) + BEHIND);
+      this.states[(index << STATE_BITS) + BEHIND] = 0;
       this.states[(index << STATE_BITS) + STALLED] = 0;
       this.states[(index << STATE_BITS) + CUT] = 0;
       this.qps[index] = qp;
@@ -215,6 +218,15 @@ export class Puller {
     if (bytes < 0) return this.pieceBytes;
     this.price(out.nextOpcode(qp), Math.min(bytes, this.pieceBytes));
     return this.wireBytes;
+  }
+
+  /**
+   * The queue pair has sent something past the puller. It completes after what the queue pair has in flight.
+   * @param sent message bytes and slots
+   */
+  passed(qp: number, sent: number): void {
+    const at = qp << STATE_BITS;
+    if (this.states[at + LOAD] > 0) this.states[at + BEHIND] += sent;
   }
 
   /** Completions of the queue pair have arrived. */
@@ -313,6 +325,7 @@ export class Puller {
       const at = index << STATE_BITS;
       if (!this.flying.has(index)) states[at + PROGRESS] = this.watch[WATCH];
       states[at + INFLIGHT] = out.inflightBytes(qp) + inflight;
+      states[at + BEHIND] = 0;
       states[at + LOAD] += pieces * this.loadBytes;
       this.count(index, inflight);
     }
@@ -383,7 +396,7 @@ export class Puller {
     const at = index << STATE_BITS;
     const before = states[at + INFLIGHT];
     const inflight = out.inflight(qp);
-    const left = out.inflightBytes(qp) + inflight;
+    const left = Math.max(0, out.inflightBytes(qp) + inflight - states[at + BEHIND]);
     states[at + INFLIGHT] = left;
     states[at + LOAD] *= before > 0 ? Math.min(1, left / before) : 0;
     this.count(index, inflight);

@@ -320,6 +320,13 @@ export abstract class LinkScheduler<Turns extends TurnOrder> {
     this.settle(out);
   }
 
+  /** A queue pair has sent messages that did not wait. @param sent their bytes and number */
+  protected sentBehind(qp: number, sent: number): void {
+    this.outbound.puller.passed(qp, sent);
+    this.inbound.puller.passed(qp, sent);
+    this.loopback?.puller.passed(qp, sent);
+  }
+
   /** Issues what may be issued now, after options or grants have changed. */
   protected pull(out: Actions): void {
     for (const { puller } of this.directions) puller.onTimer(out);
