@@ -44,6 +44,11 @@ export class HeldRequests {
     this.held[index].push(...requests);
   }
 
+  /** Issues a request that was not held. */
+  passBy(index: number, bytes: number): void {
+    this.flying[index].push(bytes);
+  }
+
   /** Completes the oldest `count` slots of a queue pair. */
   complete(index: number, count = Number.POSITIVE_INFINITY): void {
     this.flying[index].splice(0, count);

@@ -101,6 +101,20 @@ test.each([
   expect(charged).toEqual([egressBytes(ROCE, opcode, PIECE)]);
 });
 
+test('what a queue pair sends past it does not keep what was in flight before in the window', () => {
+  const { requests, puller, post, complete } = ground(2);
+  post(0, { bytes: 4 * PIECE });
+  for (let i = 0; i < 4; i++) {
+    expect(puller.usedBytes).toBeCloseTo(WINDOW - i * WIRE_PIECE);
+    requests.passBy(0, PIECE);
+    puller.passed(0, PIECE + 1);
+    complete(0, 1);
+  }
+  expect(puller.usedBytes).toBe(0);
+  post(1, { bytes: 100 * PIECE });
+  expect(puller.usedBytes).toBe(WINDOW);
+});
+
 test('what counts of nothing in flight is nothing, whatever part of it counts', () => {
   const { puller, post, complete } = ground(2, { countedPart: (_qp, _inflight, bytes) => bytes / bytes });
   post(0, { bytes: PIECE });
