@@ -36,7 +36,8 @@ const ADVANCE_SHARE = 3;
 /** The limit on the length of messages of an advance is at least this, in bytes: short ones may differ in length. */
 const ADVANCE_BYTES = 32;
 /** Kinds of timers: for trials, and for atomics. */
-const [TRIAL, ATOMICS] = [FIRST_OWN_KIND, FIRST_OWN_KIND + 1];
+const TRIAL = FIRST_OWN_KIND;
+const ATOMICS = FIRST_OWN_KIND + 1;
 export const KINDS = FIRST_OWN_KIND + 2;
 /** The shortest pieces that a target may lead to. */
 const LEAST_PIECE_BYTES = 256;
@@ -46,7 +47,6 @@ const PLAIN_BELOW_BYTES = 2 ** 21;
 const TRIAL_NS = 5e6;
 /** Time between two samples while the device is left alone. */
 const ASIDE_SAMPLE_NS = 500e6;
-
 // Used in each post; a module's own constants cost nothing (plain-requests.ts).
 const { slotAt, WR_OP } = L;
 const IN_BYTES = BYTES;
