@@ -120,18 +120,23 @@ eachShort(1, [
 ])(
   'two hosts that send to each other do not halve their windows: %s, %s',
   async (profile, topology, gbps) => {
-    const { apps } = await runMix({
-      ...DEFAULTS,
-      profile,
-      topology,
-      payload: false,
-      policy: 'fair',
-      apps: ['B:size=256KiB,qps=8,depth=2,host=1,to=0', 'B:host=0,to=1'].map(parseApp),
-      warmupNs: 2e6,
-      durationNs: 5e6,
-    });
-    const [one, other] = apps.map(({ throughputGbps }) => throughputGbps);
-    expect(one + other).toBeGreaterThan(1.4 * gbps);
+    // The sum depends on chance: a microsecond may change it by a fifth. With half the windows, it is 0.81.
+    const sums: number[] = [];
+    for (const start of ['0', '1us', '10us', '30us']) {
+      const { apps } = await runMix({
+        ...DEFAULTS,
+        profile,
+        topology,
+        payload: false,
+        policy: 'fair',
+        apps: ['B:size=256KiB,qps=8,depth=2,host=1,to=0', `B:host=0,to=1,start=${start}`].map(parseApp),
+        warmupNs: 2e6,
+        durationNs: 5e6,
+      });
+      sums.push(apps.reduce((sum, { throughputGbps }) => sum + throughputGbps, 0) / gbps);
+    }
+    expect(Math.min(...sums)).toBeGreaterThan(1.1);
+    expect(sums.reduce((sum, one) => sum + one) / sums.length).toBeGreaterThan(1.25);
   },
 );
 

@@ -238,6 +238,7 @@ describe('the policy of host 0', () => {
       notify: [context],
       agentCoordinator: ['sim1'],
       addressOf: [gid, kind],
+      mayReach: [own.contexts[0], gid, kind],
     };
     for (const [name, given] of Object.entries(ignorant)) {
       const answer = methods(registry)[name](...given);
