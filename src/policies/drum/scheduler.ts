@@ -229,6 +229,11 @@ export class DrumScheduler extends Scheduler {
     return this.apps.count > 1 || this.lines !== null;
   }
 
+  /** The policy has agents of its own. */
+  protected override get hasAgents(): boolean {
+    return false;
+  }
+
   protected override mayGo(qp: QpView, out: Actions): boolean {
     const app = this.tenants.of(qp);
     return this.apps.isSeated(app) && this.isInBounds(app, qp, out) && super.mayGo(qp, out);

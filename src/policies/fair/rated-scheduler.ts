@@ -38,8 +38,13 @@ export abstract class RatedScheduler extends LinkScheduler<PacedOrder> {
   ) {
     super(number, context, { kinds, registry, ruler: fairWindows });
     this.daemonRates = new DaemonRates(registry, fairWindows, hasRates);
-    const seesPeers = hasRates && context.nic !== null && context.nic.arbitrates !== false;
+    const seesPeers = hasRates && this.hasAgents && context.nic !== null && context.nic.arbitrates !== false;
     this.flows = seesPeers ? this.createFlows(registry) : null;
+  }
+
+  /** Whether the agents of fair divide the links that several hosts share. */
+  protected get hasAgents(): boolean {
+    return true;
   }
 
   private createFlows(registry: CoordinatorRegistry): Flows {
@@ -133,8 +138,11 @@ export abstract class RatedScheduler extends LinkScheduler<PacedOrder> {
     return this.daemonRates.limits(qp) || this.flows?.limits.limits(qp) === true;
   }
 
-  /** Whether a queue pair has no rate or limit, or still has tokens. @param opcode of its next request */
-  protected mayGo(qp: QpView, out: Actions, opcode = out.nextOpcode(qp)): boolean {
+  /**
+   * Whether a queue pair has no rate or limit, or still has tokens.
+   * @param opcode of its next request; default: that of the oldest held one
+   */
+  protected mayGo(qp: QpView, out: Actions, opcode?: number): boolean {
     const { daemonRates: rates, flowLimits: flows, clock } = this;
     const { index } = qp;
     if (rates.limits(index) && !rates.hasTokens(index)) {
@@ -142,7 +150,8 @@ export abstract class RatedScheduler extends LinkScheduler<PacedOrder> {
       if (!rates.hasTokens(index)) return false;
     }
     if (flows === null || !flows.limits(index)) return true;
-    return flows.lacking(index, opcode === IBV_WR_RDMA_READ, clock.nowNs(qp.context, out)) === null;
+    const isRead = (opcode ?? out.nextOpcode(qp)) === IBV_WR_RDMA_READ;
+    return flows.lacking(index, isRead, clock.nowNs(qp.context, out)) === null;
   }
 
   /** Whether queue pairs whose peer is on the same device have a direction of their own. */
