@@ -44,11 +44,14 @@ interface Where {
   readonly socketPath?: string;
 }
 
+/** The default of `scrape_timeout` of Prometheus. */
+const SCRAPE_MS = 10_000;
+
 /** The status of one request over its own connection; 0 if there is no complete answer. */
 function scrape(where: Where, headers: Record<string, string> = {}): Promise<number> {
   return new Promise((done) => {
     const asked = request(
-      { ...where, host: '127.0.0.1', path: '/metrics', agent: false, headers, timeout: 2000 },
+      { ...where, host: '127.0.0.1', path: '/metrics', agent: false, headers, timeout: SCRAPE_MS },
       (answer) => {
         let text = '';
         answer.on('data', (chunk) => {
