@@ -30,3 +30,8 @@ export const WHOLE: WindowChoice = {
   lengthensPieces: false,
   followsPaths: false,
 };
+
+/** What may be in flight while scheduling is left out for a trial: what the link carries in this time. */
+export const TRIAL_NS = 5e6;
+/** The shortest pieces that a target may lead to. */
+export const LEAST_PIECE_BYTES = 256;

@@ -40,8 +40,9 @@ export interface QpLimits {
 
 /** The limits of the contexts of one device in this process. */
 export class FlowLimits {
-  /** Whether any limit is set. */
+  /** Whether any limit is set, and how many are. */
   isLimiting = false;
+  private limiting = 0;
   /** The request of a READ, in bytes on the wire. */
   private readonly requestBytes: number;
   private readonly all = new Set<Limit>();
@@ -70,7 +71,7 @@ export class FlowLimits {
     if (!this.all.delete(limit)) return;
     this.free.push(limit.number);
     this.awaited.delete(limit);
-    this.update();
+    this.count(limit.perNs, 0);
   }
 
   /** Gives a queue pair its limits. */
@@ -99,13 +100,14 @@ export class FlowLimits {
     bucket.fill(nowNs);
     bucket.setRate(perNs);
     bucket.setBurst(perNs * this.burstNs);
+    this.count(limit.perNs, perNs);
     limit.perNs = perNs;
-    this.update();
   }
 
-  private update(): void {
-    this.isLimiting = false;
-    for (const { perNs } of this.all) if (perNs > 0) this.isLimiting = true;
+  /** The rate of a limit changes. */
+  private count(before: number, after: number): void {
+    this.limiting += (after > 0 ? 1 : 0) - (before > 0 ? 1 : 0);
+    this.isLimiting = this.limiting > 0;
   }
 
   /** Whether any limit may hold up the queue pair. */

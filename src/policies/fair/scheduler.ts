@@ -11,7 +11,7 @@ import { INBOUND, isAtomic, LOOPBACK, OUTBOUND, type WindowChoice } from '../lin
 import type { WindowRules } from '../link/windows.ts';
 import { Advances, MOST_MESSAGES } from './advances.ts';
 import { AtomicShares } from './atomics.ts';
-import { SCHEDULED, WHOLE, WHOLE_BYTES } from './choices.ts';
+import { LEAST_PIECE_BYTES, SCHEDULED, TRIAL_NS, WHOLE, WHOLE_BYTES } from './choices.ts';
 import { BURST_BYTES } from './daemon-rates.ts';
 import { DeviceTimer } from './device-timer.ts';
 import type { Costs } from './dominant-order.ts';
@@ -39,18 +39,17 @@ const ADVANCE_BYTES = 32;
 const TRIAL = FIRST_OWN_KIND;
 const ATOMICS = FIRST_OWN_KIND + 1;
 export const KINDS = FIRST_OWN_KIND + 2;
-/** The shortest pieces that a target may lead to. */
-const LEAST_PIECE_BYTES = 256;
 /** The longest messages that bypass the policy while the device is left alone. */
 const PLAIN_BELOW_BYTES = 2 ** 21;
-/** What may be in flight while scheduling is left out for a trial: what the link carries in this time. */
-const TRIAL_NS = 5e6;
+
 /** Time between two samples while the device is left alone. */
 const ASIDE_SAMPLE_NS = 500e6;
+
 // Used in each post; a module's own constants cost nothing (plain-requests.ts).
 const { slotAt, WR_OP } = L;
 const IN_BYTES = BYTES;
 const MOST_BEHIND = ADVANCE_SHARE * MOST_MESSAGES;
+
 /** Schedules the queue pairs of all contexts of one device. */
 export class Scheduler extends RatedScheduler {
   protected readonly outbound: Direction<PacedOrder>;

@@ -31,7 +31,7 @@ import {
   writeLevels,
   writeLimits,
 } from './messages.ts';
-import { Peer } from './peer.ts';
+import { isNothing, Peer } from './peer.ts';
 
 /** Reports that arrive within this time are decided on together. */
 const GATHER_NS = 5e4;
@@ -55,6 +55,14 @@ interface Told {
   own: Limits;
   readonly peers: Map<string, PeerLimits>;
 }
+
+const NO_LIMITS: Limits = { outPerNs: 0, inPerNs: 0 };
+
+/** What each tenant loads a link with. */
+type Loads = ReadonlyMap<number, TenantLoad>;
+/** The same by peer, in each direction. */
+type LoadsByPeer = Readonly<Record<Way, ReadonlyMap<number, Loads>>>;
+const NO_LOADS: Loads = new Map();
 
 /** The agent of fair. */
 export class FairAgent implements Agent {
@@ -141,7 +149,8 @@ export class FairAgent implements Agent {
     if (capacityPerNs > 0)
       for (const way of ['out', 'in'] as const)
         this.levels[way].decide(this.sharers(way), capacityPerNs, nowNs);
-    this.limit(out);
+    const byPeer = { out: this.flows.loadsByPeer('out'), in: this.flows.loadsByPeer('in') };
+    this.limit(byPeer, out);
     for (const [number, peer] of this.peers) {
       const levels = {
         sentNs: nowNs,
@@ -150,7 +159,7 @@ export class FairAgent implements Agent {
       };
       if (peer.isAnswerDue(levels)) out.send(number, writeLevels(levels));
     }
-    this.ask(out);
+    this.ask(byPeer, out);
     const isBusy = !this.flows.isEmpty || [...this.peers.values()].some(({ demand }) => demand !== null);
     if (isBusy) this.plan(this.periodNs, out);
   }
@@ -164,53 +173,43 @@ export class FairAgent implements Agent {
     for (const [number, { demand }] of this.peers) {
       // What peers READ goes out, and what they send comes in.
       const load = demand?.[way === 'out' ? 'in' : 'out'];
-      if (load !== undefined && load.hungryPerNs + load.otherPerNs + load.weight > 0)
-        loads.set(`host ${number}`, load);
+      if (load !== undefined && !isNothing(load)) loads.set(`host ${number}`, load);
     }
     if (loads.size === 0) return loads;
-    for (const [tenant, { load }] of this.flows.loads(way, null)) loads.set(`tenant ${tenant}`, load);
+    for (const [tenant, { load }] of this.flows.loads(way)) loads.set(`tenant ${tenant}`, load);
     return loads;
   }
 
   /** Reports to each peer what the tenants of this host send to it and READ from it. */
-  private ask(out: AgentActions): void {
-    const numbers = new Set<number>();
-    for (const member of this.flows.reporters)
-      for (const { peer } of this.flows.of(member)) if (peer >= 0) numbers.add(peer);
+  private ask(byPeer: LoadsByPeer, out: AgentActions): void {
+    const numbers = new Set([...byPeer.out.keys(), ...byPeer.in.keys()]);
     for (const [number, peer] of this.peers) if (peer.hasAsked) numbers.add(number);
     for (const number of numbers) {
+      if (number < 0) continue;
       const demand: Demand = {
         sentNs: out.nowNs,
         periodNs: this.periodNs,
-        out: sum(this.flows.loads('out', number)),
-        in: sum(this.flows.loads('in', number)),
+        out: sum(byPeer.out.get(number) ?? NO_LOADS),
+        in: sum(byPeer.in.get(number) ?? NO_LOADS),
       };
       if (this.peerOf(number).isDemandDue(demand)) out.send(number, writeDemand(demand));
     }
   }
 
   /** Sends contexts their limits. */
-  private limit(out: AgentActions): void {
-    const own = { out: this.flows.loads('out', null), in: this.flows.loads('in', null) };
-    const byPeer = new Map<number, typeof own>();
+  private limit(byPeer: LoadsByPeer, out: AgentActions): void {
+    const own = { out: this.flows.loads('out'), in: this.flows.loads('in') };
+    const levels = { outPerNs: this.levels.out.perWeight, inPerNs: this.levels.in.perWeight };
     for (const member of new Set([...this.flows.reporters, ...this.told.keys()])) {
-      const known = this.told.get(member) ?? {
-        ...{ atNs: 0, own: { outPerNs: 0, inPerNs: 0 }, peers: new Map() },
-      };
-      const levels = { outPerNs: this.levels.out.perWeight, inPerNs: this.levels.in.perWeight };
       const all = this.limitsOf(member, levels, own);
       const peers = new Map<string, PeerLimits>();
       for (const { gid, peer } of this.flows.of(member)) {
         const allowed = this.peers.get(peer)?.allowed;
         if (allowed === undefined || allowed === null) continue;
-        const loads = byPeer.get(peer) ?? {
-          out: this.flows.loads('out', peer),
-          in: this.flows.loads('in', peer),
-        };
-        byPeer.set(peer, loads);
+        const loads = { out: byPeer.out.get(peer) ?? NO_LOADS, in: byPeer.in.get(peer) ?? NO_LOADS };
         peers.set(gid, { gid, ...this.limitsOf(member, allowed, loads) });
       }
-      this.tell(member, known, all, peers, out);
+      this.tell(member, all, peers, out);
     }
   }
 
@@ -218,7 +217,7 @@ export class FairAgent implements Agent {
   private limitsOf(
     member: number,
     { outPerNs, inPerNs }: Limits,
-    loads: Readonly<Record<Way, Map<number, TenantLoad>>>,
+    loads: Readonly<Record<Way, Loads>>,
   ): Limits {
     const part = (way: Way, perWeight: number): number => {
       const ofTenant = loads[way].get(this.flows.tenantOf(member));
@@ -231,19 +230,14 @@ export class FairAgent implements Agent {
     return { outPerNs: part('out', outPerNs), inPerNs: part('in', inPerNs) };
   }
 
-  private tell(
-    member: number,
-    known: Told,
-    own: Limits,
-    peers: ReadonlyMap<string, PeerLimits>,
-    out: AgentActions,
-  ): void {
+  private tell(member: number, own: Limits, peers: ReadonlyMap<string, PeerLimits>, out: AgentActions): void {
+    const known = this.told.get(member) ?? { atNs: 0, own: NO_LIMITS, peers: new Map() };
     const lastsNs = LASTING_PERIODS * this.periodNs;
     const isOld = out.nowNs - known.atNs >= lastsNs / 2;
     const changed = [...peers.values()].filter(
       (one) => differ(one, known.peers.get(one.gid)) || (isOld && isLimited(one)),
     );
-    for (const gid of known.peers.keys()) if (!peers.has(gid)) changed.push({ gid, outPerNs: 0, inPerNs: 0 });
+    for (const gid of known.peers.keys()) if (!peers.has(gid)) changed.push({ gid, ...NO_LIMITS });
     for (const one of changed) {
       if (isLimited(one)) known.peers.set(one.gid, one);
       else known.peers.delete(one.gid);
@@ -261,13 +255,13 @@ export class FairAgent implements Agent {
 const isLimited = ({ outPerNs, inPerNs }: Limits): boolean => outPerNs + inPerNs > 0;
 
 /** Whether limits have changed by more than LEAST_CHANGE. */
-function differ(now: Limits, before: Limits = { outPerNs: 0, inPerNs: 0 }): boolean {
+function differ(now: Limits, before: Limits = NO_LIMITS): boolean {
   const isNew = (a: number, b: number) => Math.abs(a - b) > LEAST_CHANGE * Math.max(a, b);
   return isNew(now.outPerNs, before.outPerNs) || isNew(now.inPerNs, before.inPerNs);
 }
 
 /** The sum of the loads of all tenants of a host. */
-function sum(loads: ReadonlyMap<number, TenantLoad>): Load {
+function sum(loads: Loads): Load {
   const all: Load = { weight: 0, hungryPerNs: 0, otherPerNs: 0 };
   for (const { load } of loads.values()) {
     all.weight += load.weight;

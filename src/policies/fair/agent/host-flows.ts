@@ -104,20 +104,34 @@ export class HostFlows {
     return tenant < 0 ? 0 : this.weightOf.of(tenants.memberAt(tenants.firstOf(tenant)));
   }
 
-  /** What each tenant loads one direction of the link with. With a peer: only its traffic with that peer. */
-  loads(way: Way, peer: number | null): Map<number, TenantLoad> {
+  /** What each tenant loads one direction of the link with. */
+  loads(way: Way): Map<number, TenantLoad> {
     this.members.tenants.group();
     const loads = new Map<number, TenantLoad>();
-    for (const [member, flows] of this.byMember) {
-      const tenant = this.tenantOf(member);
-      if (tenant < 0) continue;
-      const own = useOf(flows.values(), way, peer);
-      if (own.perNs < LEAST_PER_NS && !own.isHungry) continue;
-      const known = loads.get(tenant) ?? newLoad();
-      loads.set(tenant, known);
-      this.add(known, own, member);
-    }
+    for (const [member, flows] of this.byMember) this.count(loads, member, useOf(flows.values(), way));
     return loads;
+  }
+
+  /** The same by peer: only the traffic with that peer. */
+  loadsByPeer(way: Way): Map<number, Map<number, TenantLoad>> {
+    this.members.tenants.group();
+    const byPeer = new Map<number, Map<number, TenantLoad>>();
+    for (const [member, flows] of this.byMember) {
+      for (const [peer, use] of usesByPeer(flows.values(), way)) {
+        const loads = byPeer.get(peer) ?? new Map<number, TenantLoad>();
+        byPeer.set(peer, loads);
+        this.count(loads, member, use);
+      }
+    }
+    return byPeer;
+  }
+
+  private count(loads: Map<number, TenantLoad>, member: number, use: Use): void {
+    const tenant = this.tenantOf(member);
+    if (tenant < 0 || (use.perNs < LEAST_PER_NS && !use.isHungry)) return;
+    const known = loads.get(tenant) ?? newLoad();
+    loads.set(tenant, known);
+    this.add(known, use, member);
   }
 
   private add(to: TenantLoad, use: Use, member: number): void {
@@ -139,17 +153,31 @@ export type PeerOf = (gid: string, fromGid: string) => number;
  * What a context loads one direction of the link with. The requests of its READs go out, too: if they are most of what
  * it sends, it has more to send while it has more to READ.
  */
-export function useOf(flows: Iterable<HostFlow>, way: Way, peer: number | null): Use {
+function useOf(flows: Iterable<HostFlow>, way: Way): Use {
   let [perNs, requestsPerNs] = [0, 0];
   let [isHungry, isReading] = [false, false];
   for (const flow of flows) {
-    if (peer !== null && flow.peer !== peer) continue;
     perNs += flow[way].perNs;
     isHungry ||= flow[way].isHungry;
     requestsPerNs += flow.requestsPerNs;
     isReading ||= flow.in.isHungry;
   }
-  if (way === 'in' || peer !== null) return { perNs, isHungry };
+  if (way === 'in') return { perNs, isHungry };
   const isMost = isReading && requestsPerNs > perNs;
   return { perNs: perNs + requestsPerNs, isHungry: isHungry || isMost };
+}
+
+/** What a context sends to each peer, or READs from it. */
+function usesByPeer(flows: Iterable<HostFlow>, way: Way): Map<number, Use> {
+  const uses = new Map<number, Use>();
+  for (const { peer, [way]: use } of flows) {
+    const known = uses.get(peer);
+    uses.set(
+      peer,
+      known === undefined
+        ? use
+        : { perNs: known.perNs + use.perNs, isHungry: known.isHungry || use.isHungry },
+    );
+  }
+  return uses;
 }

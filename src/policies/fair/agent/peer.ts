@@ -94,7 +94,8 @@ export class Peer {
   }
 }
 
-const isNothing = ({ weight, hungryPerNs, otherPerNs }: Load): boolean =>
+/** Whether nothing loads the link. */
+export const isNothing = ({ weight, hungryPerNs, otherPerNs }: Load): boolean =>
   weight + hungryPerNs + otherPerNs === 0;
 
 const changes = (now: number, before: number, least: number): boolean =>
