@@ -38,6 +38,8 @@ const GATHER_NS = 5e4;
 /** The time between two decisions while reports arrive: in the process, and under a daemon. */
 const PERIOD_NS = 2.5e5;
 const REMOTE_PERIOD_NS = 1e7;
+/** Reports to a peer that sets no limit are valid for this many times as long, and repeated as rarely. */
+const FREE_PERIODS = 4;
 /** A context that has no more to send may still send this many times as much, in case it soon has more. */
 const GROWTH = 1.25;
 /** The least relative change of a limit that is sent to contexts. */
@@ -186,13 +188,14 @@ export class FairAgent implements Agent {
     for (const [number, peer] of this.peers) if (peer.hasAsked) numbers.add(number);
     for (const number of numbers) {
       if (number < 0) continue;
+      const peer = this.peerOf(number);
       const demand: Demand = {
         sentNs: out.nowNs,
-        periodNs: this.periodNs,
+        periodNs: (peer.allowed === null ? FREE_PERIODS : 1) * this.periodNs,
         out: sum(byPeer.out.get(number) ?? NO_LOADS),
         in: sum(byPeer.in.get(number) ?? NO_LOADS),
       };
-      if (this.peerOf(number).isDemandDue(demand)) out.send(number, writeDemand(demand));
+      if (peer.isDemandDue(demand)) out.send(number, writeDemand(demand));
     }
   }
 

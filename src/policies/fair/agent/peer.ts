@@ -6,6 +6,8 @@ const OVERDUE_PERIODS = 4;
 /** The least relative change that is sent: of measured rates, and of weights and levels, which are exact. */
 const DEMAND_CHANGE = 0.1;
 const LEVEL_CHANGE = 0.02;
+/** The same of measured rates while there is no limit: each message delays short ones of the tenants. */
+const FREE_CHANGE = 0.25;
 /** Unchanged messages are repeated after half of the time for which they are valid. */
 const REPEAT_PERIODS = OVERDUE_PERIODS / 2;
 
@@ -65,15 +67,16 @@ export class Peer {
 
   /** Whether to send this report. If so, it counts as sent. */
   isDemandDue(demand: Demand): boolean {
-    const { sentDemand } = this;
+    const { sentDemand, allowed } = this;
+    const isFree = allowed === null;
     const isIdle = isNothing(demand.out) && isNothing(demand.in);
     const isDue =
       sentDemand === null
         ? !isIdle
         : isIdle ||
           demand.sentNs - sentDemand.sentNs >= REPEAT_PERIODS * sentDemand.periodNs ||
-          differ(demand.out, sentDemand.out) ||
-          differ(demand.in, sentDemand.in);
+          differ(demand.out, sentDemand.out, isFree) ||
+          differ(demand.in, sentDemand.in, isFree);
     if (isDue) this.sentDemand = isIdle ? null : demand;
     return isDue;
   }
@@ -101,14 +104,13 @@ export const isNothing = ({ weight, hungryPerNs, otherPerNs }: Load): boolean =>
 const changes = (now: number, before: number, least: number): boolean =>
   Math.abs(now - before) > least * Math.max(now, before);
 
-function differ(now: Load, before: Load): boolean {
+function differ(now: Load, before: Load, isFree: boolean): boolean {
   const { weight, hungryPerNs, otherPerNs } = before;
   // Changes of a small rate next to a large one do not matter.
   const total = now.hungryPerNs + now.otherPerNs + hungryPerNs + otherPerNs;
-  const isFar = (a: number, b: number) => Math.abs(a - b) > DEMAND_CHANGE * total;
-  return (
-    changes(now.weight, weight, LEVEL_CHANGE) ||
-    isFar(now.hungryPerNs, hungryPerNs) ||
-    isFar(now.otherPerNs, otherPerNs)
-  );
+  const least = isFree ? FREE_CHANGE : DEMAND_CHANGE;
+  const isFar = (a: number, b: number) => Math.abs(a - b) > least * total;
+  // Without a limit, there will be none because of less weight.
+  const isOther = (!isFree || now.weight > weight) && changes(now.weight, weight, LEVEL_CHANGE);
+  return isOther || isFar(now.hungryPerNs, hungryPerNs) || isFar(now.otherPerNs, otherPerNs);
 }
