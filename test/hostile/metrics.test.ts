@@ -46,9 +46,10 @@ interface Where {
 
 /** The default of `scrape_timeout` of Prometheus. */
 const SCRAPE_MS = 10_000;
+const RETRY_MS = 10;
 
-/** The status of one request over its own connection; 0 if there is no complete answer. */
-function scrape(where: Where, headers: Record<string, string> = {}): Promise<number> {
+/** The status of one request over its own connection; 0 if there is no complete answer, null if the backlog is full. */
+function scrapeOnce(where: Where, headers: Record<string, string>): Promise<number | null> {
   return new Promise((done) => {
     const asked = request(
       { ...where, host: '127.0.0.1', path: '/metrics', agent: false, headers, timeout: SCRAPE_MS },
@@ -64,9 +65,20 @@ function scrape(where: Where, headers: Record<string, string> = {}): Promise<num
       },
     );
     asked.on('timeout', () => asked.destroy());
-    asked.on('error', () => done(0));
+    asked.on('error', (error: NodeJS.ErrnoException) => done(error.code === 'EAGAIN' ? null : 0));
     asked.end();
   });
+}
+
+/** The status of one scrape, which tries again while the backlog is full, as clients of the daemon do. */
+async function scrape(where: Where, headers: Record<string, string> = {}): Promise<number> {
+  const endMs = performance.now() + SCRAPE_MS;
+  while (performance.now() < endMs) {
+    const status = await scrapeOnce(where, headers);
+    if (status !== null) return status;
+    await sleep(RETRY_MS);
+  }
+  return 0;
 }
 
 async function tcp(): Promise<number> {

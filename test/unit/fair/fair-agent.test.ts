@@ -20,6 +20,7 @@ function rig() {
   const forgotten = new Set<number>();
   const told: Float64Array[] = [];
   const sent: number[] = [];
+  const periods: number[] = [];
   let nowNs = 0;
   const tenants = { group: () => {}, tenantOf: () => 0, firstOf: () => 0, memberAt: () => 0 };
   const members = { linkGbps: 100, isRemote: false, tenants, report: () => ({ of: () => 1 }) };
@@ -33,7 +34,10 @@ function rig() {
     peerAt: (gid: string) => (known.has(gid) ? PEERS.indexOf(gid) : -1),
     send: (peer: number, words: ArrayLike<number>) => {
       if (forgotten.has(peer)) throw new Error(`there is no peer ${peer}`);
-      if (readDemand(words) !== null) sent.push(peer);
+      const demand = readDemand(words);
+      if (demand === null) return;
+      sent.push(peer);
+      periods.push(demand.periodNs);
     },
     timer: () => {},
   } as unknown as AgentActions;
@@ -47,7 +51,7 @@ function rig() {
     return { gid, fromGid: SELF, out: busy, in: idle, requestsPerNs: 0 };
   };
   return {
-    ...{ agent, known, forgotten, told, sent },
+    ...{ agent, known, forgotten, told, sent, periods },
     report: (gids: readonly string[]) =>
       agent.onTold(0, Float64Array.from(writeFlows(PERIOD_NS, gids.map(flow))), out),
     levels: (peer: number, outPerNs: number) =>
@@ -68,6 +72,16 @@ test('a peer is not forgotten while contexts send there', () => {
   decide();
   for (let i = 0; i < 8; i++) decide();
   expect(agent.forgetPeer(1)).toBe(true);
+});
+
+test('a peer that begins to set a limit is asked more often at once', () => {
+  const { periods, report, levels, decide } = rig();
+  report(PEERS.slice(0, 1));
+  decide();
+  levels(0, 3);
+  report(PEERS.slice(0, 1));
+  decide(PERIOD_NS / 4);
+  expect(periods).toEqual([4 * PERIOD_NS, PERIOD_NS]);
 });
 
 test('the limit at one peer is repeated although that at another one changes all the time', () => {

@@ -74,6 +74,8 @@ export class Peer {
       sentDemand === null
         ? !isIdle
         : isIdle ||
+          // The peer answers as often as it is asked, so the limits that it now sets would end before it repeats them.
+          demand.periodNs < sentDemand.periodNs ||
           demand.sentNs - sentDemand.sentNs >= REPEAT_PERIODS * sentDemand.periodNs ||
           differ(demand.out, sentDemand.out, isFree) ||
           differ(demand.in, sentDemand.in, isFree);
