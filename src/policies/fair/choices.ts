@@ -5,12 +5,15 @@ import type { WindowChoice } from '../link/link-scheduler.ts';
 /** Short messages that may wait in the queue of their queue pair, so that it always has another one to process. */
 const QUEUED_MESSAGES = 32;
 /** Pieces in flight in addition to what the link carries in a round trip: one is being sent, and times vary. */
-const SPARE_PIECES = 1.15;
+const SPARE_PIECES = 1.06;
+/** Pieces that fill the link while the device fetches the two requests after the last piece of a message. */
+const ENDED_PIECES = 1;
 
 /** While the device is scheduled. */
 export const SCHEDULED: WindowChoice = {
   sparePieces: SPARE_PIECES,
   fetchedPieces: 0,
+  endedPieces: ENDED_PIECES,
   queuedMessages: QUEUED_MESSAGES,
   fitsPieces: true,
   lengthensPieces: true,
@@ -25,6 +28,7 @@ export const WHOLE: WindowChoice = {
   pieceBytes: WHOLE_BYTES,
   sparePieces: 1,
   fetchedPieces: 0,
+  endedPieces: 0,
   queuedMessages: Number.POSITIVE_INFINITY,
   fitsPieces: false,
   lengthensPieces: false,

@@ -21,7 +21,7 @@ export const fairOptions = z.strictObject({
     .max(2 ** 40)
     .optional()
     .describe(
-      'the most bytes on the wire in flight in each direction, of all queue pairs; default: what the link carries in a round trip, plus 1.15 pieces',
+      'the most bytes on the wire in flight in each direction, of all queue pairs; default: what the link carries in a round trip, plus 1.06 pieces',
     ),
   passBytes: z.coerce
     .number()

@@ -426,7 +426,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     } else {
       if (bytes < puller.pieceBytes) this.shortRound = this.order.round;
       const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
-      const usualBytes = isFetched ? sizes.fetchedBytes : sizes.windowBytes;
+      const endedPart = this.order.isShared || !takesReceive(opcode) ? 0 : this.pieceLength.endedPart;
+      const usualBytes = (isFetched ? sizes.fetchedBytes : sizes.windowBytes) + endedPart * sizes.endedBytes;
       puller.windowBytes =
         (usualBytes + waitingBytes(this.other)) * this.part * this.pathsPart(qp, bytes, out);
       // Its requests go in order, so that others in front of them keep one direction of the link idle.
@@ -456,10 +457,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   /** Shortens pieces, and lets the window be exceeded by half a piece on average instead of by one. */
   private fitPieces(): void {
     const { puller, pieceLength, sizes } = this;
-    const { longestBytes, longestWireBytes } = sizes;
     const bytes = puller.windowBytes;
-    if (pieceLength.update(longestWireBytes))
-      puller.pieceBytes = pieceLength.fit(bytes, longestBytes, longestWireBytes);
+    if (pieceLength.update(sizes.longestWireBytes)) puller.pieceBytes = pieceLength.fit(bytes, sizes);
     const lessBytes = pieceLength.lessPieces * puller.pieceBytes;
     puller.windowBytes = Math.max(1, bytes * (1 - pieceLength.passedPart) - lessBytes);
   }

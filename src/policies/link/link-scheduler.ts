@@ -57,7 +57,13 @@ const LOADS: Readonly<Record<number, LoadOf>> = {
 /** What a policy decides about the windows. */
 export type WindowChoice = Pick<
   WindowOptions,
-  'sparePieces' | 'fetchedPieces' | 'queuedMessages' | 'fitsPieces' | 'lengthensPieces' | 'followsPaths'
+  | 'sparePieces'
+  | 'fetchedPieces'
+  | 'endedPieces'
+  | 'queuedMessages'
+  | 'fitsPieces'
+  | 'lengthensPieces'
+  | 'followsPaths'
 > & {
   readonly pieceBytes?: number;
   readonly windowBytes?: number;

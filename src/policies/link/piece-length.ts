@@ -20,10 +20,18 @@ const ENDS_KEPT = 0.98;
 const PASSED_TIMES = 8;
 /** Pieces are fitted while at most this part of them ends a message. */
 const MOST_ENDS = 0.08;
+/** If fewer end a message, the time between messages is a small part. */
+const LEAST_ENDS = 1 / 16;
 
 /** The length of pieces when a message is cut evenly. @param mostBytes what a piece may have at most */
 export function evenBytes(leftBytes: number, mostBytes: number): number {
   return Math.ceil(leftBytes / Math.max(1, Math.ceil(leftBytes / mostBytes)));
+}
+
+/** The longest piece, in bytes of data and on the wire. */
+interface LongestPiece {
+  readonly longestBytes: number;
+  readonly longestWireBytes: number;
 }
 
 /** The traffic of one direction, as far as the length of pieces depends on it. */
@@ -69,6 +77,14 @@ export class PieceLength {
     this.isWithin[qp] = leftBytes > bytes ? 1 : 0;
   }
 
+  /**
+   * How much of the pieces that are added for the ends of messages is needed. After the last piece of a message that takes
+   * a receive, two more requests follow at once, and the device fetches them from memory, which takes time.
+   */
+  get endedPart(): number {
+    return Math.min(1, this.endsPart / LEAST_ENDS);
+  }
+
   /** Whether a whole number of pieces can fill the window. */
   get isFitting(): boolean {
     return this.endsPart <= MOST_ENDS;
@@ -101,13 +117,12 @@ export class PieceLength {
   /**
    * The length of pieces, in bytes of data.
    * @param windowBytes the window, in bytes on the wire
-   * @param longestBytes the longest piece, and `wireBytes` its length on the wire
    */
-  fit(windowBytes: number, longestBytes: number, wireBytes: number): number {
+  fit(windowBytes: number, { longestBytes, longestWireBytes }: LongestPiece): number {
     if (!this.isFitting) return longestBytes;
     const room = windowBytes * (1 - this.passedPart - this.shortPart);
-    const count = Math.max(1, Math.ceil(room / wireBytes));
-    const part = Math.max(LEAST_PART, Math.min(1, room / (count * wireBytes)));
+    const count = Math.max(1, Math.ceil(room / longestWireBytes));
+    const part = Math.max(LEAST_PART, Math.min(1, room / (count * longestWireBytes)));
     return Math.ceil(longestBytes * part);
   }
 }

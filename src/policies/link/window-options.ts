@@ -14,6 +14,8 @@ export interface WindowOptions extends Pipeline {
   readonly sparePieces: number;
   /** Further pieces while requests follow each other so closely on their queue pair that the device fetches them. */
   readonly fetchedPieces: number;
+  /** The same for a queue pair that alone sends messages in pieces that take receives, if they are short. */
+  readonly endedPieces: number;
   /**
    * Messages that a queue pair may have in flight in addition to those that it processes in a round trip. They wait in its
    * own queue, so they take nothing of the window.

@@ -40,6 +40,8 @@ export class WindowSizes {
    */
   windowBytes = 1;
   fetchedBytes = 1;
+  /** What is added for a queue pair that alone sends messages in pieces that take receives. */
+  endedBytes = 0;
   /** What the window has in addition to a round trip. */
   spareBytes = 0;
   /** The longest piece, and its length on the wire. */
@@ -54,6 +56,7 @@ export class WindowSizes {
     this.spareBytes = window.sparePieces * piece;
     this.windowBytes = window.windowBytes ?? roundTripNs * window.linkPerNs + this.spareBytes;
     this.fetchedBytes = window.windowBytes ?? this.windowBytes + window.fetchedPieces * piece;
+    this.endedBytes = window.windowBytes === undefined ? window.endedPieces * piece : 0;
     this.leastPart = Math.min(1, piece / this.windowBytes);
     this.longestBytes = window.pieceBytes;
     this.mtuBytes = wire.mtuBytes;

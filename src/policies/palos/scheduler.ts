@@ -88,6 +88,7 @@ export class Scheduler extends LinkScheduler<ChunkOrder> {
       ...bytes,
       sparePieces: SPARE_PIECES,
       fetchedPieces: 1,
+      endedPieces: 0,
       queuedMessages: 0,
       fitsPieces: false,
       followsPaths: false,

@@ -13,6 +13,7 @@ const WINDOW = {
   pieceBytes: 4096,
   sparePieces: 1,
   fetchedPieces: 0,
+  endedPieces: 0,
   lengthensPieces: true,
 } as WindowOptions;
 const [late, prompt] = [{}, {}] as ContextView[];
