@@ -28,6 +28,8 @@ import { TasselOrder } from './tassel-order.ts';
 const USABLE_PART = 0.995;
 /** The window of queue pairs with rates, as a multiple of their part of the link. */
 const RATED_WINDOW = 2;
+/** Pieces in flight in addition to a round trip: more than under fair, whose window becomes longer where it is too short. */
+const SPARE_PIECES = 1.15;
 
 /** Options of fair that tassel has, too. */
 const fairPartOf = ({ pieceBytes, windowBytes, passBytes }: TasselOptions) =>
@@ -118,8 +120,9 @@ export class TasselScheduler extends Scheduler {
   protected override get choice(): WindowChoice {
     // A shorter window would take from queue pairs without a rate what those with one leave.
     const choice = { ...super.choice, followsPaths: false };
+    if (choice.pieceBytes !== WHOLE_BYTES) return { ...choice, sparePieces: SPARE_PIECES };
     // The constructor of the base class calls this before there are options.
-    return choice.pieceBytes === WHOLE_BYTES ? { ...choice, pieceBytes: this.given?.pieceBytes } : choice;
+    return { ...choice, pieceBytes: this.given?.pieceBytes };
   }
 
   /** Options have changed. */
