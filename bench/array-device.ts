@@ -1,4 +1,5 @@
 /** A device of arrays, with queue pairs that always have something to send, to measure schedulers alone. */
+import { COLUMNS } from '#src/shim/counters.ts';
 import type { Actions, ContextView, QpView } from '#src/shim/policy.ts';
 import { IBV_QPT_RC, IBV_WR_RDMA_WRITE } from '#src/verbs/constants.ts';
 import { DEFAULT_LABELS, type Labels } from '#src/verbs/labels.ts';
@@ -27,6 +28,8 @@ class BenchQp {
   readonly type = IBV_QPT_RC;
   readonly broken = false;
   readonly dgid = '';
+  readonly sgid = '';
+  readonly counts = new Float64Array(COLUMNS);
   readonly index: number;
   readonly handle: number;
   readonly context: ContextView;
