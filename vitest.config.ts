@@ -1,8 +1,10 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { defineConfig, type Plugin } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
+const DEVICES = '/sys/class/infiniband';
+const hasDevice = existsSync(DEVICES) && readdirSync(DEVICES).length > 0;
 const isEmulated = process.env.ISOVERBS_GROUND === 'rxe';
 const ALL = ['test/**/*.test.ts', 'examples/**/*.test.ts'];
 /** Folders. */
@@ -11,11 +13,11 @@ const SHARING =
 /**
  * Tests of the code alone and of programs that they start, which share processes and loads of the sources, because a load
  * takes half a second. A test that measures or changes its process has its own, and so does one that requires that nothing
- * else prints.
+ * else prints. Without a device, those of devices are skipped, for which no process need be started.
  */
 const shared = isEmulated
   ? 'test/verbs/**/*.test.ts'
-  : `test/{${SHARING}}/**/!(heap|renamed-options).test.ts`;
+  : `test/{${hasDevice ? SHARING : `${SHARING},device`}}/**/!(heap|renamed-options).test.ts`;
 
 const SRC = join(import.meta.dirname, 'src');
 /** Takes modules anew for each test, which Node.js cannot do. */

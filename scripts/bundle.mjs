@@ -2,8 +2,9 @@
 // `npm pack` does this, and brings the build back.
 //   node scripts/bundle.mjs              after a build; keeps the build in out/dist
 //   node scripts/bundle.mjs --restore    brings the build back
-//   node scripts/bundle.mjs --cli        leaves dist alone, and makes of the command a copy in out/cli, which starts in
-//                                        about half the time, for tests that start it often
+//   node scripts/bundle.mjs --tests      for tests, which start many processes: keeps all modules in dist, but with the
+//                                        code of the library in one file, which loads in about half the time; and makes
+//                                        a copy of the command in out/cli, which also starts in about half the time
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -75,12 +76,28 @@ function restore() {
   renameSync(BUILD, DIST);
 }
 
+/** Modules that the entry points load at once. */
+function library() {
+  const found = new Set();
+  const add = (/** @type {string} */ path) => {
+    if (found.has(path)) return;
+    found.add(path);
+    const text = readFileSync(path, 'utf8');
+    for (const [, to] of text.matchAll(/^(?:import|export)\b[^'"]*['"](\.{1,2}\/[^'"]+)['"]/gm)) {
+      add(join(dirname(path), to));
+    }
+  };
+  for (const entry of ENTRIES) add(join(BUILD, `${entry}.js`));
+  return found;
+}
+
 /**
  * @param {string} dir
  * @param {Record<string, string>} input
  * @param {import('rolldown').Plugin} plugin
+ * @param {{ name: string, test: RegExp | ((id: string) => boolean) }[]} [groups] what is put together
  */
-async function write(dir, input, plugin) {
+async function write(dir, input, plugin, groups = []) {
   const { rolldown } = await import('rolldown');
   const external = (/** @type {string} */ id) => /^[a-z@]/i.test(id) && id !== PLACES;
   const build = await rolldown({ input, external, platform: 'node', plugins: [plugin] });
@@ -90,7 +107,7 @@ async function write(dir, input, plugin) {
     entryFileNames: '[name].js',
     chunkFileNames: 'chunks/[name]-[hash].js',
     keepNames: true,
-    codeSplitting: { groups: [{ name: 'places', test: /isoverbs:places/ }] },
+    codeSplitting: { groups: [{ name: 'places', test: /isoverbs:places/ }, ...groups] },
   });
   await build.close();
 }
@@ -100,19 +117,36 @@ async function bundleCommand() {
   await write(CLI, { main: join(DIST, 'cli/main.js') }, places(DIST, '../../../dist/'));
 }
 
-async function bundle() {
+/** Moves the build out of the way. */
+function keepBuild() {
   if (existsSync(BUILD)) throw new Error('dist is bundled already; node scripts/bundle.mjs --restore');
   mkdirSync(dirname(BUILD), { recursive: true });
   renameSync(DIST, BUILD);
-  const input = Object.fromEntries(
-    [...new Set([...ENTRIES, ...BY_PATH])].map((one) => [one, join(BUILD, `${one}.js`)]),
-  );
-  await write(DIST, input, places(BUILD, '../'));
+}
+
+const inputOf = (/** @type {Iterable<string>} */ modules) =>
+  Object.fromEntries([...modules].map((one) => [one, join(BUILD, `${one}.js`)]));
+
+async function bundleForTests() {
+  restore();
+  await bundleCommand();
+  keepBuild();
+  const modules = readdirSync(BUILD, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.js'))
+    .map((path) => path.slice(0, -'.js'.length));
+  const inLibrary = library();
+  const group = { name: 'library', test: (/** @type {string} */ id) => inLibrary.has(id) };
+  await write(DIST, inputOf(modules), places(BUILD, '../'), [group]);
+}
+
+async function bundle() {
+  keepBuild();
+  await write(DIST, inputOf(new Set([...ENTRIES, ...BY_PATH])), places(BUILD, '../'));
   for (const file of declarations()) cpSync(join(BUILD, file), join(DIST, file));
   const files = readdirSync(DIST, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   console.error(`bundle: ${files.length} files`);
 }
 
 if (process.argv[2] === '--restore') restore();
-else if (process.argv[2] === '--cli') await bundleCommand();
+else if (process.argv[2] === '--tests') await bundleForTests();
 else await bundle();
