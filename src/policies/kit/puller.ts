@@ -352,6 +352,12 @@ export class Puller {
     return this.pieces * morePerPiece + (isLast ? this.noticeBytes + emptyBytes : 0);
   }
 
+  /** What a request of this opcode with `bytes` of data counts towards the window, on the wire. */
+  loadFor(opcode: number, bytes: number): number {
+    if (opcode !== this.pricedOpcode || bytes !== this.pricedBytes) this.price(opcode, bytes);
+    return this.loadBytes;
+  }
+
   /** Computes the lengths on the wire of a request of this opcode with `bytes` of data. */
   private price(opcode: number, bytes: number): void {
     const { wire } = this.options;

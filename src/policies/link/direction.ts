@@ -331,7 +331,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const isPiece = bytes === pieceBytes;
     const moreBytes = pieces < 2 || !isPiece ? 0 : this.issueMore(qp, out, pieces - 1);
     if (window.fitsPieces) {
-      const load = this.loadOf(this.wire, opcode, bytes) * puller.pieces;
+      const load = puller.loadFor(opcode, bytes) * puller.pieces;
       this.pieceLength.issued(load, isPiece || isWhole);
       this.pieceLength.cut(index, leftBytes, bytes + moreBytes);
     }
@@ -417,7 +417,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const isFirst = puller.usedBytes === 0;
     const nowNs = isFirst ? this.clock.nowNs(qp.context, out) : 0;
     if (isFirst) this.drained(qp, out);
-    const load = this.loadOf(this.wire, opcode, bytes);
+    const load = puller.loadFor(opcode, bytes);
     roundTrip.takesReceive = takesReceive(opcode);
     roundTrip.issued(qp.index, isFirst ? load : 0, isFirst, bytes < puller.pieceBytes / 2, nowNs);
     if (roundTrip.isMeasuring && !this.isPaced(qp.index)) {

@@ -81,25 +81,17 @@ export class PieceLength {
    * How much of the pieces that are added for the ends of messages is needed. After the last piece of a message that takes
    * a receive, two more requests follow at once, and the device fetches them from memory, which takes time.
    */
-  get endedPart(): number {
-    return Math.min(1, this.endsPart / LEAST_ENDS);
-  }
+  endedPart = 0;
 
   /** Whether a whole number of pieces can fill the window. */
-  get isFitting(): boolean {
-    return this.endsPart <= MOST_ENDS;
-  }
+  isFitting = true;
 
   /**
    * How much less than the window may be in flight before the next piece is sent, in pieces: half of one, so that as much
    * as the window is in flight on average. The more pieces end messages, the longer the link would be idle, unless much
    * else passes. Messages shorter than a piece hardly exceed the window.
    */
-  get lessPieces(): number {
-    const most = Math.max(1 - this.endsPart / MOST_ENDS, Math.min(1, PASSED_TIMES * this.passedPart));
-    const waitedPart = 1 - this.passedPart;
-    return waitedPart > this.shortPart ? 0.5 * most * (1 - this.shortPart / waitedPart) : 0;
-  }
+  lessPieces = 0.5;
 
   /** Measures again after enough bytes. Returns whether it did. @param pieceWireBytes the longest piece on the wire */
   update(pieceWireBytes: number): boolean {
@@ -111,6 +103,11 @@ export class PieceLength {
     this.passedPart = KEPT * this.passedPart + part * this.passedBytes;
     this.shortPart = KEPT * this.shortPart + part * this.shortBytes;
     this.passedBytes = this.shortBytes = this.countedBytes = 0;
+    this.endedPart = Math.min(1, this.endsPart / LEAST_ENDS);
+    this.isFitting = this.endsPart <= MOST_ENDS;
+    const most = Math.max(1 - this.endsPart / MOST_ENDS, Math.min(1, PASSED_TIMES * this.passedPart));
+    const waitedPart = 1 - this.passedPart;
+    this.lessPieces = waitedPart > this.shortPart ? 0.5 * most * (1 - this.shortPart / waitedPart) : 0;
     return true;
   }
 

@@ -177,7 +177,12 @@ export class RoundTrip {
       if (!isShort) this.bytesNs = bytesNs;
       this.sinceNs = nowNs + bytesNs;
     }
-    if (this.unknown === NONE && this.isUnknown(qp) && this.lateSinceNs[peer] === 0) {
+    if (
+      this.unknown === NONE &&
+      peer !== NONE &&
+      this.samples[peer] < SAMPLES &&
+      this.lateSinceNs[peer] === 0
+    ) {
       this.unknown = peer;
       this.waits = 0;
     }
