@@ -259,7 +259,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     if (whole.has(qp)) return whole.countedPart(bytes, windowBytes * part, pieceLength.isQuiet);
     const rowPart = polled * this.rows.countedPart(inflight, bytes, roundTripNs);
     if (!this.followsPath(qp)) return rowPart;
-    this.paths.fly(qp, this.roundTrip.of(qp));
+    if (!this.paths.isFlying(qp)) this.paths.fly(qp, this.roundTrip.of(qp));
     return rowPart * this.paths.partOf(qp);
   }
 
@@ -306,7 +306,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     this.isSoleNow = !isPaced && this.isSole(qp, out.nextBytes(qp), out);
     if (isSlow ? out.inflightBytes(qp) >= pace.flightBytes(index) : this.isFullNow(qp, out))
       return held(order, index);
-    const isLate = this.lateness.of(index).ns > 0;
+    const isLate = this.lateness.isLate(index);
     const pieceBytes = this.lateness.pieceBytesOf(index, usualBytes);
     if (isLate && !isSlow && !isPaced) this.space(qp, out);
     const opcode = out.nextOpcode(qp);
@@ -475,7 +475,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   private fitPiece(index: number, pieceBytes: number, leftBytes: number): number {
     const dueBytes = this.order.dueBytes?.(index) ?? 0;
     if (dueBytes > pieceBytes) return Math.min(dueBytes - (dueBytes % pieceBytes), SLOW_PIECE_BYTES);
-    if (this.window.lengthensPieces && this.lateness.of(index).ns > 0) return pieceBytes;
+    if (this.window.lengthensPieces && this.lateness.isLate(index)) return pieceBytes;
     const packets = Math.ceil(this.order.creditOf(index) / this.wire.mtuBytes);
     const mostBytes = Math.min(pieceBytes, packets * this.wire.mtuBytes);
     return this.cutsEvenly ? evenBytes(leftBytes, mostBytes) : mostBytes;

@@ -126,8 +126,7 @@ export class RoundTrip {
 
   /** Whether requests of a queue pair complete without an acknowledgement. */
   isUnacked(qp: number): boolean {
-    const peer = this.of(qp);
-    return peer !== NONE && peer === this.unacked;
+    return this.unacked !== NONE && this.of(qp) === this.unacked;
   }
 
   /** The peer of a queue pair, as a number; NONE: it has none. */
