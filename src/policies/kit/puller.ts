@@ -98,20 +98,19 @@ const COUNTED = 4;
 const CUT = 5;
 /** Message bytes and slots that the queue pair has sent past the puller, behind LOAD. */
 const BEHIND = 6;
+/** Words of the lengths: the window, and what is refilled at once. */
+const WINDOW = 0;
+const REFILL = 1;
 /** Words of the timer: the number of times that the puller has begun to watch a full window, and when this watch ends. */
 const WATCH = 0;
 const WATCH_ENDS_NS = 1;
 
 /** Serves the queue pairs of one device. */
 export class Puller {
-  /** These may be changed; a change applies from the next piece on. */
-  windowBytes: number;
+  /** It may be changed; a change applies from the next piece on, as for the next two. */
   pieceBytes: number;
-  /**
-   * Serving stops when the window is exceeded by half of this, and resumes when half of this is free, so that several short
-   * requests go in one post instead of one in each of several posts.
-   */
-  refillBytes = 0;
+  /** `windowBytes` and `refillBytes`. In an array, because V8 allocates a double that is stored in a field. */
+  private readonly lengths = new Float64Array(2);
   /** The number of pieces that `issue` has just issued, if it is not 1. */
   pieces = 1;
   /** Time without a completion after which a queue pair is left out of the window. Longer windows take longer to send. */
@@ -153,6 +152,26 @@ export class Puller {
     this.pieceBytes = options.pieceBytes;
     const { wire } = options;
     this.noticeBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, NOTICE_BYTES);
+  }
+
+  get windowBytes(): number {
+    return this.lengths[WINDOW];
+  }
+
+  set windowBytes(bytes: number) {
+    this.lengths[WINDOW] = bytes;
+  }
+
+  /**
+   * Serving stops when the window is exceeded by half of this, and resumes when half of this is free, so that several short
+   * requests go in one post instead of one in each of several posts.
+   */
+  get refillBytes(): number {
+    return this.lengths[REFILL];
+  }
+
+  set refillBytes(bytes: number) {
+    this.lengths[REFILL] = bytes;
   }
 
   /** Bytes on the wire that are in flight, as far as is known, and that count towards the window. */
