@@ -107,7 +107,7 @@ const WATCH_ENDS_NS = 1;
 
 /** Serves the queue pairs of one device. */
 export class Puller {
-  /** It may be changed; a change applies from the next piece on, as for the next two. */
+  /** The longest piece. It may be changed; a change applies from the next piece on. */
   pieceBytes: number;
   /** `windowBytes` and `refillBytes`. In an array, because V8 allocates a double that is stored in a field. */
   private readonly lengths = new Float64Array(2);
@@ -154,10 +154,12 @@ export class Puller {
     this.noticeBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, NOTICE_BYTES);
   }
 
+  /** The most bytes on the wire in flight. */
   get windowBytes(): number {
     return this.lengths[WINDOW];
   }
 
+  /** Applies from the next piece on. */
   set windowBytes(bytes: number) {
     this.lengths[WINDOW] = bytes;
   }
@@ -170,6 +172,7 @@ export class Puller {
     return this.lengths[REFILL];
   }
 
+  /** Applies from the next piece on. */
   set refillBytes(bytes: number) {
     this.lengths[REFILL] = bytes;
   }
