@@ -11,7 +11,9 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
 const DIST = join(ROOT, 'dist');
+/** Where the build is kept: while dist is as in the package, which `npm run prepare` must not change, and for tests. */
 const BUILD = join(ROOT, 'out/dist');
+const BUILD_OF_TESTS = join(ROOT, 'out/build');
 const CLI = join(ROOT, 'out/cli');
 /** Modules from which threads or processes start, or which another process loads by its path. */
 const BY_PATH = [
@@ -71,13 +73,17 @@ function declarations() {
 function restore() {
   // It may be of another build.
   rmSync(CLI, { recursive: true, force: true });
-  if (!existsSync(BUILD)) return;
+  const kept = [BUILD, BUILD_OF_TESTS].find((dir) => existsSync(dir));
+  if (kept === undefined) return;
   rmSync(DIST, { recursive: true, force: true });
-  renameSync(BUILD, DIST);
+  renameSync(kept, DIST);
 }
 
-/** Modules that the entry points load at once, without these: what they load while they start must be complete. */
-function library() {
+/**
+ * Modules that the entry points load at once, without these: what they load while they start must be complete.
+ * @param {string} build
+ */
+function library(build) {
   const found = new Set();
   const add = (/** @type {string} */ path) => {
     if (found.has(path)) return;
@@ -87,7 +93,7 @@ function library() {
       add(join(dirname(path), to));
     }
   };
-  const entries = ENTRIES.map((entry) => join(BUILD, `${entry}.js`));
+  const entries = ENTRIES.map((entry) => join(build, `${entry}.js`));
   entries.forEach(add);
   for (const entry of entries) found.delete(entry);
   return found;
@@ -119,32 +125,41 @@ async function bundleCommand() {
   await write(CLI, { main: join(DIST, 'cli/main.js') }, places(DIST, '../../../dist/'));
 }
 
-/** Moves the build out of the way. */
-function keepBuild() {
-  if (existsSync(BUILD)) throw new Error('dist is bundled already; node scripts/bundle.mjs --restore');
-  mkdirSync(dirname(BUILD), { recursive: true });
-  renameSync(DIST, BUILD);
+/** Moves the build out of the way. @param {string} to */
+function keepBuild(to) {
+  if ([BUILD, BUILD_OF_TESTS].some((dir) => existsSync(dir))) {
+    throw new Error('dist is bundled already; node scripts/bundle.mjs --restore');
+  }
+  mkdirSync(dirname(to), { recursive: true });
+  renameSync(DIST, to);
 }
 
-const inputOf = (/** @type {Iterable<string>} */ modules) =>
-  Object.fromEntries([...modules].map((one) => [one, join(BUILD, `${one}.js`)]));
+/**
+ * @param {string} build
+ * @param {Iterable<string>} modules
+ */
+const inputOf = (build, modules) =>
+  Object.fromEntries([...modules].map((one) => [one, join(build, `${one}.js`)]));
 
 async function bundleForTests() {
   restore();
   await bundleCommand();
-  keepBuild();
-  const modules = readdirSync(BUILD, { recursive: true, encoding: 'utf8' })
+  keepBuild(BUILD_OF_TESTS);
+  const modules = readdirSync(BUILD_OF_TESTS, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.js'))
     .map((path) => path.slice(0, -'.js'.length));
-  const inLibrary = library();
+  const inLibrary = library(BUILD_OF_TESTS);
   const group = { name: 'library', test: (/** @type {string} */ id) => inLibrary.has(id) };
-  await write(DIST, inputOf(modules), places(BUILD, '../'), [group]);
-  cpSync(BUILD, DIST, { recursive: true, filter: (path) => !/\.js$|\.map$|\.tsbuildinfo$/.test(path) });
+  await write(DIST, inputOf(BUILD_OF_TESTS, modules), places(BUILD_OF_TESTS, '../'), [group]);
+  cpSync(BUILD_OF_TESTS, DIST, {
+    recursive: true,
+    filter: (path) => !/\.js$|\.map$|\.tsbuildinfo$/.test(path),
+  });
 }
 
 async function bundle() {
-  keepBuild();
-  await write(DIST, inputOf(new Set([...ENTRIES, ...BY_PATH])), places(BUILD, '../'));
+  keepBuild(BUILD);
+  await write(DIST, inputOf(BUILD, new Set([...ENTRIES, ...BY_PATH])), places(BUILD, '../'));
   for (const file of declarations()) cpSync(join(BUILD, file), join(DIST, file));
   const files = readdirSync(DIST, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   console.error(`bundle: ${files.length} files`);
