@@ -13,7 +13,7 @@ const SHARING =
 /**
  * Tests of the code alone and of programs that they start, which share processes and loads of the sources, because a load
  * takes half a second. A test that measures or changes its process has its own, and so does one that requires that nothing
- * else prints. Without a device, those of devices are skipped, for which no process need be started.
+ * else prints. Where there is no device, its tests are skipped, and need no process of their own.
  */
 const shared = isEmulated
   ? 'test/verbs/**/*.test.ts'

@@ -55,20 +55,29 @@ const places = (from, root) => ({
   },
 });
 
-/** The declarations that an entry point needs. */
-function declarations() {
-  const found = new Set();
-  const add = (/** @type {string} */ file) => {
-    if (found.has(file)) return;
-    found.add(file);
-    const text = readFileSync(join(BUILD, file), 'utf8');
-    for (const [, path] of text.matchAll(/(?:from |import\(|import )['"](\.{1,2}\/[^'"]+)\.[jt]s['"]/g)) {
-      add(join(dirname(file), `${path}.d.ts`));
+/**
+ * Files, and all that they refer to.
+ * @param {string[]} files
+ * @param {RegExp} reference whose group is a path without its extension
+ * @param {string} extension
+ */
+function reached(files, reference, extension) {
+  const found = new Set(files);
+  for (const file of found) {
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(reference)) {
+      found.add(join(dirname(file), path + extension));
     }
-  };
-  for (const entry of ENTRIES) add(`${entry}.d.ts`);
+  }
   return found;
 }
+
+/** The declarations that an entry point needs. */
+const declarations = () =>
+  reached(
+    ENTRIES.map((entry) => join(BUILD, `${entry}.d.ts`)),
+    /(?:from |import\(|import )['"](\.{1,2}\/[^'"]+)\.[jt]s['"]/g,
+    '.d.ts',
+  );
 
 function restore() {
   // It may be of another build.
@@ -79,22 +88,10 @@ function restore() {
   renameSync(kept, DIST);
 }
 
-/**
- * Modules that the entry points load at once, without these: what they load while they start must be complete.
- * @param {string} build
- */
-function library(build) {
-  const found = new Set();
-  const add = (/** @type {string} */ path) => {
-    if (found.has(path)) return;
-    found.add(path);
-    const text = readFileSync(path, 'utf8');
-    for (const [, to] of text.matchAll(/^(?:import|export)\b[^'"]*['"](\.{1,2}\/[^'"]+)['"]/gm)) {
-      add(join(dirname(path), to));
-    }
-  };
-  const entries = ENTRIES.map((entry) => join(build, `${entry}.js`));
-  entries.forEach(add);
+/** Modules that the entry points load at once, without these: what they load while they start must be complete. */
+function library() {
+  const entries = ENTRIES.map((entry) => join(BUILD_OF_TESTS, `${entry}.js`));
+  const found = reached(entries, /^(?:import|export)\b[^'"]*['"](\.{1,2}\/[^'"]+)\.js['"]/gm, '.js');
   for (const entry of entries) found.delete(entry);
   return found;
 }
@@ -148,7 +145,7 @@ async function bundleForTests() {
   const modules = readdirSync(BUILD_OF_TESTS, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.js'))
     .map((path) => path.slice(0, -'.js'.length));
-  const inLibrary = library(BUILD_OF_TESTS);
+  const inLibrary = library();
   const group = { name: 'library', test: (/** @type {string} */ id) => inLibrary.has(id) };
   await write(DIST, inputOf(BUILD_OF_TESTS, modules), places(BUILD_OF_TESTS, '../'), [group]);
   cpSync(BUILD_OF_TESTS, DIST, {
@@ -160,7 +157,7 @@ async function bundleForTests() {
 async function bundle() {
   keepBuild(BUILD);
   await write(DIST, inputOf(BUILD, new Set([...ENTRIES, ...BY_PATH])), places(BUILD, '../'));
-  for (const file of declarations()) cpSync(join(BUILD, file), join(DIST, file));
+  for (const file of declarations()) cpSync(file, join(DIST, relative(BUILD, file)));
   const files = readdirSync(DIST, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   console.error(`bundle: ${files.length} files`);
 }

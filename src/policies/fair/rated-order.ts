@@ -29,7 +29,7 @@ export class RatedOrder extends PacedOrder {
   }
 
   paces(qp: number): boolean {
-    return this.flows?.isLimiting === true && this.flightBytes(qp, 1) < Number.POSITIVE_INFINITY;
+    return this.flightBytes(qp, 1) < Number.POSITIVE_INFINITY;
   }
 
   /** See FlowLimits.flightBytes. */

@@ -259,7 +259,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     if (whole.has(qp)) return whole.countedPart(bytes, windowBytes * part, pieceLength.isQuiet);
     const rowPart = polled * this.rows.countedPart(inflight, bytes, roundTripNs);
     if (!this.followsPath(qp)) return rowPart;
-    if (!this.paths.isFlying(qp)) this.paths.fly(qp, this.roundTrip.of(qp));
+    this.paths.fly(qp, this.roundTrip.of(qp));
     return rowPart * this.paths.partOf(qp);
   }
 

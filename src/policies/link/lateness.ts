@@ -71,7 +71,7 @@ export class Lateness {
 
   /** The part of what a queue pair has in flight that has not completed. The rest waits for a late poll. */
   partOf(qp: number): number {
-    if (this.coveredNs === 0) return 1;
+    if (!this.isLate(qp)) return 1;
     const coveredBytes = this.of(qp).coveredNs * this.coveredPerNs;
     if (coveredBytes === 0) return 1;
     return this.sizes.windowBytes / (this.sizes.windowBytes + coveredBytes);
@@ -79,9 +79,7 @@ export class Lateness {
 
   /** The length of pieces of a queue pair: longer while its polls are late, because few of them must fill the link. */
   pieceBytesOf(qp: number, usualBytes: number): number {
-    if (this.coveredNs === 0) return usualBytes;
-    const { coveredNs } = this.of(qp);
-    if (coveredNs === 0 || !this.lengthensPieces) return usualBytes;
-    return Math.max(usualBytes, this.sizes.latePieceBytes(coveredNs * this.coveredPerNs));
+    if (!this.lengthensPieces || !this.isLate(qp)) return usualBytes;
+    return Math.max(usualBytes, this.sizes.latePieceBytes(this.of(qp).coveredNs * this.coveredPerNs));
   }
 }

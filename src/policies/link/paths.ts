@@ -55,11 +55,6 @@ export class Paths {
     this.busyOn[qp] = 0;
   }
 
-  /** Whether a queue pair has something in flight on a path. */
-  isFlying(qp: number): boolean {
-    return this.busyOn[qp] !== 0;
-  }
-
   /** A queue pair has something in flight. @param path its path; NONE: unknown */
   fly(qp: number, path: number): void {
     if (this.busyOn[qp] !== 0 || path === NONE) return;

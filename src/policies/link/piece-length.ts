@@ -20,6 +20,8 @@ const ENDS_KEPT = 0.98;
 const PASSED_TIMES = 8;
 /** Pieces are fitted while at most this part of them ends a message. */
 const MOST_ENDS = 0.08;
+/** How much less than the window may be in flight at most, in pieces. */
+const LESS_PIECES = 0.5;
 /** If fewer end a message, the time between messages is a small part. */
 const LEAST_ENDS = 1 / 16;
 
@@ -91,7 +93,7 @@ export class PieceLength {
    * as the window is in flight on average. The more pieces end messages, the longer the link would be idle, unless much
    * else passes. Messages shorter than a piece hardly exceed the window.
    */
-  lessPieces = 0.5;
+  lessPieces = LESS_PIECES;
 
   /** Measures again after enough bytes. Returns whether it did. @param pieceWireBytes the longest piece on the wire */
   update(pieceWireBytes: number): boolean {
@@ -107,7 +109,8 @@ export class PieceLength {
     this.isFitting = this.endsPart <= MOST_ENDS;
     const most = Math.max(1 - this.endsPart / MOST_ENDS, Math.min(1, PASSED_TIMES * this.passedPart));
     const waitedPart = 1 - this.passedPart;
-    this.lessPieces = waitedPart > this.shortPart ? 0.5 * most * (1 - this.shortPart / waitedPart) : 0;
+    this.lessPieces =
+      waitedPart > this.shortPart ? LESS_PIECES * most * (1 - this.shortPart / waitedPart) : 0;
     return true;
   }
 

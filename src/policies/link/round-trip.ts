@@ -176,12 +176,7 @@ export class RoundTrip {
       if (!isShort) this.bytesNs = bytesNs;
       this.sinceNs = nowNs + bytesNs;
     }
-    if (
-      this.unknown === NONE &&
-      peer !== NONE &&
-      this.samples[peer] < SAMPLES &&
-      this.lateSinceNs[peer] === 0
-    ) {
+    if (this.unknown === NONE && this.isUnmeasured(peer) && this.lateSinceNs[peer] === 0) {
       this.unknown = peer;
       this.waits = 0;
     }
@@ -266,7 +261,10 @@ export class RoundTrip {
 
   /** Whether the peer of a queue pair has not been measured. */
   isUnknown(qp: number): boolean {
-    const peer = this.of(qp);
+    return this.isUnmeasured(this.of(qp));
+  }
+
+  private isUnmeasured(peer: number): boolean {
     return peer !== NONE && this.samples[peer] < SAMPLES;
   }
 

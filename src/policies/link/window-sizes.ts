@@ -65,7 +65,7 @@ export class WindowSizes {
 
   /** The most that a queue pair may have in flight under its limit, in bytes on the wire; Infinity: it has none. */
   limitedBytes(qp: number, { order, roundTripNs, window }: Limited): number {
-    if (order.flightBytes === undefined || order.paces?.(qp) !== true) return Number.POSITIVE_INFINITY;
+    if (order.flightBytes === undefined) return Number.POSITIVE_INFINITY;
     const ns = LIMIT_TIMES * Math.min(roundTripNs, LIMIT_ROUND_TRIPS * window.roundTripNs);
     return order.flightBytes(qp, ns) + LIMIT_PIECES * this.longestWireBytes;
   }
