@@ -25,6 +25,12 @@ const SUMS = 9;
 
 /** Longest latency that is recorded; longer ones count as this one. */
 const LONGEST_NS = 1e11;
+/** Latencies that are kept one by one: a histogram takes longer to create than an application with few requests to run. */
+const FEW = 500;
+
+const newHistogram = () => createHistogram({ lowest: 1, highest: LONGEST_NS, figures: 3 });
+/** Shared by the meters with few latencies: each fills it when it is read. */
+let shared: RecordableHistogram | null = null;
 
 export class Meter {
   readonly times: Float64Array;
@@ -37,11 +43,12 @@ export class Meter {
   readonly receivingQps: Qp[] = [];
   /** The meter of each queue pair; they open and close with this one. Empty unless the result has details. */
   readonly parts: Meter[] = [];
-  private readonly histogram: RecordableHistogram;
+  /** Empty once there is a histogram. */
+  private few: number[] = [];
+  private histogram: RecordableHistogram | null = null;
 
   constructor(openNs: number, closeNs: number) {
     this.times = new Float64Array([0, 0, openNs, closeNs]);
-    this.histogram = createHistogram({ lowest: 1, highest: LONGEST_NS, figures: 3 });
   }
 
   /** Starts the window. */
@@ -69,7 +76,16 @@ export class Meter {
     sums[WINDOW_LATENCY_SUM] += ns;
     sums[WINDOW_LATENCY_COUNT]++;
     if (ns > sums[WINDOW_LATENCY_MAX]) sums[WINDOW_LATENCY_MAX] = ns;
-    this.histogram.record(Math.max(1, Math.round(Math.min(ns, LONGEST_NS))));
+    this.record(Math.max(1, Math.round(Math.min(ns, LONGEST_NS))));
+  }
+
+  private record(ns: number): void {
+    if (this.histogram !== null) this.histogram.record(ns);
+    else if (this.few.push(ns) === FEW) {
+      this.histogram = newHistogram();
+      for (const each of this.few) this.histogram.record(each);
+      this.few = [];
+    }
   }
 
   /** Payload that has arrived since the start of the run. */
@@ -92,14 +108,22 @@ export class Meter {
   }
 
   latencyUs(hasP80 = false): LatencyUs | null {
-    const { sums, histogram } = this;
+    const { sums } = this;
     const count = sums[WINDOW_LATENCY_COUNT];
     if (count === 0) return null;
     const max = sums[WINDOW_LATENCY_MAX] / 1000;
+    const histogram = this.histogram ?? this.shareHistogram();
     // The histogram returns the upper end of a bucket, which can exceed the maximum.
     const us = (percentile: number) => Math.min(max, histogram.percentile(percentile) / 1000);
     const avg = sums[WINDOW_LATENCY_SUM] / count / 1000;
     const p80 = hasP80 ? { p80: us(80) } : {};
     return { avg, p50: us(50), ...p80, p99: us(99), p999: us(99.9), max };
+  }
+
+  private shareHistogram(): RecordableHistogram {
+    shared ??= newHistogram();
+    shared.reset();
+    for (const ns of this.few) shared.record(ns);
+    return shared;
   }
 }

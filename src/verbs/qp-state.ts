@@ -125,8 +125,10 @@ export function fieldsOf(attr: QpAttr, mask: number): QpAttr {
 
 /** @throws InvalidArgumentError when a bit of the mask is set whose field is not */
 export function requireFields(attr: QpAttr, mask: number): void {
-  const absent = MASK_BITS.filter(([, bit, field]) => (mask & bit) !== 0 && attr[field] === undefined);
-  if (absent.length === 0) return;
+  const isAbsent = ([, bit, field]: (typeof MASK_BITS)[number]) =>
+    (mask & bit) !== 0 && attr[field] === undefined;
+  if (!MASK_BITS.some(isAbsent)) return;
+  const absent = MASK_BITS.filter(isAbsent);
   const list = absent.map(([name, , field]) => `${name} (attr.${field})`).join(', ');
   throw new InvalidArgumentError(`modifyQp: the mask names ${list}, but attr has no such field`, {
     verb: 'modifyQp',

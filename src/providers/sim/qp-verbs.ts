@@ -207,6 +207,7 @@ const FIELDS: [field: keyof QpAttr, bit: number][] = [
 
 /** A copy of the fields named by the mask. */
 function maskedAttr(attr: QpAttr, mask: number): QpAttr {
-  const named = FIELDS.filter(([, bit]) => (mask & bit) !== 0).map(([field]) => [field, attr[field]]);
-  return Object.fromEntries(named);
+  const named: Record<string, unknown> = {};
+  for (const [field, bit] of FIELDS) if ((mask & bit) !== 0) named[field] = attr[field];
+  return named;
 }
