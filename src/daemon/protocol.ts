@@ -271,8 +271,6 @@ export const toClient = z.discriminatedUnion('type', [
   z.object({ type: z.literal('line'), slot }),
   /** An agent sends words to the context in a seat. */
   z.object({ type: z.literal('told'), slot, agent: z.string(), words }),
-  /** A grant has changed. */
-  z.object({ type: z.literal('ring') }),
   /** `more` means that the list continues in the next message. */
   z.object({
     type: z.literal('tenants'),

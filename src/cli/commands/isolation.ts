@@ -50,9 +50,9 @@ const PAGE: Page = {
     'Runs each victim alone, and next to each attacker: bare, under policies and under schedulers of the NIC. ' +
     `The ${ATTACKERS.length} attackers and ${VICTIM_TESTS.length} victims are those of Husky (NSDI 2023). What a ` +
     'victim is due is decided before the run, from the resources that both need. Reports how many victims get less ' +
-    'than that, by class of the attacker, and the commands that repeat the worst cases. With rdma-core and soft, victim ' +
-    'and attacker are processes, under a policy with a daemon; they have at most as many queue pairs as the machine ' +
-    'allows, and the victim is due half of what it gets alone.',
+    'than 0.9 of that, by class of the attacker, and the commands that repeat the worst cases. With rdma-core and ' +
+    'soft, victim and attacker are processes, under a policy with a daemon; they have at most as many queue pairs as ' +
+    'the machine allows, and the victim is due half of what it gets alone.',
   examples: [
     [
       'isoverbs isolation --policy none --policy fair --attacker BW-1MB --victim large_bw/read --duration 2ms --warmup 1ms',

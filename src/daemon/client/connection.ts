@@ -134,8 +134,7 @@ export class Connection {
     for (const message of messages) {
       if (this.raw === null || this.on === null) return;
       if (message.type === 'welcome') throw new HandshakeError('the daemon sent a second welcome');
-      if (message.type === 'ring') this.on.signalled();
-      else this.on.received(message);
+      this.on.received(message);
     }
   }
 
