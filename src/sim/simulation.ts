@@ -174,10 +174,8 @@ export class Simulation {
     noteState(this.world, qp);
     dropWaiting(this.world, qp);
     this.world.qps[qp.qpn] = undefined;
-    for (const cq of [qp.sendCq, qp.recvCq]) {
-      cq.purge(qp.qpn);
-      cq.qps.delete(qp);
-    }
+    purge(qp);
+    for (const cq of [qp.sendCq, qp.recvCq]) cq.qps.delete(qp);
   }
 
   /** Applies a modify that passed the state table. `peerHost` is the host that attr.ah leads to, or -1. */
@@ -186,8 +184,7 @@ export class Simulation {
     if (to === C.IBV_QPS_RESET) {
       endPacing(this.world, qp);
       qp.reset();
-      qp.sendCq.purge(qp.qpn);
-      qp.recvCq.purge(qp.qpn);
+      purge(qp);
       qp.state = to;
       noteState(this.world, qp);
       return;
@@ -388,4 +385,11 @@ export class Simulation {
     this.world.events.due[0] = this.world.clock[0] + delayNs;
     this.world.events.push(K.EV_ACTOR, actor, b, 0);
   }
+}
+
+/** Discards the completions of a queue pair. Those of an XRC_RECV belong to shared receive queues, and stay. */
+function purge(qp: Qp): void {
+  if (qp.type === C.IBV_QPT_XRC_RECV) return;
+  qp.sendCq.purge(qp.qpn);
+  qp.recvCq.purge(qp.qpn);
 }
