@@ -29,6 +29,7 @@ import { failQp } from './transport/failure.ts';
 import { DEADLINE, Qp, TIMEOUT, TIMES } from './transport/qp.ts';
 import { tryStart } from './transport/request-start.ts';
 import { failWaiters } from './transport/wait.ts';
+import { leaveSrq } from './transport/xrc.ts';
 import { World, type WorldHooks } from './world.ts';
 
 export interface SimulationOptions {
@@ -163,6 +164,7 @@ export class Simulation {
 
   destroySrq(srq: Srq): void {
     this.world.srqs[srq.number] = undefined;
+    if (srq.xrcd !== 0) for (const qp of this.world.qps) if (qp?.srq === srq) leaveSrq(qp, this.noCq);
   }
 
   destroyQp(qp: Qp): void {
