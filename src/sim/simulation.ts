@@ -29,6 +29,7 @@ import { failQp } from './transport/failure.ts';
 import { DEADLINE, Qp, TIMEOUT, TIMES } from './transport/qp.ts';
 import { tryStart } from './transport/request-start.ts';
 import { failWaiters } from './transport/wait.ts';
+import { leaveSrq } from './transport/xrc.ts';
 import { World, type WorldHooks } from './world.ts';
 
 export interface SimulationOptions {
@@ -163,6 +164,7 @@ export class Simulation {
 
   destroySrq(srq: Srq): void {
     this.world.srqs[srq.number] = undefined;
+    if (srq.xrcd !== 0) for (const qp of this.world.qps) if (qp?.srq === srq) leaveSrq(qp, this.noCq);
   }
 
   destroyQp(qp: Qp): void {
@@ -174,10 +176,8 @@ export class Simulation {
     noteState(this.world, qp);
     dropWaiting(this.world, qp);
     this.world.qps[qp.qpn] = undefined;
-    for (const cq of [qp.sendCq, qp.recvCq]) {
-      cq.purge(qp.qpn);
-      cq.qps.delete(qp);
-    }
+    purge(qp);
+    for (const cq of [qp.sendCq, qp.recvCq]) cq.qps.delete(qp);
   }
 
   /** Applies a modify that passed the state table. `peerHost` is the host that attr.ah leads to, or -1. */
@@ -186,8 +186,7 @@ export class Simulation {
     if (to === C.IBV_QPS_RESET) {
       endPacing(this.world, qp);
       qp.reset();
-      qp.sendCq.purge(qp.qpn);
-      qp.recvCq.purge(qp.qpn);
+      purge(qp);
       qp.state = to;
       noteState(this.world, qp);
       return;
@@ -388,4 +387,11 @@ export class Simulation {
     this.world.events.due[0] = this.world.clock[0] + delayNs;
     this.world.events.push(K.EV_ACTOR, actor, b, 0);
   }
+}
+
+/** Discards the completions of a queue pair. Those of an XRC_RECV belong to shared receive queues, and stay. */
+function purge(qp: Qp): void {
+  if (qp.type === C.IBV_QPT_XRC_RECV) return;
+  qp.sendCq.purge(qp.qpn);
+  qp.recvCq.purge(qp.qpn);
 }

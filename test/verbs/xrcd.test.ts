@@ -111,6 +111,22 @@ feature('XRC', NOTES, (it) => {
     closeXrc(xrc);
   });
 
+  it('completions of shared receive queues outlast the receiving half', async (ground) => {
+    const xrc = xrcPair(ground, { srqCount: 2 });
+    const { a, b, sender, receiver, srqs } = xrc;
+    srqs.forEach(({ handle, srqNum }, i) => {
+      postShared(b, handle, 2 + i, 64 * i, 64);
+      postSend(a, sender.handle, (batch) =>
+        batch.send(1, SIGNALED, a.mr.addr, 8, a.mr.lkey).srqTo(0, srqNum),
+      );
+    });
+    await polled(a, 2);
+    await pass(ground);
+    b.p.modifyQp(receiver.handle, { qpState: V.IBV_QPS_RESET }, V.IBV_QP_STATE);
+    expect(await polled(b, 2)).toMatchObject([{ wrId: 2 }, { wrId: 3 }]);
+    closeXrc(xrc);
+  });
+
   it('one receiving half serves many queues; each has its own limit event', async (ground) => {
     const xrc = xrcPair(ground, { srqCount: 3 });
     const { a, b, sender, srqs } = xrc;
