@@ -119,8 +119,9 @@ export function maskOf(attr: QpAttr): number {
 
 /** The fields of `attr` that `mask` names. */
 export function fieldsOf(attr: QpAttr, mask: number): QpAttr {
-  const named = MASK_BITS.filter(([, bit]) => (mask & bit) !== 0);
-  return Object.fromEntries(named.map(([, , field]) => [field, attr[field]]));
+  const named: Record<string, unknown> = {};
+  for (const [, bit, field] of MASK_BITS) if ((mask & bit) !== 0) named[field] = attr[field];
+  return named;
 }
 
 /** @throws InvalidArgumentError when a bit of the mask is set whose field is not */

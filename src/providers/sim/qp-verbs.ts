@@ -8,7 +8,7 @@ import { InvalidStateError, NoResourcesError } from '../../verbs/errors.ts';
 import { gidToString } from '../../verbs/gid.ts';
 import { mtuCode } from '../../verbs/names.ts';
 import type { Provider } from '../../verbs/provider.ts';
-import { checkModify } from '../../verbs/qp-state.ts';
+import { checkModify, fieldsOf } from '../../verbs/qp-state.ts';
 import type { QpAttr, QpCap, QpInitAttr } from '../../verbs/types.ts';
 import { type HostNames, requireAddress } from './addresses.ts';
 import { requireInteger, requireObject } from './arguments.ts';
@@ -67,7 +67,7 @@ export function qpVerbs(pump: TimePump, objects: Objects, names: HostNames): QpV
       const destination = () => gidToString(requireAddress('modifyQp', 'ah', attr.ah));
       const isAddressed = (mask & C.IBV_QP_AV) !== 0;
       const peerHost = isAddressed ? names.hostOf(destination(), qp.host, 'modifyQp') : -1;
-      sim.modifyQp(qp, maskedAttr(attr, mask), mask, to, peerHost);
+      sim.modifyQp(qp, fieldsOf(attr, mask & KEPT), mask, to, peerHost);
       pump.start();
     },
     queryQp(handle) {
@@ -197,17 +197,8 @@ function requireRanges(attr: QpAttr, mask: number, mtuBytes: number): void {
   }
 }
 
-const FIELDS: [field: keyof QpAttr, bit: number][] = [
-  ...RANGES.map(([field, bit]): [keyof QpAttr, number] => [field, bit]),
-  ['pathMtu', C.IBV_QP_PATH_MTU],
-  ['ah', C.IBV_QP_AV],
-  ['pathMigState', C.IBV_QP_PATH_MIG_STATE],
-  ['rateLimitKbps', C.IBV_QP_RATE_LIMIT],
-];
-
-/** A copy of the fields named by the mask. */
-function maskedAttr(attr: QpAttr, mask: number): QpAttr {
-  const named: Record<string, unknown> = {};
-  for (const [field, bit] of FIELDS) if ((mask & bit) !== 0) named[field] = attr[field];
-  return named;
-}
+/** The attributes that a queue pair keeps as they were set. */
+const KEPT = RANGES.reduce(
+  (mask, [, bit]) => mask | bit,
+  C.IBV_QP_PATH_MTU | C.IBV_QP_AV | C.IBV_QP_PATH_MIG_STATE | C.IBV_QP_RATE_LIMIT,
+);
