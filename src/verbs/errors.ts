@@ -66,7 +66,8 @@ export const ERRORS = {
   },
   ISO_ERR_COMPLETION: {
     meaning: 'A work request completed with an error status.',
-    advice: '`status` is the ibv_wc_status. The queue pair is in ERR and needs a new connection.',
+    advice:
+      '`status` is the ibv_wc_status; the message says what usually causes it. The queue pair is in ERR and needs a new connection.',
   },
   ISO_ERR_CONFIG: {
     meaning: 'A configuration file, environment variable or option is wrong.',

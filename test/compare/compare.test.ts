@@ -156,7 +156,10 @@ test.each<[string[], RegExp]>([
   [['--policy', 'magic'], /unknown policy 'magic'; available: perf, .*none, or the path of a module/],
   [['--policy', 'perf:velocity=1'], /there is no option 'velocity'; there are: subMsgSizeBytes, /],
   [['--policy', 'perf', '--policy', 'perf'], /'perf' is compared twice/],
-  [['--policy', './magic.mjs'], /magic\.mjs cannot be loaded/],
+  [
+    ['--policy', './magic.mjs'],
+    /there is no file \/.*\/magic\.mjs; a relative path begins at the working directory/,
+  ],
   [['--scheduler', 'pallos'], /unknown scheduler 'pallos'; did you mean 'palos'\? available: rr/],
   [['--scheduler', 'best'], /unknown scheduler 'best'; available: rr, sp, ets, greedy, palos, none/],
   [['--app', 'X'], /unknown kind 'X'; use one of B, M, D/],

@@ -328,7 +328,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
       .ended;
     expect(ran).toMatchObject({ status: 0, stdout: '1\n' });
     expect(ran.stderr).toBe(
-      `isoverbs: no daemon at ${none} (No such file or directory (ENOENT)); without --policy, the program runs without a policy\n`,
+      `isoverbs: without --policy and without a daemon, the program runs without a policy; start \`isoverbs daemon\`, or name another socket with --socket or ISOVERBS_DAEMON: no daemon answers at ${none}: No such file or directory (ENOENT)\n`,
     );
   });
 });
@@ -404,7 +404,10 @@ describe('run', TIMEOUT, () => {
   test('exits with 127 and 126 as shells do, with a message', async () => {
     const none = await run('no-such-program-here').ended;
     expect(none).toMatchObject({ status: 127, stdout: '' });
-    expect(none.stderr).toMatch(/^isoverbs: no-such-program-here cannot be started: .*ENOENT\n$/);
+    expect(none.stderr).toBe(
+      'isoverbs: no-such-program-here cannot be started: no folder of PATH has it (ENOENT)\n',
+    );
+    expect((await run('/no/program').ended).stderr).toMatch(/: there is no such file \(ENOENT\)\n$/);
     expect(await run(file('text')).ended).toMatchObject({
       status: 126,
       stderr: expect.stringMatching(/EACCES\n$/),
@@ -462,6 +465,7 @@ describe('run', TIMEOUT, () => {
       ['--traffic', 'huge'],
       ['--tenant', 'x'.repeat(129)],
       ['--policy', 'prf'],
+      ['--policy', ''],
     ]) {
       const { code, out, err } = await command('run', '--socket', none, ...words, '--', 'echo', 'ran');
       expect({ words, code, out }).toEqual({ words, code: 2, out: '' });

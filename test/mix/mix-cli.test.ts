@@ -37,7 +37,10 @@ test.each<[string[], RegExp]>([
   [[...app('B'), '--profile', 'cx9'], /unknown profile 'cx9'; use one of minimal, .*cx6-100g/],
   [[...app('B'), '--policy', 'magic'], /unknown policy 'magic'; use one of none, perf/],
   [[...app('B'), '--policy', 'fiar'], /unknown policy 'fiar'; did you mean 'fair'\? use one of none, perf/],
-  [[...app('B'), '--policy', './magic.mjs'], /magic\.mjs cannot be loaded/],
+  [
+    [...app('B'), '--policy', './magic.mjs'],
+    /there is no file \/.*\/magic\.mjs; a relative path begins at the working directory/,
+  ],
   [
     [...app('B'), '--policy', 'perf:velocity=1'],
     /there is no option 'velocity'; there are: subMsgSizeBytes, /,

@@ -208,6 +208,10 @@ test('a completion names its queue pair; expectSuccess throws for a failed one',
   expect(wc).toMatchObject({ status: 5, statusText: 'WR_FLUSH_ERR', opcode: null, imm: null, isRecv: false });
   expect(wc.qp).toBe(qp);
   expect(() => expectSuccess(wc)).toThrow(CompletionError);
+  expect(() => expectSuccess(wc)).toThrow(
+    /^send request 3 of queue pair \d+ failed: WR_FLUSH_ERR \(usually: the queue pair was in ERR; .*\)$/,
+  );
+  expect(() => expectSuccess({ ...wc, status: 22, statusText: 'GENERAL_ERR' })).toThrow(/: GENERAL_ERR$/);
   fake.complete(cq.handle, 4, { qp: qp.handle });
   qp.close();
   const late = await cq.next();

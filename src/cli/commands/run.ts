@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, connect } from '../../daemon/client/connection.ts';
-import { socketOf } from '../../daemon/client/tool-request.ts';
+import { socketOf, unreachable } from '../../daemon/client/tool-request.ts';
 import { isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
 import { PROVIDERS } from '../values.ts';
@@ -39,7 +39,7 @@ function daemonDefaults(socket: string, needsPolicy: boolean): Promise<Defaults>
       ended(error: Error) {
         if (needsPolicy)
           process.stderr.write(
-            `isoverbs: no daemon at ${socket} (${error.message}); without --policy, the program runs without a policy\n`,
+            `isoverbs: without --policy and without a daemon, the program runs without a policy; ${unreachable(socket, error).message}\n`,
           );
         resolve(NO_DEFAULTS);
       },
@@ -119,7 +119,7 @@ export function runForwarded(
   for (const signal of FORWARDED_SIGNALS) process.on(signal, () => forward(signal, child));
   return new Promise((resolve) => {
     child.once('error', (error: NodeJS.ErrnoException) => {
-      process.stderr.write(`isoverbs: ${command} cannot be started: ${error.message}${hintFor(command)}\n`);
+      process.stderr.write(`isoverbs: ${command} cannot be started: ${whyNot(command, error)}\n`);
       resolve(error.code === 'ENOENT' ? NOT_FOUND : NOT_RUNNABLE);
     });
     child.once('exit', (code, signal) =>
@@ -128,10 +128,12 @@ export function runForwarded(
   });
 }
 
-/** A script that is not executable, or not on the PATH, is probably meant as a program of Node.js. */
-function hintFor(command: string): string {
+function whyNot(command: string, { code, message }: NodeJS.ErrnoException): string {
+  // A script that is not executable, or not on the PATH, is probably meant as a program of Node.js.
   const isScript = /\.[cm]?js$/.test(command) && existsSync(command);
-  return isScript ? `; to run it with Node.js, use \`isoverbs run -- node ${command}\`` : '';
+  if (isScript) return `${message}; to run it with Node.js, use \`isoverbs run -- node ${command}\``;
+  if (code !== 'ENOENT') return message;
+  return command.includes('/') ? 'there is no such file (ENOENT)' : 'no folder of PATH has it (ENOENT)';
 }
 
 /**
@@ -168,6 +170,12 @@ function name(text: string): string {
   throw new InvalidArgumentError(`It must have 1 to ${MAX_NAME_CHARS} characters.`);
 }
 
+/** An empty variable of the shell must not turn off the daemon's policy. @throws InvalidArgumentError */
+function policyWords(text: string): string {
+  if (text.trim() !== '') return text;
+  throw new InvalidArgumentError('It must not be empty; `none` runs the program without a policy.');
+}
+
 /** Adds `run` to the command. */
 export function addRun(command: Command): void {
   const sub = command
@@ -177,6 +185,7 @@ export function addRun(command: Command): void {
     .option(
       '--policy <policy[:option[=value],...]>',
       "the policy, with options as in ISOVERBS_POLICY (default: the daemon's)",
+      policyWords,
     )
     .addOption(
       new Option(

@@ -36,7 +36,12 @@ function exportsOf(name: string, module: string) {
     return createRequire(import.meta.url)(module);
   } catch (cause) {
     const [why] = (cause as Error).message.split('\n', 1);
-    throw new ConfigError(`policy '${name}': ${module} cannot be loaded: ${why}`, { cause });
+    throw new ConfigError(
+      why === `Cannot find module '${module}'`
+        ? `policy '${name}': there is no file ${module}; a relative path begins at the working directory`
+        : `policy '${name}': ${module} cannot be loaded: ${why}`,
+      { cause },
+    );
   }
 }
 
