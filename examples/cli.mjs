@@ -10,17 +10,10 @@ export function isProgram(url) {
   return fileURLToPath(url) === process.argv[1];
 }
 
-/**
- * Runs the program as runEnds() does. The message of an error with a code states the problem and the remedy, so it is
- * printed without its stack.
- */
+/** Runs the program as runEnds() does. The message of an error with a code states the problem and the remedy. */
 export async function run(program) {
-  try {
-    await runEnds(program);
-  } catch (error) {
-    if (error.code === undefined) throw error;
-    fail(error);
-  }
+  process.once('uncaughtException', fail);
+  await runEnds(program);
 }
 
 /** Prints an error, without its stack if it has a code, and ends the process. A listener for uncaught exceptions. */

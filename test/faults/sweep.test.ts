@@ -34,7 +34,9 @@ function plans(base: Run): FaultOptions[] {
 const SHORT = [
   'async-events',
   'completion-events',
+  'file-transfer',
   'inline',
+  'kv-store',
   'multicast',
   'read-write',
   'rdma-cm-echo',

@@ -110,6 +110,9 @@ function stray(error) {
 }
 process.on('uncaughtException', stray);
 process.on('unhandledRejection', stray);
+// Programs that print an error themselves would end this thread with it.
+console.error = () => {};
+process.exit = () => {};
 
 const turn = () => new Promise((done) => setImmediate(done));
 
@@ -138,6 +141,7 @@ async function execute(file) {
   await Promise.race([died, import(`${file}?run=${runs++}`).catch(stray)]);
   const errors = takeStrays();
   await settle();
+  process.removeAllListeners('uncaughtException').on('uncaughtException', stray);
   return { errors: errors.length > 0 ? errors : takeStrays(), afterwards: takeStrays() };
 }
 
