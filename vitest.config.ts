@@ -91,6 +91,7 @@ export default defineConfig({
     // Projects add these patterns to their own.
     include: [],
     testTimeout: 30_000,
+    hookTimeout: 30_000,
     sequence: { sequencer: LongestFirst },
     server: { deps: { external: [/\/dist\//] } },
     // The ledgers of shims are checked in all tests.
