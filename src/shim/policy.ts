@@ -3,6 +3,7 @@
  * and completions, timers and grants; it answers through Actions. The shim keeps the ledgers (src/shim/qp-ledger.ts).
  * Members that a policy leaves out cost nothing.
  */
+import { ConfigError, shown } from '../verbs/errors.ts';
 import type { PolicyGauge, PolicyState, WaitSupport } from '../verbs/provider.ts';
 import type { CompletionBudget } from './limits/completion-limits.ts';
 import type { ResourceRequest, Resources, ResourceView } from './resources.ts';
@@ -244,4 +245,25 @@ export interface Actions {
    * all of them yet.
    */
   zeroWrites(qp: QpView): boolean;
+}
+
+const WAIT_NEEDS = ['none', 'preferred', 'required'];
+/** More would leave devices no room for the application's own requests. */
+const MOST_SLOTS = 4096;
+
+/** Checks what every policy must have, for policies that no compiler has checked. @throws ConfigError */
+export function requirePolicy(policy: Policy): void {
+  const { name, needs, slots, onload, feed } = policy;
+  const must = (what: string, got: unknown) =>
+    new ConfigError(`policy ${shown(name)}: ${what}, got ${shown(got)}`);
+  if (typeof name !== 'string' || name === '') throw must("'name' must be a string that is not empty", name);
+  const wait = (needs as PolicyNeeds | undefined)?.wait;
+  if (!WAIT_NEEDS.includes(wait as string)) {
+    throw must(`'needs.wait' must be one of ${WAIT_NEEDS.join(', ')}`, wait);
+  }
+  if (!(Number.isInteger(slots) && slots >= 0 && slots <= MOST_SLOTS)) {
+    throw must(`'slots' must be an integer from 0 to ${MOST_SLOTS}`, slots);
+  }
+  if (typeof onload !== 'function') throw must("'onload' must be a function", onload);
+  if (typeof feed !== 'function') throw must("'feed' must be a function", feed);
 }

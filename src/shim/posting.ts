@@ -1,5 +1,6 @@
 /** postSend and postRecv: which requests go straight to the device, and which are held. */
 import { EINVAL, ENOMEM, ISO_SEND_INTERNAL, ISO_WR_ENABLE, ISO_WR_WAIT } from '../verbs/constants.ts';
+import { PolicyError, shown } from '../verbs/errors.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
@@ -104,6 +105,7 @@ export class Posting {
     if (share !== null && share.group !== null) this.feeder.sharing!.lanes.prepare(qp);
     if (qp.mayBypass && share?.holdsPosts !== true) {
       const straight = this.policy.onload(qp, words, start, allowed, this.feeder.issuer);
+      if (!(straight >= 0 && straight <= allowed)) throw wrongCount(this.policy, straight, allowed);
       if (share === null || share.carrier === null)
         n = this.straight(qp, ring, words, known, start, straight);
       else n = this.carry(qp, words, known, start, straight);
@@ -247,4 +249,10 @@ export class Posting {
 function refuse(words: Uint32Array, errno: number, reason: number): void {
   words[L.HDR_ERRNO] = errno;
   words[L.HDR_REASON] = reason;
+}
+
+function wrongCount({ name }: Policy, count: unknown, most: number): PolicyError {
+  return new PolicyError(
+    `policy '${name}': onload: must return a number of requests from 0 to ${most}, got ${shown(count)}`,
+  );
 }

@@ -33,7 +33,7 @@ import { queryMw } from './memory-window-keys.ts';
 import { Peers, TAIL_SLOTS } from './peer/peers.ts';
 import { Regions } from './peer/regions.ts';
 import { Twins } from './peer/twins.ts';
-import type { Policy } from './policy.ts';
+import { type Policy, requirePolicy } from './policy.ts';
 import { policyVerbs } from './policy-verbs.ts';
 import { Polling } from './polling.ts';
 import { Posting } from './posting.ts';
@@ -54,11 +54,14 @@ export interface ShimOptions {
 
 /**
  * Makes an interceptor of a policy.
+ * @throws ConfigError when the policy lacks what every policy must have
  * @throws UnsupportedError at compose time when the policy needs WAIT and the provider has none, or when it
  * needs a coordinator and there is none
  */
 export function createShim(makePolicy: () => Policy, options: ShimOptions = {}): Interceptor {
-  const name = makePolicy().name;
+  const first = makePolicy();
+  requirePolicy(first);
+  const { name } = first;
   return {
     name,
     wrap(next) {

@@ -84,6 +84,12 @@ export const ERRORS = {
     advice:
       'The message shows both calls. A program can be replayed if its calls depend only on the results of verbs.',
   },
+  ISO_ERR_POLICY: {
+    meaning:
+      'A policy threw an exception, or returned or asked for something that its interface does not allow.',
+    advice:
+      'The message names the policy and its function, and `cause` is the exception. Correct the policy (docs/policies.md) and open the device again.',
+  },
   ISO_ERR_DRIVER: {
     meaning: 'The worker thread that runs the policy has ended (`driver: worker`).',
     advice:
@@ -198,6 +204,8 @@ export class ConfigError extends errorClass('ISO_ERR_CONFIG') {}
 export class FileError extends errorClass('ISO_ERR_FILE') {}
 /** ISO_ERR_REPLAY: A replayed program made a call that its recording does not have at this point. */
 export class ReplayError extends errorClass('ISO_ERR_REPLAY') {}
+/** ISO_ERR_POLICY: A policy threw an exception, or returned or asked for something that its interface does not allow. */
+export class PolicyError extends errorClass('ISO_ERR_POLICY') {}
 /** ISO_ERR_DRIVER: The worker thread that runs the policy has ended (`driver: worker`). */
 export class DriverError extends errorClass('ISO_ERR_DRIVER') {}
 /** ISO_ERR_PROCESS: A process that a command started has failed, has ended without a result, or does not answer. */
@@ -227,6 +235,7 @@ const CLASSES: Record<ErrorCode, new (message: string, details?: ErrorDetails) =
   ISO_ERR_CONFIG: ConfigError,
   ISO_ERR_FILE: FileError,
   ISO_ERR_REPLAY: ReplayError,
+  ISO_ERR_POLICY: PolicyError,
   ISO_ERR_DRIVER: DriverError,
   ISO_ERR_PROCESS: ProcessError,
   ISO_ERR_LEDGER: LedgerError,

@@ -7,7 +7,7 @@ import { currentOptions } from '../../policies/parse-options.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import type { Policy } from '../../shim/policy.ts';
 import { createShim } from '../../shim/shim.ts';
-import { ConfigError } from '../../verbs/errors.ts';
+import { ConfigError, PolicyError } from '../../verbs/errors.ts';
 import type { PolicySpec } from './protocol.ts';
 
 /**
@@ -108,5 +108,49 @@ export function loadPolicy({ name, options, module }: PolicySpec): Interceptor {
       `policy '${name}': ${module} does not create a policy; a policy has onload and feed`,
     );
   }
-  return createShim(() => make(options) as Policy);
+  return createShim(() => explaining(make(options) as Policy, name, module));
+}
+
+const FUNCTIONS = [
+  ...[
+    'setup',
+    'admitQp',
+    'admit',
+    'onload',
+    'feed',
+    'onCompleted',
+    'onHandedOver',
+    'onQp',
+    'onGroup',
+    'onWeight',
+  ],
+  ...['onTimer', 'onGrants', 'onInternal', 'inspect', 'gauges'],
+] as (keyof Policy)[];
+
+/** The policy, whose functions name it, themselves and the place in errors that they throw. */
+function explaining(policy: Policy, name: string, module: string): Policy {
+  const functions = policy as unknown as Record<string, (...args: unknown[]) => unknown>;
+  for (const key of Object.isExtensible(policy) ? FUNCTIONS : []) {
+    const own = functions[key];
+    if (typeof own !== 'function') continue;
+    const value = (a: unknown, b: unknown, c: unknown, d: unknown, e: unknown) => {
+      try {
+        return own.call(policy, a, b, c, d, e);
+      } catch (cause) {
+        throw cause instanceof PolicyError && cause.cause !== undefined
+          ? cause
+          : new PolicyError(`policy '${name}': ${key}: ${told(cause, module)}`, { cause });
+      }
+    };
+    Object.defineProperty(policy, key, { value, writable: true, configurable: true });
+  }
+  return policy;
+}
+
+/** The message of an error, and the line of the module in which it arose. */
+function told(cause: unknown, module: string): string {
+  if (!(cause instanceof Error)) return String(cause);
+  const at = cause.stack?.split('\n').find((line) => line.includes(module));
+  const line = at?.slice(at.indexOf(module) + module.length).match(/^:(\d+)/)?.[1];
+  return line === undefined ? cause.message : `${cause.message} (${module}:${line})`;
 }

@@ -35,7 +35,7 @@ import type { Resource } from '../resource-keeper.ts';
 import type { ResourceRequest, ResourceView } from '../resources.ts';
 import { enable, isCrossChannel, syntheticCompletion } from '../wait/cross-channel.ts';
 import type { IssuerHost } from './host.ts';
-import { FORCED, NO_OBSTACLE, sgeWord } from './piece-writer.ts';
+import { FORCED, NO_OBSTACLE, sgeWord, wrongPiece } from './piece-writer.ts';
 import { SyntheticWriter } from './synthetic.ts';
 
 /** The outcome of an attempted WAIT or ENABLE. */
@@ -282,7 +282,8 @@ export class Issuer extends SyntheticWriter implements Actions {
       sge = sgeWord(from, qp.sgeIndex);
     }
     const take = Math.min(bytes, qp.held[sge + L.SGE_LENGTH] - qp.sgeOffset, total - qp.sums[2]);
-    if (!(take > 0)) return 0;
+    if (take >>> 0 !== take) throw wrongPiece(bytes);
+    if (take === 0) return 0;
     this.host.resources.piece(twin, qp, { from, sge }, take, token);
     if (!qp.partial) {
       if (!qp.lookupIssued) qp.first[row] = qp.realPosted;

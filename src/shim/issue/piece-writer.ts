@@ -9,6 +9,7 @@ import {
   IBV_WR_RDMA_WRITE,
   ISO_SEND_INTERNAL,
 } from '../../verbs/constants.ts';
+import { PolicyError, shown } from '../../verbs/errors.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Provider, QpReport } from '../../verbs/provider.ts';
 import type { RingInfo } from '../../verbs/types.ts';
@@ -136,6 +137,7 @@ export class PieceWriter {
       this.piece(qp, this.nextBytes(qp));
       return;
     }
+    if (qp.issued === qp.appPosted) throw nothingHeld('pass');
     if (this.uncutReason >= 0) this.countUncut(qp);
     const row = qp.issued & qp.mask;
     const from = row * qp.stride;
@@ -180,10 +182,13 @@ export class PieceWriter {
 
   piece(view: QpView, bytes: number): void {
     const qp = view as QpLedger;
+    if (qp.issued === qp.appPosted) throw nothingHeld('piece');
     const row = qp.issued & qp.mask;
     const total = qp.bytes[row];
     const offset = qp.sums[2];
     const take = Math.min(bytes, total - offset);
+    // Below 0, not an integer, or not a number.
+    if (take >>> 0 !== take) throw wrongPiece(bytes);
     if (take === total && !qp.partial) {
       this.pass(qp);
       return;
@@ -415,4 +420,12 @@ export class PieceWriter {
 /** The word at which element `i` of the held request at word `from` begins. */
 export function sgeWord(from: number, i: number): number {
   return from + (i < 2 ? L.WR_SGE0 + i * L.SGE_WORDS : L.SLOT_WORDS + (i - 2) * L.SGE_WORDS);
+}
+
+function nothingHeld(action: string): PolicyError {
+  return new PolicyError(`${action}: the queue pair holds no further request; ask backlog() first`);
+}
+
+export function wrongPiece(bytes: number): PolicyError {
+  return new PolicyError(`piece: bytes must be a positive integer, got ${shown(bytes)}`);
 }
