@@ -105,7 +105,12 @@ export default defineConfig({
     tags: [
       {
         name: 'long',
-        description: 'slow variations of other tests; CI skips them',
+        description: 'slow variations of other tests; CI runs a fifth of their files',
+      },
+      {
+        name: 'wide',
+        description:
+          'files of tests that take longer than others; CI runs them after `npm test`, which may take 6 minutes',
       },
     ],
   },

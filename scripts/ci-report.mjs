@@ -14,7 +14,7 @@ for (const line of readFileSync(stepsFile, 'utf8').trim().split('\n')) {
   if (!line.startsWith('passed ')) console.log(line);
 }
 const reports = readdirSync(out, { recursive: true, encoding: 'utf8' })
-  .filter((name) => /^(unit|long|node\d+|package-[\w-]+|rxe\/\w+)\.json$/.test(name))
+  .filter((name) => /^(unit|wide|long|node\d+|package-[\w-]+|rxe\/\w+)\.json$/.test(name))
   .map((name) => join(out, name));
 for (const file of reports) {
   const report = JSON.parse(readFileSync(file, 'utf8'));

@@ -1,4 +1,5 @@
 // `isoverbs drum solve`: problems from files, and what it says of wrong ones. Needs a build.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

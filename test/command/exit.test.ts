@@ -1,4 +1,5 @@
 // How commands end: the exit status of each, Ctrl-C, and closed pipes. Needs a build.
+// @module-tag wide
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';

@@ -1,4 +1,5 @@
 // --help prints man pages with working examples, from which docs/cli.md is generated. Needs a build.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,5 @@
 // `isoverbs compare --evade`: what tricks gain and what they cost others, and how a trick is repeated.
+// @module-tag wide
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

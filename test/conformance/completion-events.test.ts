@@ -1,4 +1,5 @@
 /** Completion channels and moderated events under every policy, which programs use as on the bare device. */
+// @module-tag wide
 import { describe, expect, test } from 'vitest';
 import { fault } from '../../src/interceptors/index.ts';
 import { createPolicy, policies } from '../../src/policies/index.ts';

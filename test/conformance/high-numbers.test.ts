@@ -1,4 +1,5 @@
 /** A program does not notice that running numbers wrap, without a shim or under a chain. */
+// @module-tag wide
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Chain, chains, tagsOfWay } from './chains.ts';

@@ -2,6 +2,7 @@
  * ERR, RESET and destroy at any moment, with requests held, cut and in flight. How many requests complete depends on
  * timing, so runs are not compared; each must keep the guarantees of verbs.
  */
+// @module-tag wide
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';

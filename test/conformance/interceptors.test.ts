@@ -1,4 +1,5 @@
 /** Interceptors that only observe: a program does not notice them, and their files agree with what the program saw. */
+// @module-tag wide
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// @module-tag wide
 import { test } from 'vitest';
 import { tagsOfWay } from './chains.ts';
 import { chainNames, check, plan } from './differential.ts';

@@ -1,4 +1,5 @@
 /** Random programs between two ends whose shims have agreed: SENDs and immediates go in pieces. */
+// @module-tag wide
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { tagsIf } from '../support/variants.ts';

@@ -1,4 +1,5 @@
 /** READ by remote control between two shims: the peer answers with WRITEs, and programs see no difference. */
+// @module-tag wide
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';

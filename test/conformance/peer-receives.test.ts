@@ -1,4 +1,5 @@
 /** Random receives and messages between two shims: SENDs and immediates go in pieces, and programs see no difference. */
+// @module-tag wide
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';

@@ -1,6 +1,7 @@
 /**
  * Programs on every NIC of the model: caches, units, PCIe and schedulers change the times of events, never the results.
  */
+// @module-tag wide
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { PROFILES } from '../../src/providers/sim/index.ts';

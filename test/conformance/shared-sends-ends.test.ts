@@ -1,4 +1,5 @@
 /** Connections whose messages go over shared queue pairs end, fail and wake programs as over their own. */
+// @module-tag wide
 import { describe, expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { type End, post, take } from '../sim/helpers.ts';

@@ -1,4 +1,5 @@
 /** Connections over shared queue pairs begin, end and fail one by one, as over their own. */
+// @module-tag wide
 import { describe, expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { type End, modify, post, take } from '../sim/helpers.ts';

@@ -1,4 +1,5 @@
 /** Random programs see the same over shared queue pairs as over their own. */
+// @module-tag wide
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { workerDriver } from '../../src/drivers/worker/front.ts';

@@ -3,6 +3,7 @@
  * the program reacts inside the listener for asynchronous events. The completions of each queue pair do not depend on
  * timing, except for how many requests had completed when its peer's host died.
  */
+// @module-tag wide
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';

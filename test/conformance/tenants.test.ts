@@ -1,3 +1,4 @@
+// @module-tag wide
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';

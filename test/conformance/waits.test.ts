@@ -1,4 +1,5 @@
 /** WAIT and ENABLE of the simulated device, and every emulation of them: random programs see no difference. */
+// @module-tag wide
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';

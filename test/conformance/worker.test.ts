@@ -1,4 +1,5 @@
 /** The programs of shim.test.ts under policies that run in a worker thread. */
+// @module-tag wide
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { workerDriver } from '../../src/drivers/worker/front.ts';

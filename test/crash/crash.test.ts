@@ -1,5 +1,6 @@
 // Misuse must not crash a process. Each case is a child process that must print exactly `pass`, write nothing to
 // stderr, and exit with 0. The cases run on a simulated device, and on a real one if there is one.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { resolve } from 'node:path';

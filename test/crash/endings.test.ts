@@ -1,3 +1,4 @@
+// @module-tag wide
 import { endings } from './endings.ts';
 
 endings('sim0', ['exit', 'exception', 'closed', 'worker terminated']);

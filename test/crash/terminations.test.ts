@@ -1,5 +1,6 @@
 // A worker that is terminated while it loads the addons, or is in one of their functions, must not take the process with
 // it. The workers run in a child process, over the null device.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';

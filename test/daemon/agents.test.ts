@@ -1,4 +1,5 @@
 // Agents in the daemon: lines of clients over a real socket, and the daemon's own devices, which are simulated here.
+// @module-tag wide
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect as connectNet } from 'node:net';
 import { tmpdir } from 'node:os';

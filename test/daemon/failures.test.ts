@@ -1,6 +1,7 @@
 // Processes and a daemon that die, stop or spin, in rounds under load. ISOVERBS_DAEMON_ROUNDS=full runs 200 rounds of
 // each and checks the time bounds; a number runs that many rounds without the bounds. By default a few rounds show that
 // nothing is lost and nothing stalls.
+// @module-tag wide
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

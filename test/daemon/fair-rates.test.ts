@@ -1,4 +1,5 @@
 // Rates that a daemon gives to tenants whose programs run under fair.
+// @module-tag wide
 import { describe, expect, test } from 'vitest';
 import { NONE_ALLOWED } from '../../src/coordinator/member-table.ts';
 import { fairWindows } from '../../src/policies/fair/options.ts';

@@ -1,4 +1,5 @@
 // Daemons of different hosts find each other over a NATS server, and carry the messages of their agents.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
 // Groups by the daemon: the contexts of a tenant share weights across processes, and rules and operators fix them.
+// @module-tag wide
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';

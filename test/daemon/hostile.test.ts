@@ -1,6 +1,7 @@
 // Malicious programs of another user: other tenants keep their shares, the daemon's memory, descriptors and CPU use
 // stay bounded, and the log names the culprit. ISOVERBS_DAEMON_ROUNDS=full repeats the attacks as often as the security
 // model promises.
+// @module-tag wide
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

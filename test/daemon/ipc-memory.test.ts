@@ -1,4 +1,5 @@
 // Shared memory: visibility, write permissions, and what a hostile maker can do.
+// @module-tag wide
 import { closeSync, openSync } from 'node:fs';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';

@@ -1,4 +1,5 @@
 // Lives of whole processes: what they inherit, what they leave behind, and that nothing crashes one.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import net from 'node:net';
 import { describe, expect, test } from 'vitest';

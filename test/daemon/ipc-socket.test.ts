@@ -1,5 +1,6 @@
 // Unix sockets before they become a net.Socket: permissions to listen, data transfer, and what a hostile
 // sender can do.
+// @module-tag wide
 import { existsSync, readFileSync, readlinkSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { release } from 'node:os';

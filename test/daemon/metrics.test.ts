@@ -1,4 +1,5 @@
 // Metrics for Prometheus: their values are right, sums only grow, and requests are cheap for the daemon.
+// @module-tag wide
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';

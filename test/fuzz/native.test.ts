@@ -1,4 +1,5 @@
 // Random calls of the addon's functions in a child process (npm run fuzz:native), and the regressions found so far.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';

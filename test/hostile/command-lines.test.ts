@@ -1,4 +1,5 @@
 // Command lines and files that cannot work end with an error, and do not hang. Requires a build.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

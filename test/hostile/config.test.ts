@@ -1,4 +1,5 @@
 /** Files that another user has left where isoverbs/register looks for a configuration. */
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';

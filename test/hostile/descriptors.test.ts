@@ -1,6 +1,7 @@
 // Descriptors of lingering sockets, sent to the daemon by another user. Closing the last descriptor of such a socket takes
 // as long as its sender likes, and the kernel also closes descriptors that a receiver does not take. Linux 6.16 and later
 // refuse them at the sender; scripts/test-rxe runs these tests on an earlier kernel.
+// @module-tag wide
 import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';

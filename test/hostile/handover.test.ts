@@ -1,5 +1,6 @@
 // Programs that connect, hand the socket over and exit: rules that ask for their cgroup or command line cannot be checked,
 // so these programs get no connection.
+// @module-tag wide
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
 import { requestTenants } from '../../src/daemon/client/tool-request.ts';

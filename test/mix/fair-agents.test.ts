@@ -2,6 +2,7 @@
  * What fair gives tenants that share a link without seeing each other: hosts that send to one receiver, and hosts that
  * READ from a host that also sends. The bounds were written down before the first run.
  */
+// @module-tag wide
 import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';

@@ -1,4 +1,5 @@
 /** What fair gives tenants whose requests go to several peers, one of which is congested. */
+// @module-tag wide
 import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';

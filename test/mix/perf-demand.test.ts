@@ -1,4 +1,5 @@
 /** perf weighs what tenants send, not which tenants are present. */
+// @module-tag wide
 import { describe, expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';

@@ -1,4 +1,5 @@
 // Applications with memory regions of their own, and peers that post no receives or few.
+// @module-tag wide
 import { expect, test } from 'vitest';
 import { type Changes, resolve, runApps } from './app-runs.ts';
 

@@ -1,4 +1,5 @@
 // Scripts of a mix: rates that change, applications that close, tenants that die, hosts that stand still.
+// @module-tag wide
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { jobOf } from '../../src/mix/jobs.ts';

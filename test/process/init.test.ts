@@ -1,4 +1,5 @@
 // The projects that `isoverbs init` writes, with this package in their node_modules. Needs a build.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import {
   cpSync,

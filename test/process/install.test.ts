@@ -1,4 +1,5 @@
 /** Without the addon, an install succeeds, and the package reports what is missing; a failed rebuild changes nothing. */
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,

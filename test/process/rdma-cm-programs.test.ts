@@ -1,4 +1,5 @@
 // Programs that use isoverbs/rdma-cm, as processes. Needs a build.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';

@@ -3,6 +3,7 @@
  * them are served at a time. Tolerances: 5 % of a rate; 10 % of a share over 20 epochs; no request waits for two epochs of
  * service to others. They were written down before the first run.
  */
+// @module-tag wide
 import { describe, expect, test } from 'vitest';
 import { avgUs, mmps } from '../../src/mix/metrics.ts';
 import { parseApp, parsePolicy } from '../../src/mix/parse.ts';

@@ -1,4 +1,5 @@
 // READ isolation of perf across outages: peers that close and open again, agents that fall silent, and idle readers.
+// @module-tag wide
 import { expect, test } from 'vitest';
 import { registryFor } from '../../src/coordinator/registry.ts';
 import { createPolicy } from '../../src/policies/index.ts';

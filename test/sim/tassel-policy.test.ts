@@ -3,6 +3,7 @@
  * whatever else shares the link. Tolerances: 1 % of a rate (2 % for payload, which comes in whole messages), 3 % where rates
  * exceed the link; they were written down before the first run.
  */
+// @module-tag wide
 import { describe, expect, test } from 'vitest';
 import { avgUs, gbps, mmps } from '../../src/mix/metrics.ts';
 import { parseApp, parsePolicy } from '../../src/mix/parse.ts';

@@ -1,4 +1,5 @@
 // What happens to user-space RoCE when a process, a port or an address goes. Needs a build.
+// @module-tag wide
 import { type ChildProcess, fork, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';

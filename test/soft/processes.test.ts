@@ -1,4 +1,5 @@
 // Two processes over user-space RoCE: the example programs, unchanged. Needs a build.
+// @module-tag wide
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';

@@ -1,4 +1,5 @@
 // Two hosts: network namespaces of one machine, with a cable between them. Needs a build.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

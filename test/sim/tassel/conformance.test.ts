@@ -1,4 +1,5 @@
 /** A rate limiter changes the times of events, never the results: the conformance suite with limited queue pairs. */
+// @module-tag wide
 import { describe, expect, test } from 'vitest';
 import { createFabric } from '../../../src/providers/sim/index.ts';
 import { override } from '../../../src/sim/profile/overrides.ts';

@@ -2,6 +2,7 @@
  * What a steady state does not show: queue pairs that join and leave an oversubscribed link, and changes of rates. The
  * bounds were written down before the first run. Each has a mutant that must break it.
  */
+// @module-tag wide
 import { describe, expect, test } from 'vitest';
 import { SystemTime } from '../../../src/sim/tassel/system-time.ts';
 import { HEADERS, LINK_BPS, Meter, MTU, NoRekeying, PrintedTime, packetTicks, US } from './meter.ts';

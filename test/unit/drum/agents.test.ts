@@ -1,4 +1,5 @@
 // The agents of drum reach the rates of the central solver. A failure prints the seed.
+// @module-tag wide
 import { describe, expect, test } from 'vitest';
 import type { TermRules } from '../../../src/policies/drum/agent/terms.ts';
 import { solve } from '../../../src/policies/drum/solver/solve.ts';

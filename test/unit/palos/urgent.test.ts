@@ -1,4 +1,5 @@
 // Messages that go before all others under palos: their limit on the wire, and turns.
+// @module-tag wide
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { EventClock } from '../../../src/policies/kit/event-clock.ts';
