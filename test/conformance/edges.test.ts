@@ -291,6 +291,18 @@ describe.each(ringSides)('memory and opcodes: %s', (_, chain) => {
 });
 
 const splitting = { split: suiteChains.split, 'token pacer': chains['token pacer'].chain };
+test("posts are accepted up to the application's depth while pieces fill the device's queue", async () => {
+  const pieces = { linkGbps: 400, burstBytes: 12_000, pieceBytes: 256 };
+  const { a, b, fabric } = world([createPolicy('token-bucket', pieces)], { cap: { maxSendWr: 4 } });
+  a.send.write(1, SIGNALED, a.mr.addr, 20_000, a.mr.lkey, b.mr.addr, b.mr.rkey);
+  expect(post(a)).toBe(1);
+  await fabric.advance(5000);
+  for (let i = 2; i <= 5; i++) a.send.write(i, SIGNALED, a.mr.addr, 8, a.mr.lkey, b.mr.addr, b.mr.rkey);
+  expect(post(a)).toBe(3);
+  await fabric.run();
+  expect(take(a).map((wc) => wc.wrId)).toEqual([1, 2, 3, 4]);
+});
+
 test.each(Object.entries(splitting))(
   'a CQ shared by more queue pairs than it has spare entries for: %s',
   async (_, chain) => {
