@@ -64,7 +64,17 @@ export class DeviceEvents {
     this.listen(context, state);
   }
 
-  watch(context: number, listener: AsyncListener | null): void {
+  verbs(): Pick<Provider, 'watchAsyncEvents' | 'destroySrq'> {
+    return {
+      watchAsyncEvents: (context, listener) => this.watch(context, listener),
+      destroySrq: (srq) => {
+        this.next.destroySrq(srq);
+        this.drop(srq);
+      },
+    };
+  }
+
+  private watch(context: number, listener: AsyncListener | null): void {
     const state = this.contexts.get(context);
     if (state?.watched !== true || (listener !== null && typeof listener !== 'function')) {
       this.next.watchAsyncEvents(context, listener);
@@ -79,6 +89,13 @@ export class DeviceEvents {
 
   forget(context: number): void {
     this.contexts.delete(context);
+  }
+
+  /** The element was destroyed: its events that wait for a listener are dropped, as on a device. */
+  drop(element: number): void {
+    for (const state of this.contexts.values()) {
+      if (state.pending.length > 0) state.pending = state.pending.filter(([, of]) => of !== element);
+    }
   }
 
   private stateOf(context: number): ContextEvents {

@@ -104,8 +104,11 @@ export class Posting {
     const { share } = qp;
     if (share !== null && share.group !== null) this.feeder.sharing!.lanes.prepare(qp);
     if (qp.mayBypass && share?.holdsPosts !== true) {
-      const straight = this.policy.onload(qp, words, start, allowed, this.feeder.issuer);
-      if (!(straight >= 0 && straight <= allowed)) throw wrongCount(this.policy, straight, allowed);
+      const { issuer } = this.feeder;
+      // Pieces of earlier requests may fill the device's queue, while the application's has room.
+      const passable = qp.translated ? Math.max(0, Math.min(allowed, issuer.freeSlots(qp))) : allowed;
+      const straight = this.policy.onload(qp, words, start, passable, issuer);
+      if (!(straight >= 0 && straight <= passable)) throw wrongCount(this.policy, straight, passable);
       if (share === null || share.carrier === null)
         n = this.straight(qp, ring, words, known, start, straight);
       else n = this.carry(qp, words, known, start, straight);

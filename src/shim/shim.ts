@@ -10,6 +10,7 @@ import {
   IBV_QPS_RTS,
   IBV_QPS_SQE,
   IBV_QPT_RC,
+  IBV_QPT_XRC_SEND,
 } from '../verbs/constants.ts';
 import { BusyError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../verbs/gid.ts';
@@ -210,7 +211,7 @@ class Shim {
       setGroup: (context, name, weight) => groups.change(contexts.get(context), context, name, weight),
       destroyGroup: (context, name) => groups.destroy(contexts.get(context), context, name),
       closeDevice: (context) => contexts.close(context),
-      watchAsyncEvents: (context, listener) => this.deviceEvents.watch(context, listener),
+      ...this.deviceEvents.verbs(),
       allocPd: (context) => contexts.adopt(contexts.pds, context, next.allocPd(context)),
       deallocPd: (pd) => {
         next.deallocPd(pd);
@@ -313,6 +314,7 @@ class Shim {
 
   private destroyCq(handle: number): void {
     this.next.destroyCq(handle);
+    this.deviceEvents.drop(handle);
     const cq = this.tables.cq(handle);
     if (cq === undefined) return;
     cq.owner.children--;
@@ -326,10 +328,12 @@ class Shim {
     // A device that executes ENABLE counts the queue pair's requests: the shim must not add or cut any.
     const isBelow = attr?.managed === true && this.policy.crossChannel !== true;
     const isShaped = Number.isInteger(attr?.cap?.maxSendWr) && attr.cap.maxSendWr > 0;
-    if (context === undefined || !isShaped || isBelow) return this.next.createQp(pd, attr);
-    const sendCq = this.tables.cq(attr.sendCq);
-    const recvCq = this.tables.cq(attr.recvCq);
-    if (sendCq === undefined || recvCq === undefined) return this.next.createQp(pd, attr);
+    const sendCq = this.tables.cq(attr?.sendCq);
+    // An XRC_SEND has no receives, and may have no CQ for them.
+    const recvCq = this.tables.cq(attr?.qpType === IBV_QPT_XRC_SEND ? attr.sendCq : attr?.recvCq);
+    if (context === undefined || !isShaped || isBelow || sendCq === undefined || recvCq === undefined) {
+      return this.tables.addUnshaped(attr, this.next.createQp(pd, attr));
+    }
     if (this.policy.admitQp?.(context, attr.qpType) === false) {
       const text = `createQp: policy '${this.policy.name}' refused the queue pair: the tenant is over its limit`;
       throw new NoResourcesError(text, { verb: 'createQp', errno: ENOMEM });
@@ -377,8 +381,9 @@ class Shim {
     return { ...info, cap: { ...info.cap, maxSendWr: cap.maxSendWr } };
   }
 
-  /** Counts completions, for WAITs, that a RESET or the end of the queue pair would drop. */
-  private countCompletions(qp: QpLedger): void {
+  /** Before a RESET or its end: ends its sharing, and counts completions, for WAITs, that would be dropped. */
+  private finish(qp: QpLedger): void {
+    this.sharing?.finish(qp);
     if (this.policy.crossChannel !== true) return;
     this.polling.pollForShim(qp.sendCq);
     if (qp.recvCq !== qp.sendCq) this.polling.pollForShim(qp.recvCq);
@@ -400,10 +405,10 @@ class Shim {
   private modifyQp(handle: number, attr: QpAttr, mask: number): void {
     const qp = this.tables.qp(handle);
     const resets = (mask & IBV_QP_STATE) !== 0 && attr?.qpState === IBV_QPS_RESET;
-    if (qp !== undefined && resets) this.sharing?.finish(qp);
-    if (qp !== undefined && resets) this.countCompletions(qp);
+    if (qp !== undefined && resets) this.finish(qp);
     const leavesSqe = qp !== undefined && attr?.qpState === IBV_QPS_RTS && this.isInSqe(qp);
     this.rates.modifyQp(handle, attr, mask);
+    if (resets) this.tables.forgetKept(handle);
     if (qp === undefined) return;
     if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) {
       qp.accessFlags = attr.qpAccessFlags ?? 0;
@@ -468,9 +473,10 @@ class Shim {
 
   private destroyQp(handle: number): void {
     const qp = this.tables.qp(handle);
-    if (qp !== undefined) this.sharing?.finish(qp);
-    if (qp !== undefined) this.countCompletions(qp);
+    if (qp !== undefined) this.finish(qp);
     this.next.destroyQp(handle);
+    this.deviceEvents.drop(handle);
+    this.tables.removeUnshaped(handle);
     if (qp === undefined) return;
     this.feeder.resources.endTwins(qp);
     this.feeder.resources.dropTwins(qp);

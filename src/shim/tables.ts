@@ -1,7 +1,8 @@
 /** Tables by index: a shim's objects by handle, and a policy's typed columns. */
+import { IBV_QPT_XRC_RECV } from '../verbs/constants.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import type { Provider } from '../verbs/provider.ts';
-import type { RingInfo } from '../verbs/types.ts';
+import type { QpInfo, QpInitAttr, RingInfo } from '../verbs/types.ts';
 import type { CqLedger } from './cq-ledger.ts';
 import type { QpLedger } from './qp-ledger.ts';
 
@@ -27,6 +28,8 @@ export class Tables {
   readonly cqs: (CqLedger | undefined)[] = [];
   readonly wrRings: (KnownRing | undefined)[] = [];
   readonly wcRings: (KnownRing | undefined)[] = [];
+  /** CQs of each queue pair without a ledger, by handle: the shim may keep its completions, too. */
+  private readonly unshaped = new Map<number, Set<CqLedger>>();
 
   qp(handle: number): QpLedger | undefined {
     const qp = this.qps[handleIndex(handle)];
@@ -36,6 +39,25 @@ export class Tables {
   cq(handle: number): CqLedger | undefined {
     const cq = this.cqs[handleIndex(handle)];
     return cq !== undefined && cq.handle === handle ? cq : undefined;
+  }
+
+  /** A queue pair was created that gets no ledger. Returns `info`. */
+  addUnshaped({ qpType, sendCq, recvCq }: QpInitAttr, info: QpInfo): QpInfo {
+    // Completions of an XRC_RECV belong to shared receive queues, and outlast it.
+    if (qpType === IBV_QPT_XRC_RECV) return info;
+    const cqs = [this.cq(sendCq), this.cq(recvCq)].filter((cq) => cq !== undefined);
+    if (cqs.length > 0) this.unshaped.set(info.handle, new Set(cqs));
+    return info;
+  }
+
+  /** Such a queue pair was reset: drops its completions that the shim keeps, as a device does. */
+  forgetKept(handle: number): void {
+    for (const cq of this.unshaped.get(handle) ?? []) cq.forget(handle);
+  }
+
+  removeUnshaped(handle: number): void {
+    this.forgetKept(handle);
+    this.unshaped.delete(handle);
   }
 
   /** `count` completions were delivered that the shim did not see. */

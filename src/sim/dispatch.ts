@@ -93,7 +93,7 @@ export function dispatch(world: World, kind: number, a: number, b: number, c: nu
       if (world.cqs[a] !== undefined) onPeriodEnd(world, world.cqs[a], b);
       return;
     case K.EV_CQ_OVERFLOW:
-      overflow(world, a);
+      overflow(world, a, b, c);
       return;
     case EV_TAGS:
       onTagsDue(world, a);
@@ -197,15 +197,25 @@ function dispatchSwitch(
   }
 }
 
-/** A lost completion makes the queue unusable, and with it every queue pair that completes there. */
-function overflow(world: World, id: number): void {
+/**
+ * A lost completion makes the queue unusable, and with it every queue pair that completes there: at once those that were
+ * created with it, and the others, such as an XRC_RECV, when they lose a completion themselves.
+ */
+function overflow(world: World, id: number, qpn: number, epoch: number): void {
   const cq = world.cqs[id];
   if (cq === undefined) return;
-  world.raise(C.IBV_EVENT_CQ_ERR, cq);
-  for (const qp of [...cq.qps]) {
-    world.raise(C.IBV_EVENT_QP_FATAL, qp);
-    failQp(world, qp);
+  if (!cq.hasFailed) {
+    cq.hasFailed = true;
+    world.raise(C.IBV_EVENT_CQ_ERR, cq);
+    for (const qp of [...cq.qps]) failFatally(world, qp);
   }
+  const qp = world.qps[qpn];
+  if (qp !== undefined && qp.epoch === epoch && qp.state !== C.IBV_QPS_ERR) failFatally(world, qp);
+}
+
+function failFatally(world: World, qp: Qp): void {
+  world.raise(C.IBV_EVENT_QP_FATAL, qp);
+  failQp(world, qp);
 }
 
 function reveal(world: World, id: number): void {

@@ -25,7 +25,7 @@ import { MINIMAL_NIC } from './profile/profiles.ts';
 import { Cq } from './queues/cq.ts';
 import { Srq, type SrqOptions } from './queues/srq.ts';
 import { beginDrain, queueTimerAgain } from './transport/acknowledgements.ts';
-import { failQp } from './transport/failure.ts';
+import { failQp, flushSends } from './transport/failure.ts';
 import { DEADLINE, Qp, TIMEOUT, TIMES } from './transport/qp.ts';
 import { tryStart } from './transport/request-start.ts';
 import { failWaiters } from './transport/wait.ts';
@@ -216,6 +216,8 @@ export class Simulation {
       qp.state = to;
       return;
     }
+    // Requests that were posted in SQE are flushed, even if the event that flushes them is still to come.
+    if (from === C.IBV_QPS_SQE) flushSends(this.world, qp);
     qp.state = to;
     noteState(this.world, qp);
     if (to === C.IBV_QPS_SQD && from !== to) {

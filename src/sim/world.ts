@@ -45,7 +45,7 @@ import * as R from './transport/request-info.ts';
 // V8 folds constants and functions of the module itself into the code, but loads imported ones at each use.
 const { sendingLevel } = R;
 const { isRemote } = U;
-const { IBV_WC_SUCCESS } = C;
+const { IBV_QPS_ERR, IBV_WC_SUCCESS } = C;
 const { WC_RECV_SIDE } = L;
 const { EV_ACK, EV_COMPLETION, EV_CQ_OVERFLOW } = K;
 const { PKT_ACK } = P;
@@ -385,9 +385,10 @@ export class World {
       cq.overflowed ||
       !cq.write(idLo, idHi, op, byteLen, imm, qp, seq, failed ? op & 0xff : qp.srcQp, solicited)
     ) {
-      if (first) {
+      // Each queue pair that loses a completion fails, also one that begins to use the queue later.
+      if (first || qp.state !== IBV_QPS_ERR) {
         this.events.due[0] = this.clock[0];
-        this.events.push(EV_CQ_OVERFLOW, cq.id, 0, 0);
+        this.events.push(EV_CQ_OVERFLOW, cq.id, qp.qpn, qp.epoch);
       }
       return;
     }

@@ -4,6 +4,7 @@ import { workerDriver } from '../../src/drivers/worker/front.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import { shimCounters } from '../../src/shim/counters.ts';
 import type { CqLedger } from '../../src/shim/cq-ledger.ts';
 import { settleSend } from '../../src/shim/cq-ledger.ts';
 import { QpLedger } from '../../src/shim/qp-ledger.ts';
@@ -11,6 +12,7 @@ import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
 import * as V from '../../src/verbs/index.ts';
 import { DEFAULT_LABELS } from '../../src/verbs/labels.ts';
 import { connect, type End, type EndOptions, makeEnd, modify, post, SIGNALED, take } from '../sim/helpers.ts';
+import { pathTo, toRts } from '../support/to-rts.ts';
 import { chains, suiteChains } from './chains.ts';
 
 const BIG = 1 << 20;
@@ -132,6 +134,45 @@ describe.each(sides)('%s', (_, chain) => {
         .sort(),
     ).toEqual([0, 1, 2, 7]);
     expect(a.v.postRecv(qp, one.recv.ring, 0, 4)).toBe(3);
+  });
+
+  test.each(['RESET', 'destroyQp'])(
+    'a queue pair without a send queue loses its completions at %s',
+    async (end) => {
+      const { a, b, settle } = world(chain());
+      const cap = { maxSendWr: 0, maxRecvWr: 4, maxSendSge: 0, maxRecvSge: 2, maxInlineData: 0 };
+      const attr = { qpType: V.IBV_QPT_RC, sendCq: a.sendCq, recvCq: a.sendCq, cap, sqSigAll: false };
+      const { handle: qp, qpNum } = a.v.createQp(a.pd, attr);
+      const receiver: End = { ...a, qp, qpNum };
+      const senderCap = { ...cap, maxSendWr: 4, maxSendSge: 2 };
+      const made = b.v.createQp(b.pd, { ...attr, sendCq: b.sendCq, recvCq: b.recvCq, cap: senderCap });
+      const sender: End = { ...b, qp: made.handle, qpNum: made.qpNum };
+      connect(receiver, sender);
+      receiver.recv.recv(1, a.mr.addr, 64, a.mr.lkey);
+      expect(a.v.postRecv(qp, receiver.recv.ring, 0, 1)).toBe(1);
+      sender.send.send(2, SIGNALED, b.mr.addr, 8, b.mr.lkey);
+      post(sender);
+      writeBig(a, b, 3);
+      post(a);
+      await settle();
+      if (end === 'RESET') modify(receiver, { qpState: V.IBV_QPS_RESET });
+      else a.v.destroyQp(qp);
+      expect(take(a).map((wc) => wc.wrId)).toEqual([3]);
+    },
+  );
+
+  test('events of a queue pair that was destroyed are dropped', async () => {
+    const { a, b, settle } = world(chain());
+    writeBig(a, b, 1);
+    post(a);
+    b.send.write(2, SIGNALED, b.mr.addr, 8, b.mr.lkey, a.mr.addr, 0xdead);
+    post(b);
+    await settle();
+    a.v.destroyQp(a.qp);
+    const heard: number[] = [];
+    a.v.watchAsyncEvents(a.context, (event) => heard.push(event));
+    await settle();
+    expect(heard).toEqual([]);
   });
 
   test('bad arguments of createQp are typed errors', () => {
@@ -291,6 +332,30 @@ describe.each(ringSides)('memory and opcodes: %s', (_, chain) => {
 });
 
 const splitting = { split: suiteChains.split, 'token pacer': chains['token pacer'].chain };
+test('an XRC_SEND without a queue for completions of receives is under the policy', () => {
+  const { a, b } = world([createPolicy('fair')]);
+  const cap = { maxSendWr: 4, maxRecvWr: 0, maxSendSge: 1, maxRecvSge: 0, maxInlineData: 0 };
+  const attr = { qpType: V.IBV_QPT_XRC_SEND, sendCq: a.sendCq, recvCq: 0, cap, sqSigAll: false };
+  const { handle: qp } = a.v.createQp(a.pd, attr);
+  const ah = pathTo(b.v.queryGid(b.context, 1, 0).gid);
+  toRts(a.v, qp, { qpType: V.IBV_QPT_XRC_SEND, destQpNum: b.qpNum, ah });
+  writeBig(a, b, 1);
+  expect(post({ ...a, qp })).toBe(1);
+  expect(shimCounters(a.v)).toMatchObject({ seen: 1, bytes: BIG });
+});
+
+test("posts are accepted up to the application's depth while pieces fill the device's queue", async () => {
+  const pieces = { linkGbps: 400, burstBytes: 12_000, pieceBytes: 256 };
+  const { a, b, fabric } = world([createPolicy('token-bucket', pieces)], { cap: { maxSendWr: 4 } });
+  a.send.write(1, SIGNALED, a.mr.addr, 20_000, a.mr.lkey, b.mr.addr, b.mr.rkey);
+  expect(post(a)).toBe(1);
+  await fabric.advance(5000);
+  for (let i = 2; i <= 5; i++) a.send.write(i, SIGNALED, a.mr.addr, 8, a.mr.lkey, b.mr.addr, b.mr.rkey);
+  expect(post(a)).toBe(3);
+  await fabric.run();
+  expect(take(a).map((wc) => wc.wrId)).toEqual([1, 2, 3, 4]);
+});
+
 test.each(Object.entries(splitting))(
   'a CQ shared by more queue pairs than it has spare entries for: %s',
   async (_, chain) => {

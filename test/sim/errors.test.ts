@@ -124,6 +124,36 @@ describe('local protection', () => {
     ]);
   });
 
+  // The device requests no acknowledgement of the first request, because it takes the second to follow.
+  test.each([
+    ['in RTS', false],
+    ['in SQD', true],
+  ])('behind an unsignaled request of a device that acknowledges signaled ones, %s', (_, drains) => {
+    const [a, b, fabric] = pair({ profile: 'cx6-100g' }, { timeout: 0 });
+    a.send.write(1, 0, a.mr.addr, 64, a.mr.lkey, b.mr.addr, b.mr.rkey);
+    a.send.write(2, SIGNALED, a.mr.addr, 64, 12345, b.mr.addr, b.mr.rkey);
+    post(a);
+    if (drains) {
+      while (fabric.simulation.world.qps.every((qp) => (qp?.started ?? 0) < 2)) fabric.simulation.step();
+      modify(a, { qpState: V.IBV_QPS_SQD });
+    }
+    expect(drain(fabric, a).map((wc) => [wc.wrId, wc.status])).toEqual([[2, 'LOC_PROT_ERR']]);
+    expect(stateOf(a)).toBe(V.IBV_QPS_ERR);
+  });
+
+  test('behind a SEND that waits for a receive, in SQD', () => {
+    const [a, b, fabric] = pair();
+    a.send.send(1, 0, a.mr.addr, 64, a.mr.lkey);
+    a.send.write(2, SIGNALED, a.mr.addr, 64, 12345, b.mr.addr, b.mr.rkey);
+    post(a);
+    fabric.simulation.runUntil(5000);
+    modify(a, { qpState: V.IBV_QPS_SQD });
+    b.recv.recv(3, b.mr.addr, 64, b.mr.lkey);
+    postRecv(b);
+    expect(drain(fabric, a).map((wc) => [wc.wrId, wc.status])).toEqual([[2, 'LOC_PROT_ERR']]);
+    expect(take(b, b.recvCq)).toMatchObject([{ wrId: 3, status: 'SUCCESS' }]);
+  });
+
   test('a READ into memory without LOCAL_WRITE: LOC_PROT_ERR', () => {
     const [a, b, fabric] = pair({}, { access: 0 }, {});
     a.send.read(1, SIGNALED, a.mr.addr, 8, a.mr.lkey, b.mr.addr, b.mr.rkey);

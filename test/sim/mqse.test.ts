@@ -145,3 +145,19 @@ test('the number of concurrent turns may change while queue pairs wait', async (
   const order = await completions(r, 1e6);
   expect([of(1, order), of(2, order)]).toEqual([12, 12]);
 });
+
+test('a queue pair fails after the end of turns, and those that wait for its turn to end proceed', async () => {
+  const r = rig(4, {
+    allow: 1,
+    watchdogNs: NO_WATCHDOG,
+    changeNs: 1e6,
+    sequence: [1, ...new Array(99).fill(0)],
+  });
+  sendInVain(r, 0);
+  // The last one waits for a ticket, so all turns are closed.
+  for (const qp of [1, 2, 3]) write(r, qp, 12);
+  expect(await completions(r, 1.1e6)).toBe('3'.repeat(12));
+  r.ends[0].v.modifyQp(r.ends[0].qp, { qpState: V.IBV_QPS_ERR }, V.IBV_QP_STATE);
+  const order = await completions(r, 0.8e6);
+  expect([of(1, order), of(2, order)]).toEqual([12, 12]);
+});

@@ -317,3 +317,29 @@ describe('reliable receivers that share, on lossy links', () => {
     }
   });
 });
+
+test('requests posted in SQE are flushed although the queue pair leaves it at once', () => {
+  const fabric = createFabric({ autoAdvance: false });
+  const [a, b] = [node(fabric, 0), node(fabric, 1)];
+  const qpA = create(a, V.IBV_QPT_UC);
+  const qpB = create(b, V.IBV_QPT_UC);
+  connect(a, qpA.handle, V.IBV_QPT_UC, { gid: b.gid, qpNum: qpB.qpNum });
+  connect(b, qpB.handle, V.IBV_QPT_UC, { gid: a.gid, qpNum: qpA.qpNum });
+  const write = (wrId: number, lkey = a.mr.lkey) => {
+    a.send.write(wrId, SIGNALED, a.mr.addr, 64, lkey, b.mr.addr, b.mr.rkey);
+    expect(postAll(a, qpA.handle)).toBe(1);
+  };
+  write(1, 12345);
+  fabric.simulation.run();
+  expect(a.v.queryQp(qpA.handle).attr.qpState).toBe(V.IBV_QPS_SQE);
+  write(2);
+  a.v.modifyQp(qpA.handle, { qpState: V.IBV_QPS_RTS }, V.IBV_QP_STATE);
+  write(3);
+  fabric.simulation.run();
+  expect(taken(a).map(({ wrId, status }) => [wrId, status])).toEqual([
+    [1, V.IBV_WC_LOC_PROT_ERR],
+    [2, V.IBV_WC_WR_FLUSH_ERR],
+    [3, V.IBV_WC_SUCCESS],
+  ]);
+  expect(fabric.brokenInvariants()).toEqual([]);
+});

@@ -155,9 +155,12 @@ export class Pcq {
     this.balance(out);
   }
 
-  /** Turns beyond those allowed once all posted requests are executed; negative if turns are missing. */
+  /**
+   * Turns beyond those allowed once all posted requests are executed; negative if turns are missing. After `release`, one
+   * more is still needed: the last turns may be closed, and their own ENABLEs come after the WAITs that they would release.
+   */
   private get surplus(): number {
-    return this.enables - this.tickets + this.open - this.concurrentTurns - this.lent;
+    return this.enables - this.tickets + this.open - Math.max(1, this.concurrentTurns) - this.lent;
   }
 
   private balance(out: Actions): void {

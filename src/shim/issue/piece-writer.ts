@@ -85,7 +85,7 @@ export class PieceWriter {
   }
 
   /** Free slots of the device's send queue. */
-  protected freeSlots(qp: QpLedger): number {
+  freeSlots(qp: QpLedger): number {
     return (qp.realDepth - qp.reserved - (qp.realPosted - qp.realFreed)) | 0;
   }
 

@@ -18,7 +18,7 @@ export const EV_COMPLETION = 7;
 export const EV_TIMEOUT = 8;
 /** The wait after an RNR NAK is over. a: qp number, c: epoch. */
 export const EV_RNR = 9;
-/** A CQ overflowed and its queue pairs fail. a: cq. */
+/** A CQ overflowed and its queue pairs fail. a: cq, b: number of the qp that lost a completion, c: its epoch. */
 export const EV_CQ_OVERFLOW = 10;
 /** Requests posted in ERR are flushed. a: qp number, c: epoch. */
 export const EV_FLUSH = 11;

@@ -61,6 +61,8 @@ export class Cq {
   armed = ARM_NONE;
   /** Whether a completion ever found no room. */
   overflowed = false;
+  /** Whether the queue pairs that complete here have failed because of that. */
+  hasFailed = false;
   dropped = 0;
   /** Completions written and purged, but not visible yet. */
   hiddenPurged = 0;

@@ -39,10 +39,22 @@ export function localDone(world: World, qp: Qp): void {
   tryStart(world, qp);
 }
 
-/** In SQD, sends the last packet again with an acknowledgement request if it had none. */
-export function resendForAck(world: World, qp: Qp): void {
-  if (qp.packetsSinceAckRequest === 0 || qp.phase !== IDLE || qp.una === qp.started || qp.unreliable) return;
-  goBack(world, qp, psnAdd(qp.sndPsn, -1));
+/**
+ * Sends the last packet again with an acknowledgement request if it had none, because no other packet will follow soon: in
+ * SQD, or before a request that failed here, whose own packets are not sent.
+ */
+function resendForAck(world: World, qp: Qp): void {
+  // After a wait for a receive, the packet that is sent again requests one.
+  if (qp.packetsSinceAckRequest === 0 || qp.phase !== IDLE || qp.rnrWait || qp.unreliable) return;
+  let seq = (qp.started - 1) | 0;
+  if (qp.sqStatus[seq & qp.sq.mask] !== 0) seq = (seq - 1) | 0;
+  while (((seq - qp.una) | 0) >= 0 && isLocalOp(opcodeOf(qp, seq))) seq = (seq - 1) | 0;
+  // The response to a READ or atomic is its acknowledgement.
+  if (((seq - qp.una) | 0) < 0 || isReadOrAtomic(opcodeOf(qp, seq))) return;
+  const slot = seq & qp.sq.mask;
+  const psn = psnAdd(qp.sqPsn[slot], qp.sqPackets[slot] - 1);
+  if (psnDiff(psn, qp.unaPsn) < 0) return;
+  goBack(world, qp, psn);
   tryStart(world, qp);
 }
 
@@ -267,6 +279,7 @@ export function failRequest(world: World, qp: Qp, seq: number, status: number): 
   qp.sqStatus[seq & qp.sq.mask] = status;
   qp.phase = IDLE;
   retire(world, qp, psnAdd(qp.unaPsn, -1));
+  if (isLive(qp)) resendForAck(world, qp);
 }
 
 /** Fails the oldest request, and with it the queue pair, or only the send queue of an unreliable one. */

@@ -134,6 +134,7 @@ export function nextRequest(world: World, qp: Qp): number {
   const length = alone ? 0 : Math.min(rest, mtu);
   pool.length[p] = length;
   const last = alone || rest <= mtu;
+  const { packetsSinceAckRequest } = qp;
   pool.flags[p] = requestFlags(world, qp, seq, opcode, last);
   if (alone) fillResponseRequest(world, qp, p, opcode, qp.sq.at(seq));
   else pool.kind[p] = opcode >= IBV_WR_SEND ? PKT_SEND : PKT_WRITE;
@@ -144,6 +145,8 @@ export function nextRequest(world: World, qp: Qp): number {
   }
   if (length > 0 && !fillPayload(world, qp, seq, offset, length, p)) {
     pool.release(p);
+    // The packet is not sent, nor is its request for an acknowledgement.
+    qp.packetsSinceAckRequest = packetsSinceAckRequest;
     failRequest(world, qp, seq, C.IBV_WC_LOC_PROT_ERR);
     return -1;
   }

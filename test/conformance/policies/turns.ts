@@ -9,6 +9,8 @@ export interface TurnsOptions extends Partial<MqseOptions> {
   /** QNum_allow of every context, and its change every `changeNs`, if that is not 0. */
   allow?: number;
   changeNs?: number;
+  /** Its values in turn; the first is `allow`. Default [allow, 3, 0, 2]. */
+  sequence?: readonly number[];
   pieceBytes?: number;
   /** 0_WAITs behind each piece. */
   waits?: number;
@@ -26,14 +28,15 @@ export class Turns implements Policy, MessageEngine {
   readonly splitsAboveBytes: number;
   readonly crossChannel = true;
   readonly mqse: Mqse;
-  private readonly o: Required<Pick<TurnsOptions, 'allow' | 'changeNs' | 'pieceBytes' | 'waits' | 'tenant'>>;
+  private readonly o: Required<Omit<TurnsOptions, keyof MqseOptions>>;
   private readonly whole: Quota = { bytes: 0, requests: 0, slots: 0 };
   private readonly contexts: Resources[] = [];
   private changes = 0;
 
   constructor(options: TurnsOptions = {}) {
     const { allow = 1, changeNs = 0, pieceBytes = 16384, waits = 0, tenant = '' } = options;
-    this.o = { allow, changeNs, pieceBytes, waits, tenant };
+    const { sequence = [allow, 3, 0, 2] } = options;
+    this.o = { allow, changeNs, sequence, pieceBytes, waits, tenant };
     this.splitsAboveBytes = pieceBytes;
     this.mqse = new Mqse(this, {
       turnBytes: 65536,
@@ -123,7 +126,8 @@ export class Turns implements Policy, MessageEngine {
     const resources = this.contexts.find(({ context }) => context.index === token >> 4);
     if (resources === undefined) return;
     this.changes++;
-    this.mqse.allow(resources.context, [this.o.allow, 3, 0, 2][this.changes % 4], out);
+    const { sequence } = this.o;
+    this.mqse.allow(resources.context, sequence[this.changes % sequence.length], out);
     this.nextChange(resources, out);
   }
 }
