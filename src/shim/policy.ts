@@ -251,8 +251,8 @@ const WAIT_NEEDS = ['none', 'preferred', 'required'];
 /** More would leave devices no room for the application's own requests. */
 const MOST_SLOTS = 4096;
 
-/** Checks what every policy must have, for policies that no compiler has checked. @throws ConfigError */
-export function requirePolicy(policy: Policy): void {
+/** Returns a policy that has what every policy must have; no compiler may have checked it. @throws ConfigError */
+export function requirePolicy(policy: Policy): Policy {
   const { name, needs, slots, onload, feed } = policy;
   const must = (what: string, got: unknown) =>
     new ConfigError(`policy ${shown(name)}: ${what}, got ${shown(got)}`);
@@ -266,4 +266,5 @@ export function requirePolicy(policy: Policy): void {
   }
   if (typeof onload !== 'function') throw must("'onload' must be a function", onload);
   if (typeof feed !== 'function') throw must("'feed' must be a function", feed);
+  return policy;
 }

@@ -54,15 +54,12 @@ export interface ShimOptions {
 }
 
 /**
- * Makes an interceptor of a policy.
- * @throws ConfigError when the policy lacks what every policy must have
+ * Makes an interceptor of a policy. @throws ConfigError when it lacks what every policy must have
  * @throws UnsupportedError at compose time when the policy needs WAIT and the provider has none, or when it
  * needs a coordinator and there is none
  */
 export function createShim(makePolicy: () => Policy, options: ShimOptions = {}): Interceptor {
-  const first = makePolicy();
-  requirePolicy(first);
-  const { name } = first;
+  const { name } = requirePolicy(makePolicy());
   return {
     name,
     wrap(next) {
