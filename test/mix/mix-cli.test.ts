@@ -95,7 +95,7 @@ test.each<[string[], RegExp]>([
   [app('M:cores=2'), /cores must be a whole number from 1 to 1, got 2/],
   [app('M:contexts=0'), /contexts must be a whole number from 1 to 1, got 0/],
   [app('M:qps=2,contexts=3'), /contexts must be a whole number from 1 to 2, got 3/],
-  [app('M:qpLife=100ns'), /app M: qpLife must be at least 1000 ns, got 100 ns/],
+  [app('M:qpLife=100ns'), /app M: qpLife must be at least 1us, got 100ns/],
   [app('M:qpLife=1ms,contextLife=1ms'), /qpLife and contextLife exclude each other: leave out one/],
   [app('M:op=send,contextLife=1ms'), /contextLife is for WRITEs, READs and atomics, not for op=send/],
   [app('M:burst=1us'), /burst: '1us' is not a burst and the pause after it, such as 200us/],
