@@ -195,7 +195,7 @@ export function requireContext(verb: string, context: unknown, options: unknown)
 function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (typeof value === 'number')
-    return `${value}${KIND_NAMES[value >> 27] ? ' (a handle, not an object)' : ''}`;
+    return `${value}${value >> 27 > 0 && KIND_NAMES[value >> 27] ? ' (a handle, not an object)' : ''}`;
   return typeof value === 'object' ? (value.constructor?.name ?? 'an object') : `a ${typeof value}`;
 }
 
