@@ -302,7 +302,7 @@ function flagBits(flags: SendFlags = {}): number {
 function toNumber(value: number | bigint, name: string): number {
   const number = Number(value);
   if (!Number.isSafeInteger(number) || number < 0) {
-    throw new InvalidArgumentError(`${name} must be an integer from 0 to 2^53 - 1, got ${value}`);
+    throw new InvalidArgumentError(`${name} must be an integer from 0 to 2^53 - 1, got ${shown(value)}`);
   }
   return number;
 }

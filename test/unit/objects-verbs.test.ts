@@ -192,6 +192,7 @@ test('unknown options are refused', () => {
     [() => qp.modify({ state: 'RTS' } as never), "'state'"],
     [() => createFabric({ host: 3 } as never), "'host'"],
     [() => pd.createQp({ sendCq: cq, type: 'UD' }).connectTo(qp.endpoint()), 'use start()'],
+    [() => pd.allocate('4096' as never), "lengthBytes must be a positive integer, got '4096'"],
     [() => pd.createSrq().postRecv(null as never), 'postRecv: the batch must be a RecvBatch'],
     [() => cq.poll(undefined as never), 'poll: the batch must be a WcBatch'],
   ];
