@@ -5,7 +5,7 @@
 import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, type DaemonChoice, loadConfig, type PolicyConfig } from './config.ts';
 import joinDaemon, { isLogged, type JoinOptions, writeStderr } from './daemon/client/join.ts';
-import { policyInterceptors, preloadWorkers, workerOptionsOf } from './drivers/index.ts';
+import { policyInterceptors, preloadWorkers, requireCpuOf, workerOptionsOf } from './drivers/index.ts';
 import { count, createInterceptor, createReplay, interceptors, type Replay } from './interceptors/index.ts';
 import { labelRules } from './label-rules.ts';
 import { optionsWithoutEffect } from './policies/daemon-settings.ts';
@@ -16,6 +16,7 @@ import { policiesText } from './policies/policy-text.ts';
 import { shares } from './policies/token-bucket/shares.ts';
 import { countersOfProcess, namedProviders, processInterceptors } from './process-interceptors.ts';
 import { factsOfProcess } from './providers/facts.ts';
+import { simulatedDevices } from './providers/sim/arguments.ts';
 import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { treatmentText } from './shim/counters.ts';
@@ -27,6 +28,8 @@ const counting = count();
 function register(config: Config): void {
   requireKinds(config);
   const state = processInterceptors();
+  const driver = process.env.ISOVERBS_DRIVER ? 'ISOVERBS_DRIVER' : `${config.file}: driver`;
+  if (config.policies.length > 0) requireCpuOf(config.driver, driver);
   const chain = withSource(`${config.source}: policy`, () =>
     policyInterceptors(config.driver, config.policies),
   );
@@ -57,8 +60,9 @@ function register(config: Config): void {
   state.device = config.device;
   state.tenant = config.tenant;
   state.facts = config.facts;
-  // A file that cannot be used, or an unknown provider, stops the program before it starts.
-  namedProviders();
+  // A file that cannot be used, or a variable with a wrong value, stops the program before it starts.
+  const providers = namedProviders();
+  if (providers.length === 0 || providers.includes('sim')) simulatedDevices();
   factsOfProcess(config.facts);
   if (verbose) state.report = (line) => writeStderr(`isoverbs: ${line}`);
   if (verbose) process.on('exit', () => reportAtExit(config, [...outside, ...inside]));

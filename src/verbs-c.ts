@@ -10,7 +10,15 @@
  * through ibv_wr_*. Unsupported verbs (ibv_create_flow ...) throw an error that names an alternative.
  */
 import { defaultProvider } from './open.ts';
-import { type DeviceInfo, type OpenOptions, type Provider, type Verbs, wcStatusName } from './verbs/index.ts';
+import {
+  type DeviceInfo,
+  InvalidArgumentError,
+  type OpenOptions,
+  type Provider,
+  shown,
+  type Verbs,
+  wcStatusName,
+} from './verbs/index.ts';
 
 export * from './verbs/index.ts';
 export * from './verbs-refused.ts';
@@ -39,12 +47,21 @@ export const ibv_get_device_list = verb('getDeviceList');
 
 /** ibv_open_device(3), by name or by an entry of the list. */
 export function ibv_open_device(device: string | DeviceInfo, options?: OpenOptions): number {
-  return iso_provider().openDevice(typeof device === 'string' ? device : device.name, options);
+  return iso_provider().openDevice(nameOf('ibv_open_device', device), options);
+}
+
+/** @throws InvalidArgumentError */
+function nameOf(verb: string, device: string | DeviceInfo): string {
+  const name = typeof device === 'string' ? device : device?.name;
+  if (typeof name === 'string') return name;
+  throw new InvalidArgumentError(
+    `${verb}: the device must be a name or an entry of ibv_get_device_list(), got ${shown(device)}`,
+  );
 }
 
 /** ibv_get_device_name(3). */
 export function ibv_get_device_name(device: DeviceInfo): string {
-  return device.name;
+  return nameOf('ibv_get_device_name', device);
 }
 
 /** Changes labels of a context; returns all of them. */

@@ -4,12 +4,12 @@ import { dirname } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
 import type { AgentKind } from '../coordinator/agent.ts';
+import { pinThreadTo } from '../providers/rdma-core/addon.ts';
 import { ConfigError, NoDeviceError } from '../verbs/errors.ts';
 import type { NicFacts } from '../verbs/nic.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { ClientLimits } from './admission.ts';
 import { DaemonAgents, FailureLog } from './agents.ts';
-import { pinTo } from './busy-cpu.ts';
 import type { DaemonConfig } from './config.ts';
 import type { Ruling } from './devices.ts';
 import { Fleet } from './fleet/fleet.ts';
@@ -183,7 +183,7 @@ export class Daemon {
    */
   listen(): void {
     const { socket } = this.options;
-    if (this.config.busy !== undefined) pinTo(this.config.busy);
+    if (this.config.busy !== undefined) pinThreadTo(this.config.busy, 'busy');
     prepareFolder(socket, '--socket');
     this.server.listen();
     this.fleet?.start();

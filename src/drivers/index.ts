@@ -1,6 +1,7 @@
 /** Drivers: where policies run, either in the application's own calls or in a worker thread. */
 import { resolve } from 'node:path';
 import { policyText } from '../policies/policy-text.ts';
+import { requireCpuPresent } from '../providers/rdma-core/addon.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import { ConfigError, shown } from '../verbs/errors.ts';
 import { didYouMean } from '../verbs/suggestions.ts';
@@ -84,6 +85,15 @@ export function workerOptionsOf(driver: Driver): WorkerDriverOptions {
     ...(cpu !== undefined && { cpu: Number(cpu) }),
     ...(spin !== undefined && { spinNs: Number(spin) }),
   };
+}
+
+/**
+ * Requires that the CPU that a driver names exists on this host. Whether the process may use it, only the worker can tell.
+ * @throws ConfigError
+ */
+export function requireCpuOf(driver: Driver, source: string): void {
+  const { cpu } = workerOptionsOf(driver);
+  if (cpu !== undefined) requireCpuPresent(cpu, `${source}: cpu`);
 }
 
 /** @throws ConfigError for an unknown driver */

@@ -3,7 +3,6 @@ import { closeSync, openSync, readSync } from 'node:fs';
 import { dirname, extname, resolve } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { FileError } from '../verbs/errors.ts';
-import { makeFolders } from './folders.ts';
 
 /** Every file begins with 8 bytes of magic, the version, the length of the JSON header, and that header. */
 export const MAGIC_BYTES = 8;
@@ -26,7 +25,7 @@ const openPaths = new Set<string>();
 
 /**
  * Opens a file for writing. `{pid}` and `{thread}` in the name are replaced. An old file is overwritten, but if another
- * writer has it open, the name gets a number.
+ * writer has it open, the name gets a number. Its folder must exist: a misspelt path would otherwise make folders.
  * @throws FileError
  */
 export function openOutput(name: string): OutputFile {
@@ -39,12 +38,13 @@ export function openOutput(name: string): OutputFile {
     const path = n === 1 ? wanted : `${stem}-${n}${suffix}`;
     if (openPaths.has(path) || isTaken(path)) continue;
     try {
-      makeFolders(dirname(path));
       const fd = openSync(path, 'w');
       openPaths.add(path);
       return { fd, path };
     } catch (cause) {
-      throw new FileError(`${path}: cannot be written: ${(cause as Error).message}`, { cause });
+      const { code, message } = cause as NodeJS.ErrnoException;
+      const hint = code === 'ENOENT' ? `; create the folder ${dirname(path)}, or choose another` : '';
+      throw new FileError(`${path}: cannot be written: ${message}${hint}`, { cause });
     }
   }
 }

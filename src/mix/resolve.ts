@@ -148,9 +148,10 @@ function requireValidRun(spec: MixSpec): void {
   if (driver !== undefined) driverName(driver, 'driver');
   if (!Number.isSafeInteger(seed)) throw new ConfigError(`the seed must be a whole number, got ${seed}`);
   if (!(durationNs > 0 && Number.isFinite(durationNs))) {
-    throw new ConfigError(`the duration must be above 0, got ${durationNs} ns`);
+    throw new ConfigError(`the duration must be above 0, got ${durationText(durationNs)}`);
   }
-  if (!(warmupNs >= 0)) throw new ConfigError(`the warm-up must be at least 0, got ${warmupNs} ns`);
+  if (!(warmupNs >= 0))
+    throw new ConfigError(`the warm-up must be at least 0, got ${durationText(warmupNs)}`);
   if (warmupNs >= durationNs) {
     throw new ConfigError(
       `a duration of ${durationText(durationNs)} gives no samples: the first ${durationText(warmupNs)} are the warm-up; set a longer duration or a shorter warm-up`,
@@ -312,7 +313,9 @@ function renewalOf(where: string, app: AppSpec, operations: readonly Operation[]
   const lifeNs = qpLifeNs ?? contextLifeNs ?? 0;
   const key = `${of}Life`;
   if (!(lifeNs >= SHORTEST_LIFE_NS)) {
-    throw new ConfigError(`${where}: ${key} must be at least ${SHORTEST_LIFE_NS} ns, got ${lifeNs} ns`);
+    throw new ConfigError(
+      `${where}: ${key} must be at least ${durationText(SHORTEST_LIFE_NS)}, got ${durationText(lifeNs)}`,
+    );
   }
   // The receives of the peer would have to be moved to its new queue pair.
   if (!operations.includes('send')) return { of, lifeNs };

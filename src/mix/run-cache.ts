@@ -1,8 +1,9 @@
 /** Keeps results of runs in a folder, so that an interrupted report continues where it stopped. */
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolders } from '../interceptors/folders.ts';
+import { ConfigError } from '../verbs/errors.ts';
 import type { MixResult } from './result.ts';
 
 /** The folder of the running code: dist, or src. */
@@ -31,11 +32,24 @@ export class RunCache<R = MixResult> {
   private readonly folder: string;
   private readonly build: string;
 
-  /** @param build results of other builds are ignored */
+  /**
+   * @param build results of other builds are ignored
+   * @throws ConfigError for a folder that cannot be written: otherwise, only the end of the first run would tell
+   */
   constructor(folder: string, build: string) {
     this.folder = folder;
     this.build = build;
-    makeFolders(folder);
+    const probe = join(folder, `probe.${process.pid}`);
+    try {
+      makeFolders(folder);
+      writeFileSync(probe, '');
+      rmSync(probe);
+    } catch (cause) {
+      throw new ConfigError(
+        `--keep: ${folder} cannot be written: ${(cause as Error).message}; choose another folder`,
+        { cause },
+      );
+    }
   }
 
   get(job: Keyed): R | undefined {

@@ -162,8 +162,8 @@ export class CompletionQueue
    * @throws InvalidHandleError
    */
   poll(wc: WcBatch, max = wc?.capacity): number {
-    if (wc !== this.lastBatch) {
-      this.context.requireBatch(wc);
+    if (wc !== this.lastBatch || wc === null) {
+      this.context.requireBatch('poll', wc, 'WcBatch');
       this.lastBatch = wc;
     }
     const handle = this.handle;

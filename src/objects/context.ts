@@ -13,6 +13,7 @@ import {
   type RtValues,
   requireKnown,
   SendBatch,
+  shown,
   WcBatch,
 } from '../verbs/index.ts';
 import { type AsyncEvent, AsyncEvents, type ContextEvents, type EventSubject } from './async-events.ts';
@@ -43,6 +44,7 @@ export interface Service {
 
 const BATCH_OPTIONS = ['capacity', 'sges', 'inlineBytes'];
 
+const BATCHES = { SendBatch, RecvBatch, WcBatch };
 type Batch = SendBatch | RecvBatch | WcBatch;
 
 /**
@@ -305,12 +307,21 @@ export class Context extends EmittingResource<ContextEvents> {
     return `${kind} ${number} of ${this.name}`;
   }
 
-  /** @internal @throws InvalidHandleError for a batch of another context */
-  requireBatch(batch: Batch): void {
-    if (this.batches.has(batch)) return;
-    const what = batch?.constructor?.name ?? String(batch);
-    throw new InvalidHandleError(
-      `${what} does not belong to ${this.label}; create it with its sendBatch(), recvBatch() or wcBatch()`,
+  /**
+   * @internal
+   * @throws InvalidArgumentError for anything but a batch of this class, InvalidHandleError for one of another context
+   */
+  requireBatch(verb: string, batch: Batch, wanted: 'SendBatch' | 'RecvBatch' | 'WcBatch'): void {
+    if (batch instanceof BATCHES[wanted]) {
+      if (this.batches.has(batch)) return;
+      throw new InvalidHandleError(
+        `${wanted} does not belong to ${this.label}; create it with its sendBatch(), recvBatch() or wcBatch()`,
+      );
+    }
+    const kind = Object.entries(BATCHES).find(([, Class]) => (batch as unknown) instanceof Class);
+    const create = `${wanted[0].toLowerCase()}${wanted.slice(1)}()`;
+    throw new InvalidArgumentError(
+      `${verb}: the batch must be a ${wanted}, which ${create} of the context creates, got ${kind === undefined ? shown(batch) : `a ${kind[0]}`}`,
     );
   }
 

@@ -1,5 +1,5 @@
 /** One region whose parts pd.allocate() hands out, so that many regions of a program need one key and one registration. */
-import { InvalidArgumentError, type MrInfo, type Provider } from '../verbs/index.ts';
+import { InvalidArgumentError, type MrInfo, type Provider, shown } from '../verbs/index.ts';
 import { type Access, accessBits } from './access.ts';
 
 /** Parts begin at multiples of this, so that no two of them share a cache line. */
@@ -92,7 +92,7 @@ export class MemorySlab {
 export function requireSlab({ lengthBytes, access }: SlabOptions): void {
   if (!Number.isSafeInteger(lengthBytes) || lengthBytes <= 0 || lengthBytes % ALIGN_BYTES !== 0) {
     throw new InvalidArgumentError(
-      `allocPd: slab.lengthBytes must be a positive multiple of ${ALIGN_BYTES}, got ${lengthBytes}`,
+      `allocPd: slab.lengthBytes must be a positive multiple of ${ALIGN_BYTES}, got ${shown(lengthBytes)}`,
     );
   }
   accessBits(access);

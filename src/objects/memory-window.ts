@@ -1,4 +1,4 @@
-import { IBV_MW_TYPE_1, IBV_MW_TYPE_2, InvalidArgumentError } from '../verbs/index.ts';
+import { IBV_MW_TYPE_1, IBV_MW_TYPE_2, InvalidArgumentError, shown } from '../verbs/index.ts';
 import type { Access } from './access.ts';
 import type { Context } from './context.ts';
 import type { MemoryRegion } from './memory-region.ts';
@@ -47,7 +47,8 @@ export class MemoryWindow extends Resource {
   /** @internal Use pd.allocMw(). */
   constructor(pd: ProtectionDomain, options: MemoryWindowOptions = {}) {
     const { type = 2 } = options;
-    if (type !== 1 && type !== 2) throw new InvalidArgumentError(`allocMw: type must be 1 or 2, got ${type}`);
+    if (type !== 1 && type !== 2)
+      throw new InvalidArgumentError(`allocMw: type must be 1 or 2, got ${shown(type)}`);
     const info = pd.provider.allocMw(pd.handle, type === 1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
     super({
       provider: pd.provider,

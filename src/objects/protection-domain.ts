@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from '../verbs/errors.ts';
+import { InvalidArgumentError, shown } from '../verbs/errors.ts';
 import type { AhAttr, MrInfo } from '../verbs/types.ts';
 import { type Access, accessBits } from './access.ts';
 import { AddressHandle, replyAttr, type Sender } from './address-handle.ts';
@@ -67,7 +67,9 @@ export class ProtectionDomain extends Resource {
    */
   allocate(lengthBytes: number, options: AllocateOptions = {}): MemoryRegion {
     if (!Number.isSafeInteger(lengthBytes) || lengthBytes <= 0) {
-      throw new InvalidArgumentError(`allocate: lengthBytes must be a positive integer, got ${lengthBytes}`);
+      throw new InvalidArgumentError(
+        `allocate: lengthBytes must be a positive integer, got ${shown(lengthBytes)}`,
+      );
     }
     const access = accessBits(options.access);
     const part = this.takePart(lengthBytes, access);

@@ -330,9 +330,9 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
    * @throws QueueFullError (ENOMEM), InvalidWorkRequestError: request `index` was rejected. The `posted` requests
    *   before it were posted, later ones were not.
    */
-  postSend(batch: SendBatch, start = 0, count = batch.length - start): number {
-    if (batch !== this.lastSend) {
-      this.context.requireBatch(batch);
+  postSend(batch: SendBatch, start = 0, count = batch?.length - start): number {
+    if (batch !== this.lastSend || batch === null) {
+      this.context.requireBatch('postSend', batch, 'SendBatch');
       this.lastSend = batch;
     }
     if (!(start >= 0 && count >= 0 && start + count <= batch.length)) throw rangeError(batch, start, count);
@@ -351,9 +351,9 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   }
 
   /** ibv_post_recv(3), with the arguments and errors of postSend(). */
-  postRecv(batch: RecvBatch, start = 0, count = batch.length - start): number {
-    if (batch !== this.lastRecv) {
-      this.context.requireBatch(batch);
+  postRecv(batch: RecvBatch, start = 0, count = batch?.length - start): number {
+    if (batch !== this.lastRecv || batch === null) {
+      this.context.requireBatch('postRecv', batch, 'RecvBatch');
       this.lastRecv = batch;
     }
     if (!(start >= 0 && count >= 0 && start + count <= batch.length)) throw rangeError(batch, start, count);

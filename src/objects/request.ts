@@ -167,8 +167,8 @@ export function packSend(batch: SendBatch, request: SendRequest, sender: Posting
   const opcode = wrOpcode(request.opcode);
   requireWhole(request, sender.type);
   const { context } = sender;
-  const { sgList = [], remote, to, srqNum, imm, invalidate } = request;
-  const pieces = sgList.map((sge, i) => resolve(sge, i, context));
+  const { remote, to, srqNum, imm, invalidate } = request;
+  const pieces = piecesOf(request.sgList, context);
   const bits = flagBits(request.flags);
   batch.clear();
   if (opcode === C.IBV_WR_BIND_MW) {
@@ -220,7 +220,7 @@ function appendBind(batch: SendBatch, bind: Bind | undefined, bits: number, cont
 /** Fills an empty batch with one receive request. */
 export function packRecv(batch: RecvBatch, request: RecvRequest, context: Context): void {
   requireKnown('a receive request', request, RECV_KEYS);
-  const pieces = (request.sgList ?? []).map((sge, i) => resolve(sge, i, context));
+  const pieces = piecesOf(request.sgList, context);
   batch.clear().recv(0, 0, 0, 0);
   for (const piece of pieces) batch.sge(0, piece.addr, piece.length, piece.mr.lkey);
   setWrId(batch, request.wrId);
@@ -231,6 +231,14 @@ interface Piece {
   offset: number;
   length: number;
   addr: number;
+}
+
+function piecesOf(sgList: readonly Sge[] | undefined, context: Context): Piece[] {
+  if (sgList === undefined || sgList === null) return [];
+  if (Array.isArray(sgList)) return sgList.map((sge, i) => resolve(sge, i, context));
+  throw new InvalidArgumentError(
+    `sgList must be an array of { mr, offset, length }, got ${shown(sgList)}; put a single element into [ ]`,
+  );
 }
 
 function appendPlain(
@@ -294,7 +302,7 @@ function flagBits(flags: SendFlags = {}): number {
 function toNumber(value: number | bigint, name: string): number {
   const number = Number(value);
   if (!Number.isSafeInteger(number) || number < 0) {
-    throw new InvalidArgumentError(`${name} must be an integer from 0 to 2^53 - 1, got ${value}`);
+    throw new InvalidArgumentError(`${name} must be an integer from 0 to 2^53 - 1, got ${shown(value)}`);
   }
   return number;
 }

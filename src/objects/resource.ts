@@ -1,5 +1,12 @@
 /** Base of all objects: a handle, parents that the object keeps alive, and children that keep it open. */
-import { BusyError, InvalidHandleError, KIND_NAMES, type Provider } from '../verbs/index.ts';
+import {
+  BusyError,
+  InvalidArgumentError,
+  InvalidHandleError,
+  KIND_NAMES,
+  type Provider,
+  shown,
+} from '../verbs/index.ts';
 
 /**
  * Kinds of objects, named like their classes, in the order in which context.close() closes them: each kind before those
@@ -169,10 +176,26 @@ export function requireOwned<T extends Resource & Owned>(
   return value;
 }
 
+/**
+ * The context of connect() and listen(), which can be of another copy of this package.
+ * @throws InvalidArgumentError for anything else, such as the name of a device, and for options that are no object
+ */
+export function requireContext(verb: string, context: unknown, options: unknown): void {
+  if ((context as Resource | undefined | null)?.kind !== 'Context') {
+    throw new InvalidArgumentError(
+      `${verb}: the first argument must be a context, which openDevice() returns, got ${shown(context)}`,
+    );
+  }
+  if (typeof options === 'object' && options !== null) return;
+  throw new InvalidArgumentError(
+    `${verb}: the second argument must be options such as { port: 18515 }, got ${shown(options)}`,
+  );
+}
+
 function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (typeof value === 'number')
-    return `${value}${KIND_NAMES[value >> 27] ? ' (a handle, not an object)' : ''}`;
+    return `${value}${value >> 27 > 0 && KIND_NAMES[value >> 27] ? ' (a handle, not an object)' : ''}`;
   return typeof value === 'object' ? (value.constructor?.name ?? 'an object') : `a ${typeof value}`;
 }
 

@@ -71,9 +71,9 @@ export class SharedReceiveQueue extends EmittingResource<EventsOf<SrqEvent>> {
    * ibv_post_srq_recv(3): posts the requests start .. start + count - 1 of the batch. Returns count.
    * @throws QueueFullError, InvalidWorkRequestError, as in QueuePair.postSend()
    */
-  postRecv(batch: RecvBatch, start = 0, count = batch.length - start): number {
-    if (batch !== this.lastBatch) {
-      this.context.requireBatch(batch);
+  postRecv(batch: RecvBatch, start = 0, count = batch?.length - start): number {
+    if (batch !== this.lastBatch || batch === null) {
+      this.context.requireBatch('postRecv', batch, 'RecvBatch');
       this.lastBatch = batch;
     }
     if (!(start >= 0 && count >= 0 && start + count <= batch.length)) throw rangeError(batch, start, count);

@@ -3,7 +3,7 @@
  * All values are numbers; 64-bit ones are exact below 2^53 (wr_id and atomic operands also as lo/hi pairs).
  */
 import * as C from './constants.ts';
-import { InvalidArgumentError } from './errors.ts';
+import { InvalidArgumentError, shown } from './errors.ts';
 import * as L from './layout.ts';
 import type { RingInfo } from './types.ts';
 import type { Verbs } from './verbs.ts';
@@ -23,6 +23,13 @@ export interface BatchOptions {
   sges?: number;
   /** Longest inline message, in bytes. Default 0. */
   inlineBytes?: number;
+}
+
+/** Apart from the methods that append requests, because these are small enough for the compiler to inline. */
+function refuse(name: string, value: unknown): never {
+  const use = typeof value === 'bigint' ? `; use Number(${name})` : '';
+  const other = name === 'wrId' ? ', or wrId(index, lo, hi) for all 64 bits' : '';
+  throw new InvalidArgumentError(`${name} must be a number, got ${shown(value)}${use}${use && other}`);
 }
 
 abstract class WrBatch {
@@ -86,6 +93,7 @@ abstract class WrBatch {
         `request ${index} has ${n} SGEs, all that this batch was made for (sges: ${this.sges})`,
       );
     }
+    if (typeof addr !== 'number') refuse('addr', addr);
     const at = this.sgeAt(index, n);
     w[at] = addr;
     w[at + 1] = addr * HIGH;
@@ -115,6 +123,7 @@ abstract class WrBatch {
 
   /** Begins the next request; returns the first word of its slot. */
   protected next(wrId: number, opFlags: number): number {
+    if (typeof wrId !== 'number') refuse('wrId', wrId);
     const index = this.length;
     if (index >= this.capacity) this.full();
     this.length = index + 1;
@@ -128,6 +137,7 @@ abstract class WrBatch {
 
   /** A request of one element, or of none if length and lkey are 0. */
   protected put(wrId: number, opFlags: number, addr: number, lengthBytes: number, lkey: number): number {
+    if (typeof addr !== 'number') refuse('addr', addr);
     if (lengthBytes === 0 && lkey === 0) return this.next(wrId, opFlags);
     const at = this.next(wrId, opFlags | (1 << 16));
     const w = this.words;
@@ -353,6 +363,7 @@ export class SendBatch extends WrBatch {
   }
 
   private remote(at: number, remoteAddr: number, rkey: number): void {
+    if (typeof remoteAddr !== 'number') refuse('remoteAddr', remoteAddr);
     const w = this.words;
     w[at + 4] = remoteAddr;
     w[at + 5] = remoteAddr * HIGH;
@@ -370,6 +381,10 @@ export class SendBatch extends WrBatch {
     compare: bigint,
     swap: bigint,
   ): this {
+    if (typeof compare !== 'bigint' || typeof swap !== 'bigint') {
+      const operands = opcode === C.IBV_WR_ATOMIC_CMP_AND_SWP ? 'compare and swap' : 'add';
+      throw new InvalidArgumentError(`${operands} must be given as BigInt, such as 1n`);
+    }
     const at = this.put(wrId, opcode | (flags << 8), addr, 8, lkey);
     this.remote(at, remoteAddr, rkey);
     this.words[at + L.WR_COMPARE_LO] = Number(compare & 0xffffffffn);

@@ -53,7 +53,9 @@ export function handleIndex(handle: number): number {
 export function describeHandle(handle: unknown): string {
   if (typeof handle !== 'number' || !Number.isInteger(handle) || handle <= 0) return shown(handle);
   const kind = KIND_NAMES[handle >> 27];
-  return kind === undefined ? `${handle}` : `a ${kind}'s handle that is closed or foreign`;
+  return kind === undefined || kind === KIND_NAMES[0]
+    ? `${handle}`
+    : `a ${kind}'s handle that is closed or foreign`;
 }
 
 /** Items by handle. Freed entries are reused in the order in which they were freed, so that a stale handle stays stale for long. */

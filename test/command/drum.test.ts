@@ -135,6 +135,11 @@ test('problems without a solution, without convergence, and files that cannot be
     });
   }
   writeFileSync(file, host('', '[{ name: a }]'));
+  const twice = join(folder, 'twice.svg');
+  expect(drum(file, '--json', twice, '--svg', twice)).toMatchObject({
+    status: 2,
+    err: expect.stringContaining('twice.svg is also the file of --json; choose another one'),
+  });
   expect(drum(file, '--json', '/dev/full')).toMatchObject({
     status: 1,
     err: expect.stringMatching(/^isoverbs: \/dev\/full cannot be written: ENOSPC.* \(ISO_ERR_FILE\)\n$/),

@@ -175,6 +175,7 @@ test.each<[string[], RegExp]>([
   [['--duration', '1ms', '--warmup', '2ms'], /gives no samples/],
   [['--duration', '500ns', '--warmup', '0ns', '--app', 'D'], /gives no samples: app D completed nothing/],
   [['--json', '--md'], /--json and --md exclude each other/],
+  [['--keep', '/dev/null/x'], /--keep: \/dev\/null\/x cannot be written: ENOTDIR.*; choose another folder/],
   [['--svg', '/dev/null/x.svg'], /svg: \/dev\/null\/x\.svg cannot be written/],
 ])('isoverbs compare %j', async (args, sentence) => {
   const { code, out, err } = await command(...args);

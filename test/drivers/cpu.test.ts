@@ -13,7 +13,7 @@ import {
 import { addonStatus } from '../../src/providers/rdma-core/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';
-import { ConfigError, InvalidArgumentError, UnsupportedError } from '../../src/verbs/index.ts';
+import { ConfigError, UnsupportedError } from '../../src/verbs/index.ts';
 
 const NO_SUCH_CPU = 65_535;
 const PERF = [{ name: 'perf', options: {} }];
@@ -86,8 +86,8 @@ describe.runIf(cpu !== null && addonStatus().loaded)('with the addon', () => {
   test('a CPU that does not exist is refused, and nothing stays behind', async () => {
     const fabric = createFabric({ hosts: 1, seed: 1, autoAdvance: false });
     const run = () => open(fabric, { cpu: NO_SUCH_CPU });
-    expect(run).toThrow(InvalidArgumentError);
-    expect(run).toThrow(`pinThread: there is no CPU ${NO_SUCH_CPU}`);
+    expect(run).toThrow(ConfigError);
+    expect(run).toThrow(`driver worker: cpu: there is no CPU ${NO_SUCH_CPU}; this process may use CPU `);
     open(fabric, { cpu: wanted })();
     await untilPinned(wanted, 0);
   });

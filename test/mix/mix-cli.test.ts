@@ -95,7 +95,7 @@ test.each<[string[], RegExp]>([
   [app('M:cores=2'), /cores must be a whole number from 1 to 1, got 2/],
   [app('M:contexts=0'), /contexts must be a whole number from 1 to 1, got 0/],
   [app('M:qps=2,contexts=3'), /contexts must be a whole number from 1 to 2, got 3/],
-  [app('M:qpLife=100ns'), /app M: qpLife must be at least 1000 ns, got 100 ns/],
+  [app('M:qpLife=100ns'), /app M: qpLife must be at least 1us, got 100ns/],
   [app('M:qpLife=1ms,contextLife=1ms'), /qpLife and contextLife exclude each other: leave out one/],
   [app('M:op=send,contextLife=1ms'), /contextLife is for WRITEs, READs and atomics, not for op=send/],
   [app('M:burst=1us'), /burst: '1us' is not a burst and the pause after it, such as 200us/],
@@ -213,6 +213,16 @@ test('the text output is a table', async () => {
   expect(out).toMatch(/trace [0-9a-f]{16}\n$/);
 });
 
+test.each([
+  [['--trace', 'a', '--pcap', './a@host0'], 'trace: a is also the file of pcap; choose another one'],
+  [['--departures', 'B=b.svg', '--plot', 'b.svg'], 'plot: b.svg is also the file of departures'],
+  [['--departures', 'B=c', '--departures', 'B#0=c'], 'departures: c is also the file of departures'],
+])('one file for two outputs is refused: %j', async (files, message) => {
+  const { code, err } = await mix(...SHORT, ...app('B'), ...files);
+  expect(code).toBe(2);
+  expect(err).toContain(message);
+});
+
 test('--plot draws the run over time', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-mix-'));
   try {
@@ -226,6 +236,11 @@ test('--plot draws the run over time', async () => {
       err: expect.stringMatching(/plot: .* cannot be written: ENOENT/),
     });
     expect(existsSync(join(folder, 'a'))).toBe(false);
+    expect(await mix(...SHORT, ...app('B'), '--plot', join(folder, 'mix.png'))).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/plot: .*mix\.png must end in \.svg, because/),
+    });
+    expect(existsSync(join(folder, 'mix.png'))).toBe(false);
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -30,6 +30,7 @@ test('invalid calls print one sentence and exit with 2', async () => {
     [['--figure', 'all', '--policy', PACER], 'token-pacer: rateBytesPerS must be above 0'],
     [['--figure', 'all', '--id', 'x'], 'name a --system'],
     [['--system', 'bare', '--policy', 'perf'], '--policy is for figures'],
+    [['--policy', 'perf'], '--policy is for figures: name some with --figure'],
     [['--system', 'perv'], "unknown system 'perv'; did you mean 'perf'? choose from: bare, perf"],
     [['--system', 'bare', '--id', 'six-app'], "did you mean 'six-apps'? choose from"],
     [

@@ -88,7 +88,7 @@ eachShort(2, [
   expect(err).toContain(expected);
 });
 
-eachShort(4, [
+eachShort(7, [
   [
     { ISOVERBS_PROVIDER: 'sfot' },
     2,
@@ -97,6 +97,13 @@ eachShort(4, [
   [{ ISOVERBS_LOG: 'loud' }, 2, 'isoverbs: ISOVERBS_LOG: unknown level'],
   [{ ISOVERBS_CONFIG: '/no/such/file.json' }, 2, 'isoverbs: '],
   [{ ISOVERBS_DRIVER: 'none' }, 2, 'isoverbs: ISOVERBS_DRIVER'],
+  [{ ISOVERBS_SIM_HOSTS: 'x' }, 2, "isoverbs: ISOVERBS_SIM_HOSTS must be an integer from 1 to 4096, got 'x'"],
+  [{ ISOVERBS_SEED: 'x' }, 2, 'isoverbs: ISOVERBS_SEED must be an integer from 0 to '],
+  [
+    { ISOVERBS_POLICY: 'perf', ISOVERBS_DRIVER: 'worker:cpu=65535' },
+    2,
+    'isoverbs: ISOVERBS_DRIVER: cpu: there is no CPU 65535',
+  ],
   [{ ISOVERBS_FACTS: '/no/such/facts.json' }, 2, 'isoverbs: '],
   [{ ISOVERBS_REPLAY: '/no/such/recording' }, 1, 'isoverbs: '],
 ])('%j ends the program with one line', (env, code, expected) => {

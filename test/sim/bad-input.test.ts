@@ -77,6 +77,7 @@ describe('arguments', () => {
     ],
     ['ring of no slots', (v) => v.createWrRing(0, 1, 0), /createWrRing: capacity/],
     ['port 2', (v, c) => v.queryPort(c, 2), /queryPort: portNum must be an integer from 1 to 1/],
+    ['a handle of no kind', (v) => v.allocPd(5), /allocPd needs a live context, got 5$/],
     ['GID 99', (v, c) => v.queryGid(c, 1, 99), /queryGid: index/],
   ];
   test.each(cases)('%s', (_, call, message) => {

@@ -175,3 +175,14 @@ test('diagnostics channels report connections, failed attempts and failed comple
   expect(kinds).toContain('connection:error context side address error');
   expect(kinds).toContain('completion:error completion');
 });
+
+test('connect() and listen() require a context, not the name of a device, and options', async () => {
+  using pair = await ends();
+  const named = 'sim1' as never;
+  for (const wrong of [connect(named, { port: 1 } as never), listen(named, { port: 0 } as never)]) {
+    await expect(wrong).rejects.toThrow(InvalidArgumentError);
+    await expect(wrong).rejects.toThrow("must be a context, which openDevice() returns, got 'sim1'");
+  }
+  const without = connect(pair.a.context, undefined as never);
+  await expect(without).rejects.toThrow(/connect: the second argument must be options .*, got undefined/);
+});

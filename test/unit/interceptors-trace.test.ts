@@ -1,5 +1,5 @@
 // The interceptor `trace`: the contents of its files, lost entries, and files that are not traces.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parsePolicies } from '../../src/config.ts';
@@ -153,6 +153,11 @@ test('readTrace() rejects other files, other versions and truncated traces with 
   expect(read('damaged.trace', damaged)).toThrow(error(/damaged: invalid entry of kind/));
   expect(() => readTrace(join(folder, 'absent.trace'))).toThrow(error(/cannot be read/));
   expect(() => simUnder(trace({ file: join(file, 'in-a-file.trace') }))).toThrow(error(/cannot be written/));
+  for (const interceptor of [trace, record]) {
+    const missing = join(folder, 'missing', 'a');
+    expect(() => simUnder(interceptor({ file: missing }))).toThrow(error(/create the folder .*missing, or/));
+  }
+  expect(existsSync(join(folder, 'missing'))).toBe(false);
 });
 
 test.each<Driver>(['inline', 'worker'])(

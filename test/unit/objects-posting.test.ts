@@ -161,3 +161,40 @@ test('connectTo walks INIT, RTR, RTS with the preferred GID', () => {
   });
   expect(() => qp.endpoint({ gidIndex: 3 })).toThrow('in use: 0, 1');
 });
+
+test('arguments that only JavaScript lets through are refused by name', () => {
+  const { context, qp, mr } = setup();
+  const sends = context.sendBatch({ capacity: 4 });
+  const receives = context.recvBatch({ capacity: 4 }).recv(0, mr.addr, 4, mr.lkey);
+  const { addr, lkey } = mr;
+  const calls: [() => unknown, string][] = [
+    [() => qp.postSend(undefined as never), 'postSend: the batch must be a SendBatch'],
+    [() => qp.postSend(null as never, 0, 1), 'got null'],
+    [() => qp.postSend({ length: 1 } as never), 'got an object'],
+    [() => qp.postSend(receives as never), 'got a RecvBatch'],
+    [() => qp.postRecv(sends as never), 'postRecv: the batch must be a RecvBatch'],
+    [() => qp.sendCq.poll(receives as never), 'poll: the batch must be a WcBatch'],
+    [() => qp.sendCq.poll(null as never, 1), 'got null'],
+    [() => qp.post({ opcode: 'SEND', sgList: { mr } as never }), 'sgList must be an array'],
+    [() => qp.receive({ sgList: { mr } as never }), 'sgList must be an array'],
+    [
+      () => sends.clear().write(0, 0, 1n as never, 4, lkey, 0, 0),
+      'addr must be a number, got 1n; use Number',
+    ],
+    [() => sends.clear().write(0, 0, addr, 4, lkey, 1n as never, 0), 'remoteAddr must be a number, got 1n'],
+    [() => sends.clear().send(1n as never, 0, addr, 4, lkey), 'or wrId(index, lo, hi) for all 64 bits'],
+    [
+      () =>
+        sends
+          .clear()
+          .send(0, 0, 0, 0, 0)
+          .sge(0, undefined as never, 4, lkey),
+      'got undefined',
+    ],
+    [() => sends.clear().fetchAdd(0, 0, addr, lkey, addr, 7, 1 as never), 'add must be given as BigInt'],
+  ];
+  for (const [call, message] of calls) {
+    expect(call).toThrow(V.InvalidArgumentError);
+    expect(call).toThrow(message);
+  }
+});

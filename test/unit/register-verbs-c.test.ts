@@ -75,3 +75,11 @@ test('unsupported verbs throw, and name an alternative', () => {
   }
   expect(Object.keys(refused)).toContain('ibv_create_flow');
 });
+
+test('a device that is neither a name nor an entry of the list is refused', () => {
+  for (const device of [undefined, null, {}, 5] as never[]) {
+    expect(() => v.ibv_open_device(device)).toThrow(v.InvalidArgumentError);
+    expect(() => v.ibv_open_device(device)).toThrow('ibv_open_device: the device must be a name or an entry');
+    expect(() => v.ibv_get_device_name(device)).toThrow('ibv_get_device_name: the device must be');
+  }
+});

@@ -12,7 +12,7 @@ import { RandomStream } from '../../sim/kernel/random.ts';
 import { demoSvg, type Measured, type Scenario } from '../output/demo-svg.ts';
 import { JSON_SCHEMA_VERSION } from '../output/json.ts';
 import { progressLine } from '../output/progress.ts';
-import { requirePicture, writeInto, writeOutput } from '../output/svg.ts';
+import { requireDistinct, requirePicture, writeInto, writeOutput } from '../output/svg.ts';
 import { foldedTable } from '../output/table.ts';
 
 /** The example programs as modules: the exports that the demo uses. */
@@ -135,6 +135,10 @@ export interface DemoOptions {
 export async function runDemo(options: DemoOptions): Promise<void> {
   const startMs = performance.now();
   const quiet = options.json === '-';
+  requireDistinct([
+    ['json', quiet ? undefined : options.json],
+    ['svg', options.svg],
+  ]);
   if (options.svg !== undefined) await requirePicture('svg', options.svg);
   if (!quiet) {
     console.log(

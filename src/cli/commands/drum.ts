@@ -6,7 +6,7 @@ import { ConfigError } from '../../verbs/errors.ts';
 import { escapedLines } from '../escape.ts';
 import { describe } from '../manual.ts';
 import { jsonText } from '../output/json.ts';
-import { requirePicture, requireWritable, writeInto, writeOutput } from '../output/svg.ts';
+import { requireDistinct, requirePicture, requireWritable, writeInto, writeOutput } from '../output/svg.ts';
 
 /** Adds `drum`, with `drum solve`. */
 export function addDrum(command: Command): void {
@@ -68,6 +68,10 @@ async function run(file: string, { json, svg, threads }: SolveFlags): Promise<vo
     if (typeof output === 'string' && resolve(output) === resolve(file))
       throw new ConfigError(`${flag}: ${output} is the file with the problem; choose another one`);
   }
+  requireDistinct([
+    ['--json', json === true ? undefined : json],
+    ['--svg', svg],
+  ]);
   if (svg !== undefined) await requirePicture('--svg', svg);
   if (typeof json === 'string') requireWritable('--json', json);
   const [{ parseProblem }, { allocate, asText }, { solutionSvg }] = await Promise.all([

@@ -23,7 +23,7 @@ import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from '
 import { jsonText } from '../output/json.ts';
 import { mixSvg } from '../output/mix-svg.ts';
 import { mixTable, policyStateLines } from '../output/mix-table.ts';
-import { requirePicture, requireWritable, writeOutput } from '../output/svg.ts';
+import { requireDistinct, requirePicture, requireWritable, writeOutput } from '../output/svg.ts';
 import { outWidth, wrapped } from '../output/table.ts';
 import { ticker } from '../output/ticker.ts';
 
@@ -186,8 +186,14 @@ async function live(options: Options): Promise<void> {
 
 async function simulated(options: Options): Promise<void> {
   const spec = specOf(options);
-  if (options.plot !== undefined) await requirePicture('plot', options.plot);
   const files = departureFiles(options);
+  requireDistinct([
+    ...files.map(({ file }) => ['departures', file] as const),
+    ['pcap', captureOf(options)?.file],
+    ['trace', options.trace],
+    ['plot', options.plot],
+  ]);
+  if (options.plot !== undefined) await requirePicture('plot', options.plot);
   for (const { file } of files) requireWritable('departures', file);
   const observers = observersOf(options);
   const startMs = performance.now();
@@ -290,16 +296,24 @@ function departureFiles({ departures = [] }: Options): (QueuePairName & { file: 
   });
 }
 
+/** The file of `--pcap`, and the ends of cables that it names. @throws ConfigError */
+function captureOf({ pcap }: Options): { file: string; ends: string[] | null } | undefined {
+  if (pcap === undefined) return undefined;
+  const [, file, ends] = /^([^@].*?)(?:@([^@/]*))?$/.exec(pcap) ?? [];
+  if (file === undefined || ends === '') {
+    throw new ConfigError(`pcap '${pcap}' is not of the form FILE or FILE@END,...`);
+  }
+  return { file, ends: ends?.split(',') ?? null };
+}
+
 /** What records the run. @throws ConfigError for a file that cannot be written */
-function observersOf({ pcap, trace }: Options): RunObserver[] {
+function observersOf(options: Options): RunObserver[] {
+  const { trace } = options;
   const observers: RunObserver[] = [];
-  if (pcap !== undefined) {
-    const [, file, ends] = /^([^@].*?)(?:@([^@/]*))?$/.exec(pcap) ?? [];
-    if (file === undefined || ends === '') {
-      throw new ConfigError(`pcap '${pcap}' is not of the form FILE or FILE@END,...`);
-    }
-    requireWritable('pcap', file);
-    observers.push(new CableCapture(file, ends?.split(',') ?? null));
+  const capture = captureOf(options);
+  if (capture !== undefined) {
+    requireWritable('pcap', capture.file);
+    observers.push(new CableCapture(capture.file, capture.ends));
   }
   if (trace !== undefined) {
     requireWritable('trace', trace);

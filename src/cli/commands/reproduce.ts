@@ -98,8 +98,10 @@ function planOf(options: ReproduceOptions): Plan {
   const everything = system.length + ids.length === 0 && !smoke ? ['all'] : [];
   const known = allFigures().filter((one) => papers.some(({ key }) => key === one.paper));
   const figures = selectFigures(known, figure.length > 0 ? split(figure) : everything);
-  if (policy !== undefined && figures.length === 0)
-    throw new ConfigError('--policy is for figures: name some with --figure, or --figure all');
+  if (policy !== undefined && figure.length === 0)
+    throw new ConfigError(
+      '--policy is for figures: name some with --figure, or --figure all; claims about a policy: --system',
+    );
   return {
     systems,
     papers,

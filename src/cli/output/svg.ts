@@ -1,6 +1,6 @@
 /** Draws pictures with vega-lite, an optional dependency. */
-import { closeSync, existsSync, openSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { closeSync, existsSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import type { TopLevelSpec } from 'vega-lite';
 import { makeFolders } from '../../interceptors/folders.ts';
 import { ConfigError, FileError, UnsupportedError } from '../../verbs/errors.ts';
@@ -107,11 +107,35 @@ export function requireWritable(option: string, path: string): void {
   }
 }
 
+/** Whether the path is a terminal, a pipe or /dev/null, which take any output. */
+const isSpecial = (path: string) => statSync(path, { throwIfNoEntry: false })?.isFile() === false;
+
+/**
+ * Requires that no file is named twice: the later output would replace the earlier one.
+ * @param files each option with its file, if it is given
+ * @throws ConfigError
+ */
+export function requireDistinct(
+  files: readonly (readonly [option: string, path: string | undefined])[],
+): void {
+  const options = new Map<string, string>();
+  for (const [option, path] of files) {
+    if (path === undefined || isSpecial(path)) continue;
+    const earlier = options.get(resolve(path));
+    if (earlier !== undefined)
+      throw new ConfigError(`${option}: ${path} is also the file of ${earlier}; choose another one`);
+    options.set(resolve(path), option);
+  }
+}
+
 /**
  * Checks before a long run that a picture of its result can be drawn and written, into a folder that exists.
- * @throws UnsupportedError when vega is not installed; ConfigError for a file that cannot be written
+ * @throws UnsupportedError when vega is not installed; ConfigError for a file that cannot be written, or is named as if it
+ *   had another format
  */
 export async function requirePicture(option: string, path: string): Promise<void> {
+  if (!/\.svg$/i.test(path) && !isSpecial(path))
+    throw new ConfigError(`${option}: ${path} must end in .svg, because the picture is drawn as SVG`);
   await loadVega().catch((cause) => {
     throw notInstalled(option, cause);
   });

@@ -81,7 +81,7 @@ export interface WorkerDriverOptions {
 /** The limit in native/addon.cc. */
 const MAX_CPUS = 65_536;
 
-/** @throws ConfigError for an impossible CPU number; only the worker can tell whether the CPU exists */
+/** @throws ConfigError for an impossible CPU number; only the worker can tell whether it may use the CPU */
 export function requireCpu(cpu: unknown, source: string): number {
   if (typeof cpu === 'number' && Number.isInteger(cpu) && cpu >= 0 && cpu < MAX_CPUS) return cpu;
   throw new ConfigError(

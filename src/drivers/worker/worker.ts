@@ -1,6 +1,6 @@
 /** The thread that runs policies. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { requirePinThread } from '../../providers/rdma-core/addon.ts';
+import { pinThreadTo } from '../../providers/rdma-core/addon.ts';
 import { setAssertions } from '../../shim/assertions.ts';
 import { compose } from '../../shim/compose.ts';
 import { Lanes } from './lanes.ts';
@@ -28,7 +28,7 @@ const loop = new Loop({
   calls,
   events,
   build(setup) {
-    if (setup.cpu !== undefined) requirePinThread()(setup.cpu);
+    if (setup.cpu !== undefined) pinThreadTo(setup.cpu, 'driver worker: cpu');
     const host = { resume: () => loop.resume() };
     const remote = setup.direct ? directRemote(requests, host) : sentBackRemote(requests, setup.provider);
     const chain = compose(remote.provider, setup.policies.map(loadPolicy));

@@ -1,6 +1,6 @@
 /** The script of a mix: what happens during the run. `5ms:close B`, `5ms:set B rate=10Gbps`, `5ms:stall 0 100us`. */
 import { ConfigError } from '../../verbs/errors.ts';
-import { GBPS, NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
+import { durationText, GBPS, NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
 import { parseGroupWeight, parseLabel } from '../parse.ts';
 import { type App, type DeviceLimits, hostsOf, isNamed, requireRate, requireTimes } from '../resolve.ts';
 import type { MixSpec, ScriptAction, ScriptStep, SwitchAction } from '../spec.ts';
@@ -105,7 +105,9 @@ function requireSwitches(steps: readonly ScriptStep[], hosts: number): void {
     const changing = switchedHosts(action, hosts).filter((one) => down[kind].has(one) === isUp);
     if (changing.length === 0) {
       const which = host === undefined ? `every ${kind}` : `the ${kind} of host ${host}`;
-      throw new ConfigError(`script: ${kind} at ${atNs} ns: ${which} is ${isUp ? 'up' : 'down'} already`);
+      throw new ConfigError(
+        `script: ${kind} at ${durationText(atNs)}: ${which} is ${isUp ? 'up' : 'down'} already`,
+      );
     }
     for (const one of changing) {
       if (isUp) down[kind].delete(one);
@@ -146,7 +148,9 @@ class Ends {
     }
     for (const i of found) {
       if (how[i] !== undefined) {
-        throw new ConfigError(`${where}: app ${apps[i].name} was ${how[i]} at ${this.atNs[i]} ns already`);
+        throw new ConfigError(
+          `${where}: app ${apps[i].name} was ${how[i]} at ${durationText(this.atNs[i])} already`,
+        );
       }
       this.requireStarted(where, i, atNs);
     }
@@ -184,7 +188,9 @@ class Ends {
   private requireStarted(where: string, app: number, atNs: number): void {
     const { name, startNs } = this.apps[app];
     if (atNs > startNs) return;
-    throw new ConfigError(`${where}: app ${name} starts at ${startNs} ns, so the step comes too early`);
+    throw new ConfigError(
+      `${where}: app ${name} starts at ${durationText(startNs)}, so the step comes too early`,
+    );
   }
 }
 
@@ -200,9 +206,9 @@ function resolve(
   ends: Ends,
   params: Readonly<DeviceLimits>,
 ): number[] {
-  const where = `script: ${action.kind} at ${atNs} ns`;
+  const where = `script: ${action.kind} at ${durationText(atNs)}`;
   if (!(atNs >= 0 && atNs < durationNs)) {
-    throw new ConfigError(`${where}: the time is not within the run, from 0 to ${durationNs} ns`);
+    throw new ConfigError(`${where}: the time is not within the run, from 0 to ${durationText(durationNs)}`);
   }
   switch (action.kind) {
     case 'set': {

@@ -8,7 +8,7 @@ import {
 } from '../../verbs/index.ts';
 import type { Context } from '../context.ts';
 import type { ConnectToOptions, Endpoint, QueuePair } from '../queue-pair.ts';
-import { requireOwned } from '../resource.ts';
+import { requireContext, requireOwned } from '../resource.ts';
 import { untilAborted } from '../support/abort.ts';
 import { connectionError } from '../support/diagnostics.ts';
 import { Connection, type Remote } from './connection.ts';
@@ -37,6 +37,7 @@ export async function connect<T = PrivateData | undefined>(
   context: Context,
   options: ConnectOptions<T>,
 ): Promise<Connection<T>> {
+  requireContext('connect', context, options);
   requireSchema(options.remoteSchema);
   try {
     const wire = await openWire(context, options);

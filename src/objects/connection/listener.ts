@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { ConnectionError, IsoverbsError, type Wire, type WireServer } from '../../verbs/index.ts';
 import type { Context } from '../context.ts';
+import { requireContext } from '../resource.ts';
 import { connectionError } from '../support/diagnostics.ts';
 import type { Connection } from './connection.ts';
 import type { FrameChannel } from './frame-channel.ts';
@@ -31,6 +32,7 @@ export class Listener<T = PrivateData | undefined> extends EventEmitter<Listener
   /** @internal Use listen(). */
   constructor(context: Context, options: ListenOptions<T>) {
     super();
+    requireContext('listen', context, options);
     requireSchema(options.remoteSchema);
     this.context = context;
     this.options = options;

@@ -1,7 +1,8 @@
 /** The native addon: the types of its functions, and how it is loaded and diagnosed. */
 
+import { existsSync, readFileSync } from 'node:fs';
 import type { ConnectionManager } from '../../verbs/connection-manager.ts';
-import { makeError, NoDeviceError, UnsupportedError } from '../../verbs/errors.ts';
+import { ConfigError, makeError, NoDeviceError, UnsupportedError } from '../../verbs/errors.ts';
 import type {
   CompletionListener,
   CqInfo,
@@ -289,6 +290,39 @@ export function requirePinThread(): (cpu: number) => void {
   throw new UnsupportedError(`pinning a thread to a CPU requires the native addon, which ${why}; ${advice}`, {
     cause: error ?? undefined,
   });
+}
+
+/**
+ * Pins this thread to a CPU.
+ * @param source the option that names the CPU, for messages
+ * @throws ConfigError if there is no such CPU, or this process may not use it; UnsupportedError without the native addon
+ */
+export function pinThreadTo(cpu: number, source: string): void {
+  const pinThread = requirePinThread();
+  try {
+    pinThread(cpu);
+  } catch (cause) {
+    const reason = (cause as Error).message.replace(/^pinThread: /, '');
+    throw new ConfigError(`${source}: ${reason}; ${cpuChoices()}`, { cause });
+  }
+}
+
+/** @throws ConfigError if this host has no such CPU; a host that does not list its CPUs may have any */
+export function requireCpuPresent(cpu: number, source: string): void {
+  const list = '/sys/devices/system/cpu';
+  if (!existsSync(`${list}/cpu0`) || existsSync(`${list}/cpu${cpu}`)) return;
+  throw new ConfigError(`${source}: there is no CPU ${cpu}; ${cpuChoices()}`);
+}
+
+/** A clause that names the CPUs of this process. */
+export function cpuChoices(): string {
+  let allowed: string | undefined;
+  try {
+    allowed = /^Cpus_allowed_list:\s*(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1];
+  } catch {
+    // Without /proc, the list is unknown.
+  }
+  return allowed === undefined ? 'choose another CPU' : `this process may use CPU ${allowed}`;
 }
 
 /** The addon's functions. @throws NoDeviceError with the reason and the remedy if the addon cannot be used */

@@ -2,7 +2,7 @@
 
 import type { WrRing } from '../../sim/queues/post.ts';
 import { EINVAL } from '../../verbs/constants.ts';
-import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
+import { ConfigError, InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { HDR_ERRNO, HDR_REASON, REASON_RANGE, within } from '../../verbs/layout.ts';
 
 export function requireInteger(verb: string, name: string, value: unknown, min: number, max: number): number {
@@ -37,4 +37,20 @@ export function inside(ring: WrRing, start: number, count: number): boolean {
   ring.words[HDR_ERRNO] = EINVAL;
   ring.words[HDR_REASON] = REASON_RANGE;
   return false;
+}
+
+/** The size and seed of the fabric of this process, from its environment. @throws ConfigError that names the variable */
+export function simulatedDevices(): { hosts: number; seed: number } {
+  return {
+    hosts: fromEnv('ISOVERBS_SIM_HOSTS', 2, 1, 4096),
+    seed: fromEnv('ISOVERBS_SEED', 1, 0, 2 ** 53),
+  };
+}
+
+function fromEnv(name: string, otherwise: number, min: number, max: number): number {
+  const text = process.env[name];
+  if (text === undefined || text === '') return otherwise;
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  throw new ConfigError(`${name} must be an integer from ${min} to ${max}, got '${text}'`);
 }

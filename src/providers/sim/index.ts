@@ -1,6 +1,6 @@
 /** `isoverbs/sim`: simulated devices, for programs without a NIC and for users' own tests. */
-import { ConfigError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
+import { simulatedDevices } from './arguments.ts';
 import { createFabric, type Fabric } from './fabric.ts';
 
 export type { TopologyName, TopologyOptions } from '../../sim/network/topology.ts';
@@ -30,22 +30,11 @@ let shared: Fabric | null = null;
  * ISOVERBS_SEED (default 1). @throws ConfigError when one of the two variables is not an integer in its range
  */
 export function defaultFabric(): Fabric {
-  shared ??= createFabric({
-    hosts: fromEnv('ISOVERBS_SIM_HOSTS', 2, 1, 4096),
-    seed: fromEnv('ISOVERBS_SEED', 1, 0, 2 ** 53),
-  });
+  shared ??= createFabric(simulatedDevices());
   return shared;
 }
 
 /** The provider of defaultFabric(). */
 export function defaultSimProvider(): Provider {
   return defaultFabric().provider;
-}
-
-function fromEnv(name: string, otherwise: number, min: number, max: number): number {
-  const text = process.env[name];
-  if (text === undefined || text === '') return otherwise;
-  const value = Number(text);
-  if (Number.isInteger(value) && value >= min && value <= max) return value;
-  throw new ConfigError(`${name} must be an integer from ${min} to ${max}, got '${text}'`);
 }
