@@ -10,7 +10,7 @@ import { type LabelRule, labelRulesSchema } from './label-rules.ts';
 import { scalarOf } from './policies/policy-text.ts';
 import { parseYaml } from './providers/yaml.ts';
 import { ConfigError, shown } from './verbs/errors.ts';
-import { isWeight, TRAFFIC_NAMES, type TrafficName } from './verbs/labels.ts';
+import { isTenant, isWeight, TENANT_ACCEPTED, TRAFFIC_NAMES, type TrafficName } from './verbs/labels.ts';
 
 /** A policy by name, with its options. */
 export interface PolicyConfig {
@@ -96,7 +96,7 @@ const fileSchema = z.strictObject({
     .optional(),
   replay: z.string().min(1).optional(),
   device: z.string().min(1).optional(),
-  tenant: z.string().min(1).optional(),
+  tenant: z.string().refine(isTenant, { error: TENANT_ACCEPTED }).optional(),
   facts: z.string().min(1).optional(),
   driver: z.unknown().optional(),
   labels: labelRulesSchema.optional(),
@@ -152,7 +152,7 @@ export function loadConfig(sources: ConfigSources = {}): Config {
   }
   if (env.ISOVERBS_REPLAY) config.replay = env.ISOVERBS_REPLAY;
   if (env.ISOVERBS_DEVICE) config.device = env.ISOVERBS_DEVICE;
-  if (env.ISOVERBS_TENANT) config.tenant = env.ISOVERBS_TENANT;
+  if (env.ISOVERBS_TENANT) config.tenant = tenantOf(env.ISOVERBS_TENANT);
   if (env.ISOVERBS_FACTS) config.facts = resolve(cwd, env.ISOVERBS_FACTS);
   if (env.ISOVERBS_DRIVER) config.driver = driverOf(env.ISOVERBS_DRIVER, 'ISOVERBS_DRIVER');
   const daemon = daemonOf(env);
@@ -220,6 +220,12 @@ function parseLine(text: string, source: string, kind: Kind): PolicyConfig[] {
     }
     return { name, options };
   });
+}
+
+/** @throws ConfigError for a name that the daemon would refuse, after which the program would run without limits */
+function tenantOf(name: string): string {
+  if (isTenant(name)) return name;
+  throw new ConfigError(`ISOVERBS_TENANT: ${TENANT_ACCEPTED}, but has ${name.length}`);
 }
 
 function logLevel(text: string): LogLevel {

@@ -34,6 +34,7 @@ test.each([
   ['policy: [', /^Flow sequence .* at line \d+, column \d+$/],
   ['pollicy: perf', /^unknown key 'pollicy'$/],
   ['policy: 7', /^policy: must be a text, got 7$/],
+  [`rules: [{ tenant: ${'t'.repeat(129)} }]`, /^rules\.0\.tenant: must have 1 to 128 characters$/],
   ['rules: 7', /^rules: must be a list, got 7$/],
 ])('of the daemon: %s', (text, message) => {
   expect(messageOf(() => parseDaemonConfig(text, 'f')).replace('f: ', '')).toMatch(message);

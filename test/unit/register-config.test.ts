@@ -105,7 +105,9 @@ test.each([
   ['{"policy":"perf:=x"}', "policy: perf: '=x' should be KEY=VALUE"],
   ['{"log":"loud"}', 'log: '],
   ['{"device":""}', 'device: '],
-  ['{"tenant":7}', 'tenant: '],
+  ['{"tenant":7}', 'tenant: must be a text, got 7'],
+  ['{"tenant":""}', 'tenant: must have 1 to 128 characters'],
+  [`{"tenant":"${'t'.repeat(129)}"}`, 'tenant: must have 1 to 128 characters'],
   ['{"device"', 'cannot be read'],
   ['[]', 'isoverbs.config.json: '],
 ])('%s is rejected with the file and the key', (text, expected) => {
@@ -113,6 +115,13 @@ test.each([
   expect(run).toThrow(ConfigError);
   expect(run).toThrow('isoverbs.config.json');
   expect(run).toThrow(expected);
+});
+
+test('a tenant whose name the daemon would refuse is rejected at the start', () => {
+  expect(load({}, { ISOVERBS_TENANT: 't'.repeat(128) }).tenant).toHaveLength(128);
+  const run = () => load({}, { ISOVERBS_TENANT: 't'.repeat(200) });
+  expect(run).toThrow(ConfigError);
+  expect(run).toThrow('ISOVERBS_TENANT: must have 1 to 128 characters, but has 200');
 });
 
 test('a file may contain labels and a daemon', () => {

@@ -5,7 +5,7 @@ import { constants } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, connect } from '../../daemon/client/connection.ts';
 import { socketOf, unreachable } from '../../daemon/client/tool-request.ts';
-import { isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';
+import { isTenant, isWeight, TENANT_ACCEPTED, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
 import { PROVIDERS } from '../values.ts';
 
@@ -155,8 +155,6 @@ function isInForeground(): boolean {
   }
 }
 
-const MAX_NAME_CHARS = 128;
-
 /** A number within the range that the daemon accepts. @throws InvalidArgumentError */
 function weight(text: string): number {
   const value = Number(text);
@@ -165,9 +163,9 @@ function weight(text: string): number {
 }
 
 /** @throws InvalidArgumentError */
-function name(text: string): string {
-  if (text.length > 0 && text.length <= MAX_NAME_CHARS) return text;
-  throw new InvalidArgumentError(`It must have 1 to ${MAX_NAME_CHARS} characters.`);
+function tenantName(text: string): string {
+  if (isTenant(text)) return text;
+  throw new InvalidArgumentError(`It ${TENANT_ACCEPTED}.`);
 }
 
 /** An empty variable of the shell must not turn off the daemon's policy. @throws InvalidArgumentError */
@@ -193,7 +191,7 @@ export function addRun(command: Command): void {
         'the program uses only devices of this provider (default: all; without an RDMA device, the daemon chooses)',
       ).choices(PROVIDERS),
     )
-    .option('--tenant <tenant>', 'the tenant to which the program belongs', name)
+    .option('--tenant <tenant>', 'the tenant to which the program belongs', tenantName)
     .option('--weight <number>', "weight of the tenant's share", weight)
     .addOption(
       new Option('--traffic <kind>', 'kind of traffic that the tenant declares').choices(TRAFFIC_NAMES),
