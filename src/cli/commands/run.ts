@@ -26,8 +26,8 @@ interface Defaults {
 
 const NO_DEFAULTS: Defaults = { policy: '', provider: '' };
 
-/** The daemon's defaults. Without a daemon, NO_DEFAULTS, and a warning if the program needs a policy. */
-function daemonDefaults(socket: string, needsPolicy: boolean): Promise<Defaults> {
+/** The daemon's defaults, or why there is no daemon. */
+function askDaemon(socket: string): Promise<Defaults | Error> {
   return new Promise((resolve) => {
     const on = {
       connected(connection: Connection) {
@@ -36,16 +36,35 @@ function daemonDefaults(socket: string, needsPolicy: boolean): Promise<Defaults>
       },
       received() {},
       signalled() {},
-      ended(error: Error) {
-        if (needsPolicy)
-          process.stderr.write(
-            `isoverbs: without --policy and without a daemon, the program runs without a policy; ${unreachable(socket, error).message}\n`,
-          );
-        resolve(NO_DEFAULTS);
-      },
+      ended: resolve,
     };
     connect(socket, { role: 'tool' }, on, true);
   });
+}
+
+/**
+ * The daemon's defaults. Without a daemon, NO_DEFAULTS, and a warning if the program needs a policy.
+ * @param isOpen whether the program's choice of a device is open, so that a daemon would have made it
+ */
+async function daemonDefaults(socket: string, needsPolicy: boolean, isOpen: boolean): Promise<Defaults> {
+  const answer = await askDaemon(socket);
+  if (!(answer instanceof Error)) return answer;
+  if (needsPolicy) {
+    const opens = isOpen ? await simulatedDefault() : '';
+    process.stderr.write(
+      `isoverbs: without --policy and without a daemon, the program runs without a policy${opens}; ${unreachable(socket, answer).message}\n`,
+    );
+  }
+  return NO_DEFAULTS;
+}
+
+/** Says that there is no RDMA device, where a daemon would have chosen soft0, which connects processes; '' if there is one. */
+async function simulatedDefault(): Promise<string> {
+  const { getDeviceList } = await import('../../open.ts');
+  const [first] = getDeviceList();
+  return first?.provider === 'sim'
+    ? ` and opens ${first.name} (simulated, within one process) by default`
+    : '';
 }
 
 const FORWARDED_SIGNALS = [
@@ -92,7 +111,7 @@ async function runProgram([command, ...args]: string[], words: RunFlags): Promis
   const { env } = process;
   const isOpen = words.provider === undefined && !(env.ISOVERBS_PROVIDER || env.ISOVERBS_DEVICE);
   const isAsked = isOpen || words.policy === undefined;
-  const defaults = isAsked ? await daemonDefaults(socket, words.policy === undefined) : NO_DEFAULTS;
+  const defaults = isAsked ? await daemonDefaults(socket, words.policy === undefined, isOpen) : NO_DEFAULTS;
   const { policy = defaults.policy } = words;
   const provider = await providerOf(words, isOpen ? defaults.provider : '');
   if (policy !== '') await requirePolicy(policy);
