@@ -5,6 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import { z } from 'zod';
 import { firstLine, issueText } from './daemon/config-issue.ts';
+import { NO_DAEMON } from './daemon/ipc/socket-path.ts';
 import { type Driver, driverOf } from './drivers/index.ts';
 import { type LabelRule, labelRulesSchema } from './label-rules.ts';
 import { scalarOf } from './policies/policy-text.ts';
@@ -169,7 +170,7 @@ export function loadConfig(sources: ConfigSources = {}): Config {
 function daemonOf(env: Record<string, string | undefined>): DaemonChoice | null | undefined {
   const { ISOVERBS_DAEMON: socket, ISOVERBS_WEIGHT: weight, ISOVERBS_TRAFFIC: traffic } = env;
   if (!socket) return undefined;
-  if (socket === 'none') return null;
+  if (socket === NO_DAEMON) return null;
   const given = { socket, weight: weight || undefined, traffic: traffic || undefined };
   const checked = z.strictObject(daemonShape).safeParse(given);
   if (checked.success) return checked.data;
@@ -281,9 +282,10 @@ function fromFile(path: string): Config {
   const value = readValue(path);
   const parsed = fileSchema.safeParse(value);
   if (!parsed.success) throw problem(path, parsed.error.issues[0], [], value);
-  const { policy, interceptors, driver = 'inline', log = 'warn', facts, ...rest } = parsed.data;
+  const { policy, interceptors, driver = 'inline', log = 'warn', facts, daemon, ...rest } = parsed.data;
   return {
     ...rest,
+    ...(daemon !== undefined && daemon.socket !== NO_DAEMON && { daemon }),
     ...(facts !== undefined && { facts: resolve(dirname(path), facts) }),
     policies: fileEntries(policy, path, 'policy', 'policy').map(({ entry }) => entry),
     interceptors: fileEntries(interceptors, path, 'interceptors', 'interceptor').map(({ entry, where }) =>

@@ -138,6 +138,7 @@ daemon: { socket: /run/x.sock, weight: 3, traffic: latency, aloneGbps: 10 }`;
     daemon: { socket: '/run/x.sock', weight: 3, traffic: 'latency', aloneGbps: 10 },
   });
   expect(load(files, { ISOVERBS_DAEMON: 'none' })).not.toHaveProperty('daemon');
+  expect(load({ 'isoverbs.config.yaml': 'daemon: none' })).not.toHaveProperty('daemon');
   expect(load(files, { ISOVERBS_DAEMON: '/other' }).daemon).toEqual({ socket: '/other' });
 });
 

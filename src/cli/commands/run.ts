@@ -5,6 +5,7 @@ import { constants } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, connect } from '../../daemon/client/connection.ts';
 import { socketOf, unreachable } from '../../daemon/client/tool-request.ts';
+import { NO_DAEMON } from '../../daemon/ipc/socket-path.ts';
 import { isTenant, isWeight, TENANT_ACCEPTED, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
 import { PROVIDERS } from '../values.ts';
@@ -107,10 +108,11 @@ async function providerOf({ provider }: RunFlags, preferred: string): Promise<st
 
 /** Starts a program that uses the policy and the daemon; so do its children. @returns its exit code */
 async function runProgram([command, ...args]: string[], words: RunFlags): Promise<number> {
-  const { socket = socketOf(), tenant, weight, traffic } = words;
   const { env } = process;
+  const isOff = (words.socket ?? env.ISOVERBS_DAEMON) === NO_DAEMON;
+  const { socket = isOff ? NO_DAEMON : socketOf(), tenant, weight, traffic } = words;
   const isOpen = words.provider === undefined && !(env.ISOVERBS_PROVIDER || env.ISOVERBS_DEVICE);
-  const isAsked = isOpen || words.policy === undefined;
+  const isAsked = !isOff && (isOpen || words.policy === undefined);
   const defaults = isAsked ? await daemonDefaults(socket, words.policy === undefined, isOpen) : NO_DEFAULTS;
   const { policy = defaults.policy } = words;
   const provider = await providerOf(words, isOpen ? defaults.provider : '');
