@@ -317,10 +317,10 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
         `isoverbs: start \`isoverbs daemon\`, or name another socket with --socket or ISOVERBS_DAEMON: no daemon answers at ${none}: No such file or directory (ENOENT) (ISO_ERR_NO_DAEMON)\n`,
       );
     }
-    for (const word of ['weight', 'weight=0', 'weight=x', 'wait=1', 'gbps=-1', 'weight=1=2']) {
+    for (const word of ['weight', 'weight=own', 'weight=0', 'weight=x', 'wait=1', 'gbps=-1', 'weight=1=2']) {
       const { code, err } = await command('set', 'a', word, '--socket', none);
       expect({ word, code }).toEqual({ word, code: 2 });
-      expect(err).toContain(`invalid setting '${word}'; use weight=NUMBER`);
+      expect(err).toContain(`invalid setting '${word}'; use weight=NUMBER (weights are from 1e-6 to 1e6); `);
     }
     const { err } = await command('set', 'a', 'wieght=3', '--socket', none);
     expect(err).toContain("; did you mean 'weight'?");

@@ -137,8 +137,8 @@ function settingOf(word: string): [key: string, value: number | string | null] {
   }
   const meant = Object.hasOwn(SETTINGS, key) ? '' : meantBy(key, Object.keys(SETTINGS));
   throw new ConfigError(
-    `invalid setting '${word}'; use weight=NUMBER, qpWeight=NUMBER or groups.NAME=NUMBER (from 1e-6 to 1e6), ` +
-      `group=NAME, traffic=${TRAFFIC_NAMES.join('|')}, or =own for the programs' own; gbps=NUMBER, or gbps=share or gbps=none (a share by ` +
+    `invalid setting '${word}'; use weight=NUMBER (weights are from 1e-6 to 1e6); qpWeight=NUMBER, groups.NAME=NUMBER, ` +
+      `group=NAME or traffic=${TRAFFIC_NAMES.join('|')}, each also =own for the programs' own; gbps=NUMBER, or gbps=share or gbps=none (a share by ` +
       `weight); maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none for no limit${meant}`,
   );
 }
