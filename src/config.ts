@@ -12,6 +12,7 @@ import { scalarOf } from './policies/policy-text.ts';
 import { parseYaml } from './providers/yaml.ts';
 import { ConfigError, shown } from './verbs/errors.ts';
 import { isTenant, isWeight, TENANT_ACCEPTED, TRAFFIC_NAMES, type TrafficName } from './verbs/labels.ts';
+import { didYouMean } from './verbs/suggestions.ts';
 
 /** A policy by name, with its options. */
 export interface PolicyConfig {
@@ -331,10 +332,11 @@ function fileEntries(value: unknown, path: string, key: string, kind: Kind) {
 /** @param value what was checked, at the keys `prefix` of the file */
 function problem(path: string, issue: z.core.$ZodIssue, prefix: PropertyKey[], value: unknown): ConfigError {
   const keys = issue.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
+  const known = Object.keys(fileSchema.shape);
   const where = [...prefix, ...issue.path, ...keys].join('.');
   const what =
     keys.length > 0 && issue.path.length === 0
-      ? `unknown key; the keys are ${Object.keys(fileSchema.shape).join(', ')}`
-      : issueText(issue, value);
+      ? `unknown key; ${didYouMean(keys[0], known)}the keys are ${known.join(', ')}`
+      : issueText(issue, value, prefix.length === 0 ? fileSchema : undefined);
   return new ConfigError(`${path}: ${where === '' ? '' : `${where}: `}${what}`);
 }

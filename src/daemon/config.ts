@@ -123,7 +123,7 @@ export function parseDaemonConfig(text: string, file: string): DaemonConfig {
   const checked = daemonSchema.safeParse(value);
   if (checked.success) return checked.data;
   const problems = checked.error.issues.map((issue) =>
-    [issue.path.join('.'), issueText(issue, value)].filter(Boolean).join(': '),
+    [issue.path.join('.'), issueText(issue, value, daemonSchema)].filter(Boolean).join(': '),
   );
   throw new ConfigError(`${file}: ${problems.join('; ')}`);
 }

@@ -90,11 +90,14 @@ test('variables override the file', () => {
 test.each([
   [
     '{"polcy":"perf"}',
-    'polcy: unknown key; the keys are policy, interceptors, replay, device, tenant, facts, driver, labels, daemon, log',
+    "polcy: unknown key; did you mean 'policy'? the keys are policy, interceptors, replay, device, tenant, facts, driver, labels, daemon, log",
   ],
   ['{"labels":{"weight":2}}', 'labels: '],
   ['{"labels":[{"weight":0}]}', 'labels.0.weight: must be a number from 1e-6 to 1e6'],
-  ['{"labels":[{"weight":2},{"match":{"host":"a"},"group":"g"}]}', 'labels.1.match.host: '],
+  [
+    '{"labels":[{"weight":2},{"match":{"host":"a"},"group":"g"}]}',
+    "labels.1.match.host: unknown key 'host'; use one of ",
+  ],
   ['{"labels":[{"match":{"port":7},"weight":2}]}', "labels.0: 'weight' belongs to the tenant"],
   ['{"driver":"thread"}', 'driver: '],
   ['{"driver":{"name":"worker","cpu":-1}}', 'driver: cpu: must be a whole number'],
