@@ -5,12 +5,14 @@ import { dirname, join, resolve } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import { z } from 'zod';
 import { firstLine, issueText } from './daemon/config-issue.ts';
+import { NO_DAEMON } from './daemon/ipc/socket-path.ts';
 import { type Driver, driverOf } from './drivers/index.ts';
 import { type LabelRule, labelRulesSchema } from './label-rules.ts';
 import { scalarOf } from './policies/policy-text.ts';
 import { parseYaml } from './providers/yaml.ts';
 import { ConfigError, shown } from './verbs/errors.ts';
-import { isWeight, TRAFFIC_NAMES, type TrafficName } from './verbs/labels.ts';
+import { isTenant, isWeight, TENANT_ACCEPTED, TRAFFIC_NAMES, type TrafficName } from './verbs/labels.ts';
+import { didYouMean } from './verbs/suggestions.ts';
 
 /** A policy by name, with its options. */
 export interface PolicyConfig {
@@ -96,7 +98,7 @@ const fileSchema = z.strictObject({
     .optional(),
   replay: z.string().min(1).optional(),
   device: z.string().min(1).optional(),
-  tenant: z.string().min(1).optional(),
+  tenant: z.string().refine(isTenant, { error: TENANT_ACCEPTED }).optional(),
   facts: z.string().min(1).optional(),
   driver: z.unknown().optional(),
   labels: labelRulesSchema.optional(),
@@ -152,7 +154,7 @@ export function loadConfig(sources: ConfigSources = {}): Config {
   }
   if (env.ISOVERBS_REPLAY) config.replay = env.ISOVERBS_REPLAY;
   if (env.ISOVERBS_DEVICE) config.device = env.ISOVERBS_DEVICE;
-  if (env.ISOVERBS_TENANT) config.tenant = env.ISOVERBS_TENANT;
+  if (env.ISOVERBS_TENANT) config.tenant = tenantOf(env.ISOVERBS_TENANT);
   if (env.ISOVERBS_FACTS) config.facts = resolve(cwd, env.ISOVERBS_FACTS);
   if (env.ISOVERBS_DRIVER) config.driver = driverOf(env.ISOVERBS_DRIVER, 'ISOVERBS_DRIVER');
   const daemon = daemonOf(env);
@@ -169,7 +171,7 @@ export function loadConfig(sources: ConfigSources = {}): Config {
 function daemonOf(env: Record<string, string | undefined>): DaemonChoice | null | undefined {
   const { ISOVERBS_DAEMON: socket, ISOVERBS_WEIGHT: weight, ISOVERBS_TRAFFIC: traffic } = env;
   if (!socket) return undefined;
-  if (socket === 'none') return null;
+  if (socket === NO_DAEMON) return null;
   const given = { socket, weight: weight || undefined, traffic: traffic || undefined };
   const checked = z.strictObject(daemonShape).safeParse(given);
   if (checked.success) return checked.data;
@@ -220,6 +222,12 @@ function parseLine(text: string, source: string, kind: Kind): PolicyConfig[] {
     }
     return { name, options };
   });
+}
+
+/** @throws ConfigError for a name that the daemon would refuse, after which the program would run without limits */
+function tenantOf(name: string): string {
+  if (isTenant(name)) return name;
+  throw new ConfigError(`ISOVERBS_TENANT: ${TENANT_ACCEPTED}, but has ${name.length}`);
 }
 
 function logLevel(text: string): LogLevel {
@@ -275,9 +283,10 @@ function fromFile(path: string): Config {
   const value = readValue(path);
   const parsed = fileSchema.safeParse(value);
   if (!parsed.success) throw problem(path, parsed.error.issues[0], [], value);
-  const { policy, interceptors, driver = 'inline', log = 'warn', facts, ...rest } = parsed.data;
+  const { policy, interceptors, driver = 'inline', log = 'warn', facts, daemon, ...rest } = parsed.data;
   return {
     ...rest,
+    ...(daemon !== undefined && daemon.socket !== NO_DAEMON && { daemon }),
     ...(facts !== undefined && { facts: resolve(dirname(path), facts) }),
     policies: fileEntries(policy, path, 'policy', 'policy').map(({ entry }) => entry),
     interceptors: fileEntries(interceptors, path, 'interceptors', 'interceptor').map(({ entry, where }) =>
@@ -323,10 +332,11 @@ function fileEntries(value: unknown, path: string, key: string, kind: Kind) {
 /** @param value what was checked, at the keys `prefix` of the file */
 function problem(path: string, issue: z.core.$ZodIssue, prefix: PropertyKey[], value: unknown): ConfigError {
   const keys = issue.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
+  const known = Object.keys(fileSchema.shape);
   const where = [...prefix, ...issue.path, ...keys].join('.');
   const what =
     keys.length > 0 && issue.path.length === 0
-      ? `unknown key; the keys are ${Object.keys(fileSchema.shape).join(', ')}`
-      : issueText(issue, value);
+      ? `unknown key; ${didYouMean(keys[0], known)}the keys are ${known.join(', ')}`
+      : issueText(issue, value, prefix.length === 0 ? fileSchema : undefined);
   return new ConfigError(`${path}: ${where === '' ? '' : `${where}: `}${what}`);
 }

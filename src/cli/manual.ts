@@ -18,7 +18,7 @@ export interface Page {
 const VARIABLES = {
   ISOVERBS_LOG: 'how much to print on stderr, without --log: silent, error, warn (default), info or debug',
   ISOVERBS_POLICY: 'policies around the device, without --policy',
-  ISOVERBS_DAEMON: 'the socket of the daemon, without --socket',
+  ISOVERBS_DAEMON: 'the socket of the daemon, without --socket; none: programs run without a daemon',
   ISOVERBS_DRIVER: 'where policies run, without --driver',
   ISOVERBS_DEVICE: 'the device, without --ib-dev',
   ISOVERBS_PROVIDER:

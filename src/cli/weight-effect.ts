@@ -56,6 +56,23 @@ export function whyRateIneffective(tenant: string, { rows, policy }: TenantListi
   };
 }
 
+/** The link that carries less than the rate of a tenant (`gbps`) under the daemon's policy, in words; null: none is known. */
+export function slowerLink(
+  tenant: string,
+  gbps: number,
+  { rows, devices = [], policy = '' }: TenantListing,
+): string | null {
+  const list = policy === '' ? [] : parsePolicies(policy, 'the daemon');
+  if (effectOfRates(list) !== 'limits') return null;
+  // An option of the policy takes the place of what the device reports.
+  const chosen = list.map(({ options }) => options.linkGbps).find((one) => typeof one === 'number');
+  for (const { device } of rows.filter((row) => row.tenant === tenant)) {
+    const linkGbps = chosen ?? devices.find((one) => one.device === device)?.linkGbps ?? 0;
+    if (linkGbps > 0 && linkGbps < gbps) return `the link of ${device} (${linkGbps} Gbit/s)`;
+  }
+  return null;
+}
+
 /** What the new weight of a tenant means, in a line of `isoverbs top`. */
 export function weightNotice(tenant: string, weight: number, listing: TenantListing): string {
   const isNow = `the weight of ${tenant} is now ${weight}`;

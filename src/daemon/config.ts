@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { parseYaml } from '../providers/yaml.ts';
 import { ConfigError } from '../verbs/errors.ts';
-import { isGroup, TRAFFIC_NAMES } from '../verbs/labels.ts';
+import { isGroup, isTenant, TENANT_ACCEPTED, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { DEFAULT_LIMITS } from './admission.ts';
 import { MAX_CPUS } from './busy-cpu.ts';
 import { firstLine, issueText } from './config-issue.ts';
@@ -52,7 +52,7 @@ const rule = z.strictObject({
       declared: z.string().min(1).optional(),
     })
     .default({}),
-  tenant: z.string().min(1).max(128).optional(),
+  tenant: z.string().refine(isTenant, { error: TENANT_ACCEPTED }).optional(),
   weight: weight.optional(),
   qpWeight: weight.optional(),
   group: z.custom<string>(isGroup, { error: 'must be a name of at most 64 printable characters' }).optional(),
@@ -123,7 +123,7 @@ export function parseDaemonConfig(text: string, file: string): DaemonConfig {
   const checked = daemonSchema.safeParse(value);
   if (checked.success) return checked.data;
   const problems = checked.error.issues.map((issue) =>
-    [issue.path.join('.'), issueText(issue, value)].filter(Boolean).join(': '),
+    [issue.path.join('.'), issueText(issue, value, daemonSchema)].filter(Boolean).join(': '),
   );
   throw new ConfigError(`${file}: ${problems.join('; ')}`);
 }

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { MAX_MESSAGE_WORDS } from '../coordinator/agent.ts';
 import { HandshakeError } from '../verbs/errors.ts';
 import { isGroupName } from '../verbs/groups.ts';
-import { isGroup, TRAFFIC_NAMES } from '../verbs/labels.ts';
+import { isGroup, MAX_TENANT_LENGTH, TRAFFIC_NAMES } from '../verbs/labels.ts';
 import { MAX_RATES } from '../verbs/rate-targets.ts';
 import { ratesByTarget } from './weights.ts';
 
@@ -26,6 +26,7 @@ const LENGTH_BYTES = 4;
 const MAX_SHOWN_CHARS = 200;
 
 const name = z.string().max(128);
+const tenant = z.string().max(MAX_TENANT_LENGTH);
 const weight = z.number().min(1e-6).max(1e6);
 const group = z.string().refine(isGroup);
 const traffic = z.enum(TRAFFIC_NAMES);
@@ -46,7 +47,7 @@ const hello = z.strictObject({
   /** A tool queries and changes settings, and joins no device. */
   role: z.enum(['shim', 'tool']).default('shim'),
   /** The daemon's rules decide which of these count. */
-  tenant: name.optional(),
+  tenant: tenant.optional(),
   weight: weight.optional(),
   traffic: traffic.optional(),
 });
@@ -54,7 +55,7 @@ const hello = z.strictObject({
 export const toDaemon = z.discriminatedUnion('type', [
   hello,
   /** A context has opened a device. `slot` is a free seat in the client's pages, chosen by the client. */
-  z.strictObject({ type: z.literal('join'), slot, device: name.min(1), tenant: name.default('') }),
+  z.strictObject({ type: z.literal('join'), slot, device: name.min(1), tenant: tenant.default('') }),
   z.strictObject({ type: z.literal('leave'), slot }),
   /** The program of the context in a seat has set weights of groups; null: it has given up the group. */
   z.strictObject({ type: z.literal('group'), slot, groups }),
@@ -83,7 +84,7 @@ export const toDaemon = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('tenants') }),
   z.strictObject({
     type: z.literal('set'),
-    tenant: name.min(1),
+    tenant: tenant.min(1),
     /** Whether the setting is also kept for a tenant that is not present. Default true. */
     future: z.boolean().optional(),
     weight: weight.optional(),

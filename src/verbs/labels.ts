@@ -48,10 +48,19 @@ const QP_LABEL_NAMES = ['qpWeight', 'group', 'traffic'] as const;
 const MIN_WEIGHT = 1e-6;
 const MAX_WEIGHT = 1e6;
 const MAX_GROUP_LENGTH = 64;
+/** The most characters in the name of a tenant. */
+export const MAX_TENANT_LENGTH = 128;
+/** What `isTenant` accepts, for messages. */
+export const TENANT_ACCEPTED = `must have 1 to ${MAX_TENANT_LENGTH} characters`;
 
 /** Whether a number may be a weight. */
 export function isWeight(value: unknown): value is number {
   return typeof value === 'number' && value >= MIN_WEIGHT && value <= MAX_WEIGHT;
+}
+
+/** Whether a text may name a tenant. The daemon refuses any other. */
+export function isTenant(value: string): boolean {
+  return value.length > 0 && value.length <= MAX_TENANT_LENGTH;
 }
 
 /** Whether a text may name a group; '' names none. */

@@ -82,7 +82,7 @@ eachShort(1, [true, false])('threads do not change a bit of the result (traffic:
 });
 
 test.each([
-  ['alpa: 1', /f: unknown key 'alpa'/],
+  ['alpa: 1', /f: unknown key 'alpa'; did you mean 'alpha'\?/],
   ['alpha: .nan', /f: alpha: /],
   ['capacity: cone', /f: capacity: must be one of linear, logsum, logdomain, got 'cone'/],
   ['tolerance: 0', /f: tolerance: /],

@@ -108,6 +108,25 @@ test('environment variables are applied, and invalid ones are named', () => {
   });
 });
 
+test('ISOVERBS_DAEMON=none means no daemon to all commands', async () => {
+  vi.stubEnv('ISOVERBS_DAEMON', 'none');
+  for (const line of ['daemon', 'daemon --check-config', 'tenants', 'top --once', 'set a weight=2']) {
+    expect({ line, ...(await command(...line.split(' '))) }).toEqual({
+      ...{ line, code: USAGE, out: '' },
+      err: 'isoverbs: ISOVERBS_DAEMON=none turns the daemon off: unset the variable, or name a socket with --socket (ISO_ERR_CONFIG)\n',
+    });
+  }
+  expect((await command('daemon', '--socket', 'none')).err).toBe(
+    "isoverbs: --socket: 'none' turns the daemon off, so choose another path for the socket (ISO_ERR_CONFIG)\n",
+  );
+  vi.unstubAllEnvs();
+  const run = (before: string, env: Record<string, string> = {}) =>
+    isoverbs(`run ${before} -- ${process.execPath} -p process.env.ISOVERBS_DAEMON`, env);
+  const silently = { code: 0, out: 'none\n', err: '' };
+  expect(run('', { ISOVERBS_DAEMON: 'none' })).toEqual(silently);
+  expect(run('--socket none')).toEqual(silently);
+});
+
 test('a full disk is reported in one line', () => {
   const shell = `"${process.execPath}" "${MAIN}" policies > /dev/full; echo $?`;
   const { stdout, stderr } = spawnSync('bash', ['-c', shell], {

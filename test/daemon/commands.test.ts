@@ -1,10 +1,10 @@
-// `isoverbs daemon` and `isoverbs run` as processes: how they start, what they print, how they end. Requires
-// a build.
+// `isoverbs daemon` and `isoverbs run` as processes: their start, output and end. Requires a build.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect as connectNet, createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { getDeviceList } from '../../src/open.ts';
 import { command } from '../mix/command.ts';
 import { eachShort, variants } from '../support/variants.ts';
 import { daemon, folder, isoverbs, MAIN, started, tenant } from './command-rig.ts';
@@ -317,18 +317,19 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
         `isoverbs: start \`isoverbs daemon\`, or name another socket with --socket or ISOVERBS_DAEMON: no daemon answers at ${none}: No such file or directory (ENOENT) (ISO_ERR_NO_DAEMON)\n`,
       );
     }
-    for (const word of ['weight', 'weight=0', 'weight=x', 'wait=1', 'gbps=-1', 'weight=1=2']) {
+    for (const word of ['weight', 'weight=own', 'weight=0', 'weight=x', 'wait=1', 'gbps=-1', 'weight=1=2']) {
       const { code, err } = await command('set', 'a', word, '--socket', none);
       expect({ word, code }).toEqual({ word, code: 2 });
-      expect(err).toContain(`invalid setting '${word}'; use weight=NUMBER`);
+      expect(err).toContain(`invalid setting '${word}'; use weight=NUMBER (weights are from 1e-6 to 1e6); `);
     }
     const { err } = await command('set', 'a', 'wieght=3', '--socket', none);
     expect(err).toContain("; did you mean 'weight'?");
-    const ran = await isoverbs(['run', '--socket', none, '--', process.execPath, '-e', 'console.log(1)'])
-      .ended;
+    const ran = await isoverbs(['run', '--socket', none, '--', 'echo', '1']).ended;
     expect(ran).toMatchObject({ status: 0, stdout: '1\n' });
+    const [{ name, provider }] = getDeviceList();
+    const opens = provider === 'sim' ? ` and opens ${name} (simulated, within one process) by default` : '';
     expect(ran.stderr).toBe(
-      `isoverbs: without --policy and without a daemon, the program runs without a policy; start \`isoverbs daemon\`, or name another socket with --socket or ISOVERBS_DAEMON: no daemon answers at ${none}: No such file or directory (ENOENT)\n`,
+      `isoverbs: without --policy and without a daemon, the program runs without a policy${opens}; start \`isoverbs daemon\`, or name another socket with --socket or ISOVERBS_DAEMON: no daemon answers at ${none}: No such file or directory (ENOENT)\n`,
     );
   });
 });

@@ -56,9 +56,16 @@ function daemon(socket: string, more: Partial<ServerOptions> = {}) {
   return { host, server, lines };
 }
 
-function client(socket: string, tenant: string): { client: DaemonClient; reports: string[] } {
+function client(
+  socket: string,
+  tenant: string,
+): { client: DaemonClient; reports: string[]; warnings: string[] } {
   const reports: string[] = [];
-  const say = (line: string) => void reports.push(line);
+  const warnings: string[] = [];
+  const say = (line: string, isWarning: boolean) => {
+    reports.push(line);
+    if (isWarning) warnings.push(line);
+  };
   const one = new DaemonClient({
     socket,
     hello: { tenant },
@@ -66,7 +73,7 @@ function client(socket: string, tenant: string): { client: DaemonClient; reports
     report: say,
   });
   cleanUp.push(() => one.close());
-  return { client: one, reports };
+  return { client: one, reports, warnings };
 }
 
 const until = (check: () => void) => vi.waitFor(check, { timeout: 5000, interval: 2 });
@@ -137,7 +144,7 @@ test('a ruler that throws is reported, and the others decide', async () => {
 
 test('without a daemon a client continues; it joins one that appears, keeps its share when that dies, and joins the next', async () => {
   const socket = join(folder(), 's');
-  const { client: one, reports } = client(socket, 'a');
+  const { client: one, reports, warnings } = client(socket, 'a');
   const page = pageOf(one);
   report(page, { ratedQps: 1 });
   await until(() => expect(reports.at(-1)).toContain('continuing without it'));
@@ -152,6 +159,17 @@ test('without a daemon a client continues; it joins one that appears, keeps its 
   expect(granted(page, 'rateGbps')).toBe(7);
   daemon(socket);
   await until(() => expect(granted(page, 'rateGbps')).toBe(100));
+  // Each end of an absence is reported, at the level of the absence.
+  expect(reports.filter((line) => line.includes('connected'))).toEqual([
+    `connected to the daemon at ${socket} as tenant a`,
+    `connected to the daemon at ${socket} again as tenant a`,
+  ]);
+  expect(warnings.map((line) => line.slice(0, 12))).toEqual([
+    'no connectio',
+    'connected to',
+    'no connectio',
+    'connected to',
+  ]);
 });
 
 test('garbage, a different version, silence and floods end the connection, are logged, and harm no other client', async () => {

@@ -90,11 +90,14 @@ test('variables override the file', () => {
 test.each([
   [
     '{"polcy":"perf"}',
-    'polcy: unknown key; the keys are policy, interceptors, replay, device, tenant, facts, driver, labels, daemon, log',
+    "polcy: unknown key; did you mean 'policy'? the keys are policy, interceptors, replay, device, tenant, facts, driver, labels, daemon, log",
   ],
   ['{"labels":{"weight":2}}', 'labels: '],
   ['{"labels":[{"weight":0}]}', 'labels.0.weight: must be a number from 1e-6 to 1e6'],
-  ['{"labels":[{"weight":2},{"match":{"host":"a"},"group":"g"}]}', 'labels.1.match.host: '],
+  [
+    '{"labels":[{"weight":2},{"match":{"host":"a"},"group":"g"}]}',
+    "labels.1.match.host: unknown key 'host'; use one of ",
+  ],
   ['{"labels":[{"match":{"port":7},"weight":2}]}', "labels.0: 'weight' belongs to the tenant"],
   ['{"driver":"thread"}', 'driver: '],
   ['{"driver":{"name":"worker","cpu":-1}}', 'driver: cpu: must be a whole number'],
@@ -105,7 +108,9 @@ test.each([
   ['{"policy":"perf:=x"}', "policy: perf: '=x' should be KEY=VALUE"],
   ['{"log":"loud"}', 'log: '],
   ['{"device":""}', 'device: '],
-  ['{"tenant":7}', 'tenant: '],
+  ['{"tenant":7}', 'tenant: must be a text, got 7'],
+  ['{"tenant":""}', 'tenant: must have 1 to 128 characters'],
+  [`{"tenant":"${'t'.repeat(129)}"}`, 'tenant: must have 1 to 128 characters'],
   ['{"device"', 'cannot be read'],
   ['[]', 'isoverbs.config.json: '],
 ])('%s is rejected with the file and the key', (text, expected) => {
@@ -113,6 +118,13 @@ test.each([
   expect(run).toThrow(ConfigError);
   expect(run).toThrow('isoverbs.config.json');
   expect(run).toThrow(expected);
+});
+
+test('a tenant whose name the daemon would refuse is rejected at the start', () => {
+  expect(load({}, { ISOVERBS_TENANT: 't'.repeat(128) }).tenant).toHaveLength(128);
+  const run = () => load({}, { ISOVERBS_TENANT: 't'.repeat(200) });
+  expect(run).toThrow(ConfigError);
+  expect(run).toThrow('ISOVERBS_TENANT: must have 1 to 128 characters, but has 200');
 });
 
 test('a file may contain labels and a daemon', () => {
@@ -129,6 +141,7 @@ daemon: { socket: /run/x.sock, weight: 3, traffic: latency, aloneGbps: 10 }`;
     daemon: { socket: '/run/x.sock', weight: 3, traffic: 'latency', aloneGbps: 10 },
   });
   expect(load(files, { ISOVERBS_DAEMON: 'none' })).not.toHaveProperty('daemon');
+  expect(load({ 'isoverbs.config.yaml': 'daemon: none' })).not.toHaveProperty('daemon');
   expect(load(files, { ISOVERBS_DAEMON: '/other' }).daemon).toEqual({ socket: '/other' });
 });
 

@@ -112,13 +112,13 @@ test('each context without a tenant is a separate tenant', () => {
   expect(rates(...pages)).toEqual([third, third, third / 2, third / 2]);
 });
 
-test('a configured rate is deducted from the link, and a hundredth of the link always remains for the others', () => {
+test('a configured rate, of at most that of the link, is deducted from it, and a hundredth always remains for the others', () => {
   const coordinator = new Coordinator();
   const [a, b, c] = ['a', 'b', 'c'].map((tenant) => join(coordinator, tenant));
   coordinator.decide(shares, rules({}, { a: 10 }), 0);
   expect(rates(a, b, c)).toEqual([10, 45, 45]);
   coordinator.decide(shares, rules({}, { a: 200 }), 0);
-  expect(rates(a, b, c)).toEqual([200, 0.5, 0.5]);
+  expect(rates(a, b, c)).toEqual([100, 0.5, 0.5]);
 });
 
 test('a part of a link of unknown rate is not described as a rate; a configured rate is', () => {

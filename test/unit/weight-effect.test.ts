@@ -1,6 +1,6 @@
 // Weights and rates that an operator sets, and that have no effect.
 import { expect, test } from 'vitest';
-import { weightNotice, whyIneffective, whyRateIneffective } from '../../src/cli/weight-effect.ts';
+import { slowerLink, weightNotice, whyIneffective, whyRateIneffective } from '../../src/cli/weight-effect.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
 import { rowOf } from './top/samples.ts';
 
@@ -73,4 +73,20 @@ test.each([
   const listing = { policy, devices: [], rows: [rowOf('a', { gbps: 3 })] };
   expect(whyRateIneffective('a', listing)?.reason).toBe(reason);
   expect(whyRateIneffective('absent', listing)).toBeNull();
+});
+
+test.each([
+  ['token-bucket', 100, null],
+  ['token-bucket', 101, 'the link of dev0 (100 Gbit/s)'],
+  ['fair', 101, 'the link of dev0 (100 Gbit/s)'],
+  ['token-bucket:linkGbps=0.2', 1, 'the link of dev0 (0.2 Gbit/s)'],
+  // These are said to ignore rates, or may treat them in any way.
+  ['perf', 101, null],
+  ['./own.mjs', 101, null],
+  [undefined, 101, null],
+])('under policy %j, the link that is slower than a rate of %d Gbit/s: %j', (policy, gbps, link) => {
+  const devices = [{ device: 'dev0', linkGbps: 100, isVirtualTime: false, nic: null }];
+  const listing = { policy, devices, rows: [rowOf('a', { device: 'dev0' }), rowOf('b', { device: 'dev1' })] };
+  expect(slowerLink('a', gbps, listing)).toBe(link);
+  expect(slowerLink('b', gbps, { ...listing, policy: 'fair' })).toBeNull();
 });

@@ -5,7 +5,8 @@ import { constants } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, connect } from '../../daemon/client/connection.ts';
 import { socketOf, unreachable } from '../../daemon/client/tool-request.ts';
-import { isWeight, TRAFFIC_NAMES } from '../../verbs/labels.ts';
+import { NO_DAEMON } from '../../daemon/ipc/socket-path.ts';
+import { isTenant, isWeight, TENANT_ACCEPTED, TRAFFIC_NAMES } from '../../verbs/labels.ts';
 import { describe } from '../manual.ts';
 import { PROVIDERS } from '../values.ts';
 
@@ -26,8 +27,8 @@ interface Defaults {
 
 const NO_DEFAULTS: Defaults = { policy: '', provider: '' };
 
-/** The daemon's defaults. Without a daemon, NO_DEFAULTS, and a warning if the program needs a policy. */
-function daemonDefaults(socket: string, needsPolicy: boolean): Promise<Defaults> {
+/** The daemon's defaults, or why there is no daemon. */
+function askDaemon(socket: string): Promise<Defaults | Error> {
   return new Promise((resolve) => {
     const on = {
       connected(connection: Connection) {
@@ -36,16 +37,35 @@ function daemonDefaults(socket: string, needsPolicy: boolean): Promise<Defaults>
       },
       received() {},
       signalled() {},
-      ended(error: Error) {
-        if (needsPolicy)
-          process.stderr.write(
-            `isoverbs: without --policy and without a daemon, the program runs without a policy; ${unreachable(socket, error).message}\n`,
-          );
-        resolve(NO_DEFAULTS);
-      },
+      ended: resolve,
     };
     connect(socket, { role: 'tool' }, on, true);
   });
+}
+
+/**
+ * The daemon's defaults. Without a daemon, NO_DEFAULTS, and a warning if the program needs a policy.
+ * @param isOpen whether the program's choice of a device is open, so that a daemon would have made it
+ */
+async function daemonDefaults(socket: string, needsPolicy: boolean, isOpen: boolean): Promise<Defaults> {
+  const answer = await askDaemon(socket);
+  if (!(answer instanceof Error)) return answer;
+  if (needsPolicy) {
+    const opens = isOpen ? await simulatedDefault() : '';
+    process.stderr.write(
+      `isoverbs: without --policy and without a daemon, the program runs without a policy${opens}; ${unreachable(socket, answer).message}\n`,
+    );
+  }
+  return NO_DEFAULTS;
+}
+
+/** Says that there is no RDMA device, where a daemon would have chosen soft0, which connects processes; '' if there is one. */
+async function simulatedDefault(): Promise<string> {
+  const { getDeviceList } = await import('../../open.ts');
+  const [first] = getDeviceList();
+  return first?.provider === 'sim'
+    ? ` and opens ${first.name} (simulated, within one process) by default`
+    : '';
 }
 
 const FORWARDED_SIGNALS = [
@@ -88,11 +108,12 @@ async function providerOf({ provider }: RunFlags, preferred: string): Promise<st
 
 /** Starts a program that uses the policy and the daemon; so do its children. @returns its exit code */
 async function runProgram([command, ...args]: string[], words: RunFlags): Promise<number> {
-  const { socket = socketOf(), tenant, weight, traffic } = words;
   const { env } = process;
+  const isOff = (words.socket ?? env.ISOVERBS_DAEMON) === NO_DAEMON;
+  const { socket = isOff ? NO_DAEMON : socketOf(), tenant, weight, traffic } = words;
   const isOpen = words.provider === undefined && !(env.ISOVERBS_PROVIDER || env.ISOVERBS_DEVICE);
-  const isAsked = isOpen || words.policy === undefined;
-  const defaults = isAsked ? await daemonDefaults(socket, words.policy === undefined) : NO_DEFAULTS;
+  const isAsked = !isOff && (isOpen || words.policy === undefined);
+  const defaults = isAsked ? await daemonDefaults(socket, words.policy === undefined, isOpen) : NO_DEFAULTS;
   const { policy = defaults.policy } = words;
   const provider = await providerOf(words, isOpen ? defaults.provider : '');
   if (policy !== '') await requirePolicy(policy);
@@ -155,8 +176,6 @@ function isInForeground(): boolean {
   }
 }
 
-const MAX_NAME_CHARS = 128;
-
 /** A number within the range that the daemon accepts. @throws InvalidArgumentError */
 function weight(text: string): number {
   const value = Number(text);
@@ -165,9 +184,9 @@ function weight(text: string): number {
 }
 
 /** @throws InvalidArgumentError */
-function name(text: string): string {
-  if (text.length > 0 && text.length <= MAX_NAME_CHARS) return text;
-  throw new InvalidArgumentError(`It must have 1 to ${MAX_NAME_CHARS} characters.`);
+function tenantName(text: string): string {
+  if (isTenant(text)) return text;
+  throw new InvalidArgumentError(`It ${TENANT_ACCEPTED}.`);
 }
 
 /** An empty variable of the shell must not turn off the daemon's policy. @throws InvalidArgumentError */
@@ -193,7 +212,7 @@ export function addRun(command: Command): void {
         'the program uses only devices of this provider (default: all; without an RDMA device, the daemon chooses)',
       ).choices(PROVIDERS),
     )
-    .option('--tenant <tenant>', 'the tenant to which the program belongs', name)
+    .option('--tenant <tenant>', 'the tenant to which the program belongs', tenantName)
     .option('--weight <number>', "weight of the tenant's share", weight)
     .addOption(
       new Option('--traffic <kind>', 'kind of traffic that the tenant declares').choices(TRAFFIC_NAMES),

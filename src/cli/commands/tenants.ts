@@ -137,8 +137,8 @@ function settingOf(word: string): [key: string, value: number | string | null] {
   }
   const meant = Object.hasOwn(SETTINGS, key) ? '' : meantBy(key, Object.keys(SETTINGS));
   throw new ConfigError(
-    `invalid setting '${word}'; use weight=NUMBER, qpWeight=NUMBER or groups.NAME=NUMBER (from 1e-6 to 1e6), ` +
-      `group=NAME, traffic=${TRAFFIC_NAMES.join('|')}, or =own for the programs' own; gbps=NUMBER, or gbps=share or gbps=none (a share by ` +
+    `invalid setting '${word}'; use weight=NUMBER (weights are from 1e-6 to 1e6); qpWeight=NUMBER, groups.NAME=NUMBER, ` +
+      `group=NAME or traffic=${TRAFFIC_NAMES.join('|')}, each also =own for the programs' own; gbps=NUMBER, or gbps=share or gbps=none (a share by ` +
       `weight); maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none for no limit${meant}`,
   );
 }
@@ -190,7 +190,7 @@ async function noteIneffective(socket: string, tenant: string, { weight, gbps }:
   const hasRate = typeof gbps === 'number';
   if (weight === undefined && !hasRate) return;
   // Loaded only here, because it knows the policies.
-  const { whyIneffective, whyRateIneffective } = await import('../weight-effect.ts');
+  const { slowerLink, whyIneffective, whyRateIneffective } = await import('../weight-effect.ts');
   const weightNow = `the weight of tenant '${tenant}' is now ${weight}`;
   const rateNow = `the rate of tenant '${tenant}' is now ${gbps} Gbit/s`;
   let listing: Awaited<ReturnType<typeof requestListing>>;
@@ -206,7 +206,10 @@ async function noteIneffective(socket: string, tenant: string, { weight, gbps }:
     if (why !== null) note(`${now}, but has no effect: ${why.reason}; ${why.remedy}`);
   };
   if (weight !== undefined) noteIf(weightNow, whyIneffective(tenant, listing));
-  if (hasRate) noteIf(rateNow, whyRateIneffective(tenant, listing));
+  if (!hasRate) return;
+  noteIf(rateNow, whyRateIneffective(tenant, listing));
+  const link = slowerLink(tenant, gbps, listing);
+  if (link !== null) note(`${rateNow}, more than that of ${link}, which the tenant may fill alone`);
 }
 
 /** The error for a tenant that is not present, whose name may be misspelt. */

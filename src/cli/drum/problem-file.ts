@@ -67,7 +67,7 @@ export function parseProblem(text: string, file: string): ProblemFile {
   const checked = schema.safeParse(value);
   if (!checked.success) {
     const problems = checked.error.issues.map((issue) =>
-      [issue.path.join('.'), issueText(issue, value)].filter(Boolean).join(': '),
+      [issue.path.join('.'), issueText(issue, value, schema)].filter(Boolean).join(': '),
     );
     throw new ConfigError(`${file}: ${problems.join('; ')}`);
   }

@@ -65,6 +65,8 @@ async function setWeight(
   try {
     const [answer] = await request(socket, { type: 'set', tenant, future: false, weight });
     if (answer.type === 'refused') return answer.reason;
+    if (answer.type === 'done' && !answer.isKnown)
+      return `${tenant} is no longer present; its weight is unchanged`;
     return weightNotice(tenant, weight, sample);
   } catch (error) {
     return (error as Error).message;

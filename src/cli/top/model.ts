@@ -47,11 +47,10 @@ export interface Entry {
   readonly program: ProgramRate | null;
 }
 
-/** What is typed: into the filter, or as a weight of the selected tenant. */
-export interface Prompt {
-  readonly kind: 'filter' | 'weight';
-  readonly text: string;
-}
+/** What is typed: into the filter, or as a weight of the tenant that was selected when typing began. */
+export type Prompt =
+  | { readonly kind: 'filter'; readonly text: string }
+  | { readonly kind: 'weight'; readonly tenant: string; readonly text: string };
 
 export interface TopState {
   readonly socket: string;
@@ -243,19 +242,21 @@ function allFolded(state: TopState): TopState {
   return { ...state, unfolded: new Set(isAny ? [] : keys), selected };
 }
 
+/** Rows re-sort with each sample, so the tenant of a change is the one selected at the first key. */
 function withWeightPrompt(state: TopState): TopState {
-  const row = selectedOf(state)?.tenant.row;
-  if (row === undefined) return state;
-  return { ...state, prompt: { kind: 'weight', text: `${row.weight}` } };
+  const entry = selectedOf(state);
+  if (entry === null) return state;
+  const { tenant, weight } = entry.tenant.row;
+  return { ...state, selected: entry.key, prompt: { kind: 'weight', tenant, text: `${weight}` } };
 }
 
-/** Weights of at least 1 change by 1, smaller ones by a factor of 2. */
+/** Weights of at least 1 change by 1, smaller ones by a factor of 2. The next such key changes the same tenant. */
 function stepWeight(state: TopState, by: 1 | -1): Step {
-  const row = selectedOf(state)?.tenant.row;
-  if (row === undefined) return { state };
-  const { tenant, weight } = row;
+  const entry = selectedOf(state);
+  if (entry === null) return { state };
+  const { tenant, weight } = entry.tenant.row;
   const isSmall = by === 1 ? weight < 1 : weight <= 1;
-  return setWeight(state, tenant, isSmall ? weight * 2 ** by : weight + by);
+  return setWeight({ ...state, selected: entry.key }, tenant, isSmall ? weight * 2 ** by : weight + by);
 }
 
 function setWeight(state: TopState, tenant: string, weight: number): Step {
@@ -267,14 +268,19 @@ function prompted(state: TopState, prompt: Prompt, { name, text }: Key): Step {
   if (name === 'escape') return { state: { ...state, prompt: null, ...(isFilter && { filter: '' }) } };
   if (name === 'return' || name === 'enter') {
     const done = { ...state, prompt: null };
-    if (isFilter) return { state: done };
-    const tenant = selectedOf(state)?.tenant.row.tenant;
-    const weight = Number(prompt.text);
-    if (tenant !== undefined && weight >= 1e-6 && weight <= 1e6) return setWeight(done, tenant, weight);
-    return { state: { ...done, notice: `a weight is a number from 1e-6 to 1e6, not '${prompt.text}'` } };
+    return isFilter ? { state: done } : enteredWeight(done, prompt.tenant, prompt.text);
   }
   const typed = name === 'backspace' ? [...prompt.text].slice(0, -1).join('') : prompt.text + text;
   const next = { ...prompt, text: typed.slice(0, MAX_INPUT) };
   const changed = { ...state, prompt: next, ...(isFilter && { filter: next.text }) };
   return { state: changed };
+}
+
+function enteredWeight(state: TopState, tenant: string, text: string): Step {
+  const weight = Number(text);
+  const notice = (what: string): Step => ({ state: { ...state, notice: what } });
+  if (!(weight >= 1e-6 && weight <= 1e6))
+    return notice(`a weight is a number from 1e-6 to 1e6, not '${text}'`);
+  if (state.tenants.some(({ row }) => row.tenant === tenant)) return setWeight(state, tenant, weight);
+  return notice(`${tenant} is no longer present; its weight is unchanged`);
 }

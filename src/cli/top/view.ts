@@ -19,6 +19,8 @@ const MAX_HEADER_DEVICES = 2;
 const DETAIL_LINES = 4;
 const MIN_BAR = 16;
 const MAX_BAR = 40;
+/** Leaves room for the typed weight behind the name. */
+const MAX_PROMPT_NAME = 32;
 const SPARKS = '▁▂▃▄▅▆▇█';
 const EMPTY_LINE: Line = [];
 
@@ -283,11 +285,12 @@ function detailLines(state: TopState, { columns, rows }: Size): Line[] {
 function footerLine(state: TopState): Line {
   const { prompt, notice, sample } = state;
   if (prompt !== null) {
-    const tenant = prompt.kind === 'weight' ? selectedOf(state)?.tenant.row.tenant : undefined;
-    const ineffective = tenant === undefined || sample === null ? null : whyIneffective(tenant, sample);
+    const isWeight = prompt.kind === 'weight';
+    const what = isWeight ? `weight of ${cut(prompt.tenant, MAX_PROMPT_NAME)}` : 'filter';
+    const ineffective = isWeight && sample !== null ? whyIneffective(prompt.tenant, sample) : null;
     const problem = ineffective === null ? '' : `  no effect: ${ineffective.reason}`;
     return [
-      span(`${prompt.kind}: ${prompt.text}`, 'head'),
+      span(`${what}: ${prompt.text}`, 'head'),
       span('_'),
       span('  Enter applies, Esc cancels', 'dim'),
       span(problem, 'warn'),

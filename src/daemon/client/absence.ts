@@ -10,15 +10,19 @@ export class Absence {
   private denial = '';
   /** The reported reason; '' while the daemon is connected. */
   private reported = '';
+  /** Whether there has ever been a connection that ended. */
+  private wasLost = false;
 
   constructor(socket: string) {
     this.socket = socket;
   }
 
-  /** The daemon is connected. */
-  end(): void {
+  /** The daemon is connected. @returns the end of the absence, to be reported; null if the absence was not */
+  end(): string | null {
+    const wasReported = this.reported !== '';
     this.denial = '';
     this.reported = '';
+    return wasReported ? `connected to the daemon at ${this.socket}${this.wasLost ? ' again' : ''}` : null;
   }
 
   /**
@@ -32,6 +36,7 @@ export class Absence {
       if (member.refusal === before) member.refusal = '';
       this.apply(member);
     }
+    this.wasLost ||= wasConnected;
     const what = reason instanceof HandshakeError ? reason.message : 'absent';
     if (what === this.reported) return null;
     this.reported = what;

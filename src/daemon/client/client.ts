@@ -311,11 +311,10 @@ export class DaemonClient implements DaemonLink {
     this.attempt = null;
     this.connection = connection;
     this.retryMs = RETRY_MS;
-    this.absence.end();
-    this.options.report(
-      `joined the daemon at ${this.options.socket} as tenant ${connection.welcome.tenant}`,
-      false,
-    );
+    const back = this.absence.end();
+    const what = back ?? `joined the daemon at ${this.options.socket}`;
+    // As loud as the report of an absence, which would otherwise seem to last.
+    this.options.report(`${what} as tenant ${connection.welcome.tenant}`, back !== null);
     for (const member of this.members) this.join(member, connection);
   }
 

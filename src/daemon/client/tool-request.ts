@@ -1,6 +1,7 @@
 /** A single request of a tool to the daemon, and where the daemon listens. */
 import { constants, userInfo } from 'node:os';
-import { HandshakeError, NoDaemonError } from '../../verbs/errors.ts';
+import { ConfigError, HandshakeError, NoDaemonError } from '../../verbs/errors.ts';
+import { NO_DAEMON } from '../ipc/socket-path.ts';
 import type { DeviceRow, TenantRow, ToDaemon } from '../protocol.ts';
 import { type Answer, type Connection, connect, UNANSWERED } from './connection.ts';
 
@@ -87,9 +88,15 @@ export async function requestListing(socket: string): Promise<TenantListing> {
   return { rows: parts.flatMap(({ rows }) => rows), devices, policy };
 }
 
-/** The socket that programs in this environment use: that in ISOVERBS_DAEMON, or the default one. */
+/**
+ * The socket that programs in this environment use: that in ISOVERBS_DAEMON, or the default one.
+ * @throws ConfigError if they use no daemon
+ */
 export function socketOf(env: NodeJS.ProcessEnv = process.env): string {
-  return env.ISOVERBS_DAEMON || defaultSocket(env);
+  if (env.ISOVERBS_DAEMON !== NO_DAEMON) return env.ISOVERBS_DAEMON || defaultSocket(env);
+  throw new ConfigError(
+    `ISOVERBS_DAEMON=${NO_DAEMON} turns the daemon off: unset the variable, or name a socket with --socket`,
+  );
 }
 
 /** The socket of this user's daemon, or of the system's daemon for root. */

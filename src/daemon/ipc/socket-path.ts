@@ -1,12 +1,19 @@
 /** Paths of Unix sockets. */
 import { ConfigError } from '../../verbs/errors.ts';
 
+/** In place of a path: no daemon. */
+export const NO_DAEMON = 'none';
+
 /** The kernel's limit (man 7 unix), without the terminating zero. */
 const MAX_PATH_BYTES = 107;
 
 /** @param key where the path comes from. @throws ConfigError for a path that cannot be one of a socket */
 export function requireSocketPath(path: string, key: string): void {
   const bytes = Buffer.byteLength(path);
+  if (path === NO_DAEMON)
+    throw new ConfigError(
+      `${key}: '${NO_DAEMON}' turns the daemon off, so choose another path for the socket`,
+    );
   if (path.includes('\0')) throw new ConfigError(`${key}: the path of a socket contains no zero`);
   if (bytes <= MAX_PATH_BYTES) return;
   throw new ConfigError(

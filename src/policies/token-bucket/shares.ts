@@ -168,7 +168,9 @@ class PresentTenants {
     for (let tenant = 0; tenant < tenants.length; tenant++) {
       const weight = entitled[tenant];
       const all = this.members[tenant] > 0 ? total : total + weight;
-      this.gbps[tenant] = weight < 0 ? -weight : shared ? (leftGbps * weight) / all : leftGbps;
+      // A fixed rate above that of the link would limit nothing, and leave the others less than their shares.
+      const fixedGbps = Math.min(-weight, linkGbps);
+      this.gbps[tenant] = weight < 0 ? fixedGbps : shared ? (leftGbps * weight) / all : leftGbps;
     }
   }
 }

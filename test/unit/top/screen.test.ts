@@ -144,11 +144,41 @@ test('weights are changed in place', () => {
   expect(session.lines().at(-1)).toBe("a weight is a number from 1e-6 to 1e6, not '3x'");
   // The notice comes before Enter: the policy perf ignores weights.
   expect(session.press('w').lines().at(-1)).toBe(
-    'weight: 3_  Enter applies, Esc cancels  no effect: perf ignores weights',
+    'weight of kv-store: 3_  Enter applies, Esc cancels  no effect: perf ignores weights',
   );
   session.press('escape');
   session.state = reduce(session.state, { type: 'notice', text: 'only root may' }).state;
   expect(session.lines().at(-1)).toBe('only root may');
+});
+
+test.each([
+  { keys: ['w', '\b', 'return'], weight: 1 },
+  { keys: ['+', '\b', '+'], weight: 2 },
+])(
+  'a weight is changed of the tenant that was first at the key, even if the rows sort anew',
+  ({ keys, weight }) => {
+    const session = new Session();
+    const [first] = session.listed;
+    for (const key of keys) {
+      if (key !== '\b') session.press(key);
+      else {
+        const { rows, ...sample } = sampleAt(61);
+        const others = rows.map((row) => (row.tenant === first ? { ...row, sentBytes: 0 } : row));
+        session.state = reduce(session.state, { type: 'sampled', sample: { ...sample, rows: others } }).state;
+        expect(session.listed[0]).not.toBe(first);
+      }
+    }
+    expect(session.effects.at(-1)).toEqual({ type: 'set weight', tenant: first, weight });
+  },
+);
+
+test('a weight of a tenant that has left meanwhile is not set', () => {
+  const session = new Session().press('w');
+  const sample = { ...sampleAt(61), rows: [rowOf('other')] };
+  session.state = reduce(session.state, { type: 'sampled', sample }).state;
+  expect(session.lines().at(-1)).toMatch(/^weight of bulk: 1_/);
+  expect(session.press('return').effects).toEqual([]);
+  expect(session.lines().at(-1)).toBe('bulk is no longer present; its weight is unchanged');
 });
 
 test('without a daemon, the reason is shown, and the list is empty', () => {
