@@ -293,6 +293,10 @@ export class SendBatch extends WrBatch {
    * imm().
    */
   inline(wrId: number, opcode: number, flags: number, data: Uint8Array): this {
+    // In another realm, such as a context of node:vm, the class is another one.
+    if (!ArrayBuffer.isView(data) || data.BYTES_PER_ELEMENT !== 1) {
+      throw new InvalidArgumentError(`inline: data must be a Uint8Array, got ${shown(data)}`);
+    }
     if (data.length > this.inlineBytes) {
       throw new InvalidArgumentError(
         `${data.length} inline bytes, but this batch was made for ${this.inlineBytes} (inlineBytes)`,
@@ -363,7 +367,10 @@ export class SendBatch extends WrBatch {
   }
 
   private remote(at: number, remoteAddr: number, rkey: number): void {
-    if (typeof remoteAddr !== 'number') refuse('remoteAddr', remoteAddr);
+    if (typeof remoteAddr !== 'number') {
+      this.length--;
+      refuse('remoteAddr', remoteAddr);
+    }
     const w = this.words;
     w[at + 4] = remoteAddr;
     w[at + 5] = remoteAddr * HIGH;

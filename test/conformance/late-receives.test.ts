@@ -1,4 +1,5 @@
 /** Messages that wait for receives hold up nothing but their own connections. */
+// @module-tag wide
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';

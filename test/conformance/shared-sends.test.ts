@@ -1,4 +1,5 @@
 /** Both ends of messages that take a receive see the same over shared queue pairs as over their own. */
+// @module-tag wide
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';

@@ -1,4 +1,5 @@
 // The daemon in busy mode hands out the tokens of justitia to real processes.
+// @module-tag wide
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';

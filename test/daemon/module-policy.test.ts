@@ -1,4 +1,5 @@
 // A policy of a module outside src joins the daemon with a ruler of its own: real processes over simulated devices.
+// @module-tag wide
 import { execFile } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { isDeepStrictEqual, promisify } from 'node:util';

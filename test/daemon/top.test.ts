@@ -1,4 +1,5 @@
 // `isoverbs top`: rates, order, and terminal handling. Requires a build.
+// @module-tag wide
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { escaped } from '../../src/cli/escape.ts';

@@ -1,4 +1,5 @@
 // isoverbs mix --pcap: captures of whole mixtures, which tshark reads where it is installed.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,5 @@
 // The policy of docs/policies.md, used as a reader would use it. The conformance chains include it too.
+// @module-tag wide
 import { execFile } from 'node:child_process';
 import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';

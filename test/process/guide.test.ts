@@ -1,5 +1,6 @@
 // Runs the code of docs/guide.md as one program, and each block of other pages as a separate program, on simulated
 // devices. A block that is an excerpt of an example needs only to be the same there. Needs a build.
+// @module-tag wide
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

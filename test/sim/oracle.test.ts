@@ -2,6 +2,7 @@
  * The simulator's minimal NIC against a second model of it (oracle/model.ts), and both against closed forms: within
  * 1 %, fixed before the first run. Think times are the same in both, drawn from the simulator's own streams.
  */
+// @module-tag wide
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RandomStream } from '../../src/sim/kernel/random.ts';

@@ -191,10 +191,14 @@ test('arguments that only JavaScript lets through are refused by name', () => {
           .sge(0, undefined as never, 4, lkey),
       'got undefined',
     ],
+    [() => sends.clear().inline(0, 2, 0, 'hello' as never), "inline: data must be a Uint8Array, got 'hello'"],
     [() => sends.clear().fetchAdd(0, 0, addr, lkey, addr, 7, 1 as never), 'add must be given as BigInt'],
   ];
   for (const [call, message] of calls) {
     expect(call).toThrow(V.InvalidArgumentError);
     expect(call).toThrow(message);
   }
+  // Nothing is left of a request that was refused.
+  expect(() => sends.clear().write(0, 0, addr, 4, lkey, 1n as never, 0)).toThrow(V.InvalidArgumentError);
+  expect(sends.length).toBe(0);
 });

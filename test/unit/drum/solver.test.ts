@@ -1,4 +1,5 @@
 // The solvers reach the optima that independent methods find. A failure prints the seed.
+// @module-tag wide
 import { expect, test } from 'vitest';
 import { networkOf } from '../../../src/papers/drum/networks.ts';
 import { Evaluator } from '../../../src/policies/drum/solver/evaluate.ts';
