@@ -111,21 +111,24 @@ export function loadPolicy({ name, options, module }: PolicySpec): Interceptor {
   return createShim(() => explaining(make(options) as Policy, name, module));
 }
 
-const FUNCTIONS = [
-  ...[
-    'setup',
-    'admitQp',
-    'admit',
-    'onload',
-    'feed',
-    'onCompleted',
-    'onHandedOver',
-    'onQp',
-    'onGroup',
-    'onWeight',
-  ],
-  ...['onTimer', 'onGrants', 'onInternal', 'inspect', 'gauges'],
-] as (keyof Policy)[];
+/** All functions of a policy but `configure`, whose errors are those of options. */
+const FUNCTIONS: readonly (keyof Policy)[] = [
+  'setup',
+  'admitQp',
+  'admit',
+  'onload',
+  'feed',
+  'onCompleted',
+  'onHandedOver',
+  'onQp',
+  'onGroup',
+  'onWeight',
+  'onTimer',
+  'onGrants',
+  'onInternal',
+  'inspect',
+  'gauges',
+];
 
 /** The policy, whose functions name it, themselves and the place in errors that they throw. */
 function explaining(policy: Policy, name: string, module: string): Policy {
