@@ -56,8 +56,8 @@ function pingpongModule(): string {
 type Kind = 'rc' | 'uc' | 'ud';
 
 /** Our pingpong; with `host`, it is the client. */
-function ours(module: string, kind: Kind, sizeBytes: number, port: number, host?: string): Program {
-  const shape = { kind, sizeBytes, qps: 1, events: true, iters: ITERS };
+function ours(module: string, kind: Kind, lossy: boolean, port: number, host?: string): Program {
+  const shape = { kind, sizeBytes: SIZES[kind], qps: 1, events: true, iters: ITERS, lossy };
   const options: PingpongOptions = { ...shape, device: 'soft0', gidIndex: 0, host, port };
   return elsewhere(PINGPONG, module, JSON.stringify(options));
 }
@@ -106,9 +106,10 @@ describe.skipIf(!here)('programs on kernel soft-RoCE', () => {
     const theirs = await Promise.race([other.done, mine.done]);
     mine.release();
     const [a, b] = await Promise.all([mine.done, other.done]);
-    expect(theirs.code, a.output + b.output).toBe(0);
-    expect(a, b.output).toMatchObject({ code: 0 });
-    expect(b, a.output).toMatchObject({ code: 0 });
+    const outputs = a.output + b.output;
+    expect(theirs.code, outputs).toBe(0);
+    expect(a, outputs).toMatchObject({ code: 0 });
+    expect(b, outputs).toMatchObject({ code: 0 });
     expect(b.output).not.toContain('invalid data');
   }
 
@@ -120,17 +121,17 @@ describe.skipIf(!here)('programs on kernel soft-RoCE', () => {
     );
 
   /** CI runs one role of each transport. */
-  function pingpongs(kind: Kind, port: number, shortRole: 'server' | 'client'): void {
+  function pingpongs(kind: Kind, lossy: boolean, port: number, shortRole: 'server' | 'client'): void {
     const options = (role: typeof shortRole) => ({ tags: tagsIf(role === shortRole), timeout: PATIENCE });
 
     test(`ibv_${kind}_pingpong is our server`, options('server'), async () => {
       const server = theirPingpong(kind, port);
       await listening(port);
-      await bothEnd(ours(module, kind, SIZES[kind], port, KERNEL_ADDRESS), server);
+      await bothEnd(ours(module, kind, lossy, port, KERNEL_ADDRESS), server);
     });
 
     test(`ibv_${kind}_pingpong is our client`, options('client'), async () => {
-      const server = ours(module, kind, SIZES[kind], port + 1);
+      const server = ours(module, kind, lossy, port + 1);
       await listeningIn(SPACE, port + 1);
       await bothEnd(server, theirPingpong(kind, port + 1, OWN_ADDRESS));
     });
@@ -158,9 +159,9 @@ describe.skipIf(!here)('programs on kernel soft-RoCE', () => {
   }
 
   describe('without losses', () => {
-    pingpongs('rc', 19_301, 'server');
-    pingpongs('uc', 19_303, 'client');
-    pingpongs('ud', 19_305, 'server');
+    pingpongs('rc', false, 19_301, 'server');
+    pingpongs('uc', false, 19_303, 'client');
+    pingpongs('ud', false, 19_305, 'server');
     for (const [i, [name, flags]] of PERFTEST.entries()) perftest(name, flags, 19_400 + 2 * i);
   });
 
@@ -171,7 +172,7 @@ describe.skipIf(!here)('programs on kernel soft-RoCE', () => {
       run('ip', 'netns', 'exec', SPACE, 'tc', ...words(OWN_END));
     });
 
-    pingpongs('rc', 19_321, 'client');
+    pingpongs('rc', true, 19_321, 'client');
     for (const [i, [name, flags]] of PERFTEST.entries()) {
       if (!flags.includes('-c')) perftest(name, flags, 19_450 + 2 * i);
     }
