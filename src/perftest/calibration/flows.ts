@@ -18,6 +18,9 @@ const POLLED = 64;
 /** Time without a completion, on the device's clock, after which a measurement fails. */
 const PATIENCE_NS = 10e9;
 
+/** Retries for 4 seconds, because a busy machine may run soft-RoCE late; shorter than our own patience. */
+const PATH = { timeout: 17, retryCnt: 7 };
+
 /** The load of a measurement of a rate. */
 export interface Load {
   readonly bytes: number;
@@ -62,8 +65,8 @@ export class Flows {
       const cap = { maxSendWr: depth, maxRecvWr: 1, maxSendSge: 1, maxRecvSge: 1 };
       const near = this.own(domains[0].createQp({ sendCq: cq, cap }));
       const far = this.own(domains[1].createQp({ sendCq: passive, cap }));
-      near.connectTo(far.endpoint());
-      far.connectTo(near.endpoint());
+      near.connectTo(far.endpoint(), PATH);
+      far.connectTo(near.endpoint(), PATH);
       return near;
     });
   }
