@@ -36,7 +36,8 @@ describe('invalid input ends with one message', () => {
     ['write_bw --bogus', 2, "unknown option '--bogus'"],
     ['ib_write_bw', 2, "unknown test 'ib_write_bw'; use one of write_bw"],
     ['write_bw --policy nobody', 2, "unknown policy 'nobody'"],
-    ['write_bw --out_json --out_json_file /nowhere/at/all.json', 2, '--out_json_file /nowhere/at/all.json'],
+    ['write_bw --out_json --out_json_file /nowhere/at/all.json', 2, '--out_json_file: /nowhere/at/all.json'],
+    ['write_bw --provider soft --pcap a --out_json --out_json_file ./a', 2, 'the file of --pcap'],
   ])('%s', async (words, code, sentence) => {
     const { code: ended, out, err } = await command('bench', ...words.split(' '));
     expect({ code: ended, out }).toEqual({ code, out: '' });

@@ -1,6 +1,5 @@
 /** `isoverbs bench`: perftest's tests, on real or simulated devices, with perftest or isoverbs at the other end. */
 import { execFileSync } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import { parsePolicies } from '../../config.ts';
 import { DRIVERS } from '../../drivers/index.ts';
@@ -26,6 +25,7 @@ import * as V from '../../verbs/index.ts';
 import { ConfigError, type Provider } from '../../verbs/index.ts';
 import { describe } from '../manual.ts';
 import { onInterrupt } from '../output/progress.ts';
+import { requireDistinct, requireWritable } from '../output/svg.ts';
 
 type Flag = readonly [flags: string, description: string, choices?: readonly string[]];
 
@@ -170,7 +170,14 @@ async function run(name: string, server: string | undefined, words: Record<strin
   }
   const settings = withProvider(withPolicy(settingsOf(kind, server ?? null, words)));
   if (settings.cpu !== undefined) pin(cpusOf(settings.cpu, settings));
-  if (settings.out_json) requireWritable(settings.out_json_file);
+  if (settings.out_json) {
+    const { pcap, out_json_file: json } = settings;
+    requireDistinct([
+      ['--pcap', pcap],
+      ['--out_json_file', json],
+    ]);
+    requireWritable('--out_json_file', json);
+  }
   const output = terminal();
   if (settings.run_infinitely) endCleanly(settings, output);
   if (isSimulated(settings)) await simulated(settings, output);
@@ -236,15 +243,6 @@ async function real(settings: Settings, output: Output): Promise<void> {
 
 /** Opens the device for control messages, to which no policy applies. */
 const bareOn = (provider: Provider) => (name: string) => openDevice(name, { provider, policy: null });
-
-/** Checks before the test that its report can be written. @throws ConfigError */
-function requireWritable(file: string): void {
-  try {
-    closeSync(openSync(file, 'a'));
-  } catch (error) {
-    throw new ConfigError(`--out_json_file ${file} cannot be written: ${(error as Error).message}`);
-  }
-}
 
 /** --run_infinitely ends on SIGINT, as in perftest, after a complete line. */
 function endCleanly({ output: only }: Settings, output: Terminal): void {

@@ -282,5 +282,6 @@ function enteredWeight(state: TopState, tenant: string, text: string): Step {
   if (!(weight >= 1e-6 && weight <= 1e6))
     return notice(`a weight is a number from 1e-6 to 1e6, not '${text}'`);
   if (state.tenants.some(({ row }) => row.tenant === tenant)) return setWeight(state, tenant, weight);
+  if (state.missing !== '') return notice(`the daemon does not answer; the weight of ${tenant} is unchanged`);
   return notice(`${tenant} is no longer present; its weight is unchanged`);
 }

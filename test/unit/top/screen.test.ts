@@ -181,6 +181,13 @@ test('a weight of a tenant that has left meanwhile is not set', () => {
   expect(session.lines().at(-1)).toBe('bulk is no longer present; its weight is unchanged');
 });
 
+test('a weight typed while the daemon is gone is not set', () => {
+  const session = new Session().press('w');
+  session.state = reduce(session.state, { type: 'disconnected', reason: '/run/s: gone' }).state;
+  expect(session.press('return').effects).toEqual([]);
+  expect(session.lines().at(-1)).toBe('the daemon does not answer; the weight of bulk is unchanged');
+});
+
 test('without a daemon, the reason is shown, and the list is empty', () => {
   const session = new Session();
   session.state = reduce(session.state, { type: 'disconnected', reason: '/run/s: gone' }).state;
