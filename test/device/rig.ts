@@ -79,7 +79,7 @@ export function connect(
   const { gid } = p.queryGid(context, 1, sgidIndex);
   const { qpType, retryCnt = 6, rnrRetry = 6 } = options;
   const path = { destQpNum, ah: pathTo(gid, sgidIndex), psn: 0x123 };
-  const rts = { ...path, qpType, timeout: 12, retryCnt, rnrRetry };
+  const rts = { ...path, qpType, timeout: 16, retryCnt, rnrRetry };
   for (const attr of [rtrAttr(rts), rtsAttr(rts)]) p.modifyQp(qp, attr, V.maskOf(attr));
 }
 

@@ -17,7 +17,7 @@ export function connectToItself(context, qp, qpNum) {
   modify(qp, { qpState: 1, pkeyIndex: 0, portNum: 1, qpAccessFlags: ACCESS });
   const ah = { dgid: p.queryGid(context, 1, sgidIndex).gid, sgidIndex };
   modify(qp, { qpState: 2, pathMtu: 3, destQpNum: qpNum, rqPsn: 1, maxDestRdAtomic: 1, minRnrTimer: 1, ah });
-  modify(qp, { qpState: 3, sqPsn: 1, timeout: 12, retryCnt: 6, rnrRetry: 6, maxRdAtomic: 1 });
+  modify(qp, { qpState: 3, sqPsn: 1, timeout: 16, retryCnt: 6, rnrRetry: 6, maxRdAtomic: 1 });
 }
 
 export function open(withChannel = false) {
