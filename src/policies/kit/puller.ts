@@ -132,11 +132,12 @@ export class Puller {
   private readonly watch = Float64Array.of(0, Number.POSITIVE_INFINITY);
   private readonly loadOf: typeof egressBytes;
   private readonly countedPart: PullerOptions['countedPart'];
-  /** What was issued last, and its lengths on the wire: nearly all pieces are alike. */
+  /** What was priced last, and its lengths on the wire: nearly all pieces are alike. */
   private pricedOpcode = -1;
   private pricedBytes = 0;
   private wireBytes = 0;
-  private loadBytes = 0;
+  /** What it counts towards the window, in bytes on the wire. */
+  loadBytes = 0;
   /** The notice of a message in pieces, on the wire. */
   private readonly noticeBytes: number;
 
@@ -337,7 +338,7 @@ export class Puller {
     const inflight = out.inflight(qp);
     const { pieces } = this;
     const pieceBytes = pieces === 1 ? bytes : bytes / pieces;
-    if (opcode !== this.pricedOpcode || pieceBytes !== this.pricedBytes) this.price(opcode, pieceBytes);
+    this.price(opcode, pieceBytes);
     this.order.charge(
       index,
       pieces * this.wireBytes + (left > 0 ? this.cutBytes(index, opcode, left, bytes) : 0),
@@ -374,14 +375,9 @@ export class Puller {
     return this.pieces * morePerPiece + (isLast ? this.noticeBytes + emptyBytes : 0);
   }
 
-  /** What a request of this opcode with `bytes` of data counts towards the window, on the wire. */
-  loadFor(opcode: number, bytes: number): number {
-    if (opcode !== this.pricedOpcode || bytes !== this.pricedBytes) this.price(opcode, bytes);
-    return this.loadBytes;
-  }
-
-  /** Computes the lengths on the wire of a request of this opcode with `bytes` of data. */
-  private price(opcode: number, bytes: number): void {
+  /** Computes the lengths on the wire of a request of this opcode with `bytes` of data, unless they are known. */
+  price(opcode: number, bytes: number): void {
+    if (opcode === this.pricedOpcode && bytes === this.pricedBytes) return;
     const { wire } = this.options;
     this.pricedOpcode = opcode;
     this.pricedBytes = bytes;

@@ -235,7 +235,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   }
 
   /** Bytes on the wire that all queue pairs have sent. */
-  private get sentBytes(): number {
+  get sentBytes(): number {
     return this.order.servedBytes ?? this.order.totalBytes;
   }
 
@@ -331,7 +331,8 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const isPiece = bytes === pieceBytes;
     const moreBytes = pieces < 2 || !isPiece ? 0 : this.issueMore(qp, out, pieces - 1);
     if (window.fitsPieces) {
-      const load = puller.loadFor(opcode, bytes) * puller.pieces;
+      puller.price(opcode, bytes);
+      const load = puller.loadBytes * puller.pieces;
       this.pieceLength.issued(load, isPiece || isWhole);
       this.pieceLength.cut(index, leftBytes, bytes + moreBytes);
     }
@@ -417,9 +418,9 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const isFirst = puller.usedBytes === 0;
     const nowNs = isFirst ? this.clock.nowNs(qp.context, out) : 0;
     if (isFirst) this.drained(qp, out);
-    const load = puller.loadFor(opcode, bytes);
+    puller.price(opcode, bytes);
     roundTrip.takesReceive = takesReceive(opcode);
-    roundTrip.issued(qp.index, isFirst ? load : 0, isFirst, bytes < puller.pieceBytes / 2, nowNs);
+    roundTrip.issued(qp.index, isFirst ? puller.loadBytes : 0, isFirst, bytes < puller.pieceBytes / 2, nowNs);
     if (roundTrip.isMeasuring && !this.isPaced(qp.index)) {
       out.signalNow(qp);
       puller.windowBytes = 1;
@@ -428,26 +429,23 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
       const isFetched = !this.order.isShared || this.order.round - this.shortRound <= 1;
       const endedPart = this.order.isShared || !takesReceive(opcode) ? 0 : this.pieceLength.endedPart;
       const usualBytes = (isFetched ? sizes.fetchedBytes : sizes.windowBytes) + endedPart * sizes.endedBytes;
-      puller.windowBytes =
-        (usualBytes + waitingBytes(this.other)) * this.part * this.pathsPart(qp, bytes, out);
+      puller.windowBytes = (usualBytes + waitingBytes(this.other)) * this.part;
+      if (this.window.followsPaths && !this.isSteered) this.followPaths(qp, bytes, out);
       // Its requests go in order, so that others in front of them keep one direction of the link idle.
       if (this.other?.isUsed[qp.index] === 1 && this.isQuiet && this.other.isQuiet)
         puller.windowBytes *= S.BOTH_WINDOWS;
       if (this.window.fitsPieces) this.fitPieces();
       if (this.isSoleNow) puller.windowBytes = Number.POSITIVE_INFINITY;
-      const rowBytes = this.rows.postBytes(bytes, load, sizes.longestBytes);
-      puller.refillBytes = Math.min(rowBytes, puller.windowBytes * S.MOST_REFILL);
+      this.rows.fitRefill(puller, bytes, sizes.longestBytes);
     }
   }
 
-  /** The length of the window as a multiple, below or above 1, by what the network carries. */
-  private pathsPart(qp: QpView, bytes: number, out: Actions): number {
-    if (!this.window.followsPaths || this.isSteered) return 1;
-    const { paths, order, window, sentBytes } = this;
-    const { windowBytes } = this.sizes;
-    if (paths.isPeriodOver(sentBytes, windowBytes, this.isShort(bytes)))
-      paths.endPeriod(this.clock.nowNs(qp.context, out), sentBytes, window.linkPerNs, !order.isIdle);
-    return paths.windowPart(sentBytes, windowBytes);
+  /** Shortens or lengthens the window by what the network carries. */
+  private followPaths(qp: QpView, bytes: number, out: Actions): void {
+    const { paths, order, window } = this;
+    if (paths.isPeriodOver(this, this.isShort(bytes)))
+      paths.endPeriod(this.clock.nowNs(qp.context, out), this.sentBytes, window.linkPerNs, !order.isIdle);
+    paths.fitWindow(this);
   }
 
   private get isQuiet(): boolean {
@@ -458,7 +456,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   private fitPieces(): void {
     const { puller, pieceLength, sizes } = this;
     const bytes = puller.windowBytes;
-    if (pieceLength.update(sizes.longestWireBytes)) puller.pieceBytes = pieceLength.fit(bytes, sizes);
+    if (pieceLength.update(sizes.longestWireBytes)) puller.pieceBytes = pieceLength.fit(puller, sizes);
     const lessBytes = pieceLength.lessPieces * puller.pieceBytes;
     puller.windowBytes = Math.max(1, bytes * (1 - pieceLength.passedPart) - lessBytes);
   }

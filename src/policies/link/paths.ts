@@ -29,6 +29,16 @@ const ENDS = 0;
 const LEAST = 1;
 const LEAST_BEFORE = 2;
 
+/**
+ * What all queue pairs have sent in a direction, its full window, and that of the message which is sent, in bytes on the
+ * wire. An object, because V8 allocates doubles that a function takes or returns, unless it is inlined.
+ */
+interface Sending {
+  readonly sentBytes: number;
+  readonly sizes: { readonly windowBytes: number };
+  readonly puller: { windowBytes: number };
+}
+
 /** The paths in one direction of a link. */
 export class Paths {
   private readonly backoff = new Backoff();
@@ -63,14 +73,16 @@ export class Paths {
     this.busyOn[qp] = path + 1;
   }
 
-  /** The part of the window in use, now that so many bytes have been sent; above 1: a multiple. */
-  windowPart(sentBytes: number, windowBytes: number): number {
-    return this.backoff.partAt(sentBytes, windowBytes) * this.stretch.times;
+  /** Shortens or lengthens the window of a message by what the network carries. */
+  fitWindow({ sentBytes, sizes, puller }: Sending): void {
+    const { backoff, stretch } = this;
+    const part = backoff.part === 1 ? 1 : backoff.partAt(sentBytes, sizes.windowBytes);
+    puller.windowBytes *= part * stretch.times;
   }
 
   /** A message was sent. Returns whether it is time to find out whether the window suffices (`endPeriod`). */
-  isPeriodOver(sentBytes: number, windowBytes: number, isShort: boolean): boolean {
-    return this.stretch.isOver(sentBytes, windowBytes, isShort);
+  isPeriodOver({ sentBytes, sizes }: Sending, isShort: boolean): boolean {
+    return this.stretch.isOver(sentBytes, sizes.windowBytes, isShort);
   }
 
   /** Nothing is in flight. */

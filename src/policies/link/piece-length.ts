@@ -116,11 +116,11 @@ export class PieceLength {
 
   /**
    * The length of pieces, in bytes of data.
-   * @param windowBytes the window, in bytes on the wire
+   * @param sender has the window, in bytes on the wire: V8 allocates doubles that are passed alone
    */
-  fit(windowBytes: number, { longestBytes, longestWireBytes }: LongestPiece): number {
+  fit(sender: { readonly windowBytes: number }, { longestBytes, longestWireBytes }: LongestPiece): number {
     if (!this.isFitting) return longestBytes;
-    const room = windowBytes * (1 - this.passedPart - this.shortPart);
+    const room = sender.windowBytes * (1 - this.passedPart - this.shortPart);
     const count = Math.max(1, Math.ceil(room / longestWireBytes));
     const part = Math.max(LEAST_PART, Math.min(1, room / (count * longestWireBytes)));
     return Math.ceil(longestBytes * part);

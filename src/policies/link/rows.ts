@@ -11,8 +11,17 @@ const SPARE_MESSAGES = 4;
  * in the window for longer than the spare pieces allow for: on average, half the time of the row.
  */
 const ROW_PER_SPARE = 2;
+/** A row of short messages goes in one post, because each takes time of the core, if it is at most this part of the window. */
+const MOST_REFILL = 1 / 4;
 /** Messages longer than this part of a piece go one in each post. */
 const LEAST_ALONE = 1 / 4;
+
+/** What a puller has in one post, and its window, in bytes on the wire. */
+interface Refilled {
+  readonly windowBytes: number;
+  readonly loadBytes: number;
+  refillBytes: number;
+}
 
 /** The messages of one queue pair in one direction of the link. */
 export class Rows {
@@ -37,12 +46,13 @@ export class Rows {
   }
 
   /**
-   * What goes in one post, in bytes on the wire, because each post takes time of the core: a row of short messages.
-   * @param loadBytes the length of a message on the wire
+   * Decides what goes in one post, because each post takes time of the core: a row of short messages.
+   * @param bytes the length of the message that the puller has priced
    */
-  postBytes(bytes: number, loadBytes: number, longestPieceBytes: number): number {
-    if (this.isShort(bytes)) return this.rowMessages * loadBytes;
-    return bytes <= LEAST_ALONE * longestPieceBytes ? Number.POSITIVE_INFINITY : 0;
+  fitRefill(puller: Refilled, bytes: number, longestPieceBytes: number): void {
+    const mostBytes = puller.windowBytes * MOST_REFILL;
+    if (this.isShort(bytes)) puller.refillBytes = Math.min(this.rowMessages * puller.loadBytes, mostBytes);
+    else puller.refillBytes = bytes <= LEAST_ALONE * longestPieceBytes ? mostBytes : 0;
   }
 
   /** Whether messages of this length occupy their queue pair for longer than the link. */

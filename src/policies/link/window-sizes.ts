@@ -7,8 +7,6 @@ import type { WindowOptions } from './window-options.ts';
 
 /** The window, as a multiple, while only one tenant waits, with READs and WRITEs in the same queue pair. */
 export const BOTH_WINDOWS = 4;
-/** A row of short messages goes in one post, because each takes time of the core, if it is at most this part of the window. */
-export const MOST_REFILL = 0.25;
 /** A queue pair without a completion for this many times the time of a full window is left out of the window. */
 export const STALL_WINDOWS = 8;
 /** The longest time of a full window for that. What was measured as a round trip may be a wait for the peer's receives. */

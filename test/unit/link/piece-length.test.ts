@@ -18,23 +18,23 @@ function measured(passed: number, short: number, pieces: number): PieceLength {
 
 describe('the length of pieces', () => {
   it('does not change while a whole number of the longest pieces fills the window', () => {
-    expect(new PieceLength().fit(6 * WIRE, PIECE)).toBe(LONGEST);
+    expect(new PieceLength().fit({ windowBytes: 6 * WIRE }, PIECE)).toBe(LONGEST);
   });
 
   it('is such that as many pieces as exceed the window least fill it', () => {
-    expect(new PieceLength().fit(5.4 * WIRE, PIECE)).toBe(Math.ceil(LONGEST * 0.9));
+    expect(new PieceLength().fit({ windowBytes: 5.4 * WIRE }, PIECE)).toBe(Math.ceil(LONGEST * 0.9));
   });
 
   it('leaves room for short messages, both those that wait and those that pass', () => {
     const length = measured(5_000, 5_000, 90_000);
     expect(length.passedPart).toBeCloseTo(0.05, 3);
     // 90 % of 6 pieces are 5.4.
-    expect(length.fit(6 * WIRE, PIECE) / LONGEST).toBeCloseTo(0.9, 2);
+    expect(length.fit({ windowBytes: 6 * WIRE }, PIECE) / LONGEST).toBeCloseTo(0.9, 2);
   });
 
   it('is never below three quarters of the longest, even where the window is short', () => {
-    expect(new PieceLength().fit(WIRE / 4, PIECE)).toBe(LONGEST * 0.75);
-    expect(measured(0, 1e6, 1).fit(6 * WIRE, PIECE)).toBe(LONGEST * 0.75);
+    expect(new PieceLength().fit({ windowBytes: WIRE / 4 }, PIECE)).toBe(LONGEST * 0.75);
+    expect(measured(0, 1e6, 1).fit({ windowBytes: 6 * WIRE }, PIECE)).toBe(LONGEST * 0.75);
   });
 
   it('leaves the less of the window unused, the more of what waits is shorter than a piece', () => {
@@ -68,6 +68,8 @@ describe('the length of pieces', () => {
     // The shorter the messages, the more of the window is used.
     expect(length.lessPieces).toBeCloseTo(isFitting ? 0.5 * (1 - 1 / pieces / 0.08) : 0, 1);
     expect(length.endedPart).toBeCloseTo(Math.min(1, 16 / pieces), 1);
-    expect(length.fit(5.4 * WIRE, PIECE)).toBe(isFitting ? Math.ceil(LONGEST * 0.9) : LONGEST);
+    expect(length.fit({ windowBytes: 5.4 * WIRE }, PIECE)).toBe(
+      isFitting ? Math.ceil(LONGEST * 0.9) : LONGEST,
+    );
   });
 });
