@@ -39,7 +39,7 @@ test.each<[string[], RegExp]>([
   [[...app('B'), '--policy', 'fiar'], /unknown policy 'fiar'; did you mean 'fair'\? use one of none, perf/],
   [
     [...app('B'), '--policy', './magic.mjs'],
-    /there is no file \/.*\/magic\.mjs; a relative path begins at the working directory/,
+    /there is no file \/.*\/magic\.mjs; a relative path starts at the working directory/,
   ],
   [
     [...app('B'), '--policy', 'perf:velocity=1'],
