@@ -110,7 +110,7 @@ export default defineConfig({
       {
         name: 'wide',
         description:
-          'files of tests that take longer than others; CI runs them after `npm test`, which may take 6 minutes',
+          'test files that take longer than others; CI runs them after `npm test`, which may take 6 minutes',
       },
     ],
   },

@@ -10,7 +10,7 @@ export function isProgram(url) {
   return fileURLToPath(url) === process.argv[1];
 }
 
-/** Runs the program as runEnds() does. The message of an error with a code states the problem and the remedy. */
+/** Runs the program as runEnds() does. Any uncaught error ends the process through fail(). */
 export async function run(program) {
   process.once('uncaughtException', fail);
   await runEnds(program);

@@ -16,13 +16,15 @@ export interface Page {
 }
 
 const VARIABLES = {
-  ISOVERBS_LOG: 'how much to print on stderr, without --log: silent, error, warn (default), info or debug',
-  ISOVERBS_POLICY: 'policies around the device, without --policy',
-  ISOVERBS_DAEMON: 'the socket of the daemon, without --socket; none: programs run without a daemon',
-  ISOVERBS_DRIVER: 'where policies run, without --driver',
-  ISOVERBS_DEVICE: 'the device, without --ib-dev',
+  ISOVERBS_LOG:
+    'how much to print on stderr if --log is not given: silent, error, warn (default), info or debug',
+  ISOVERBS_POLICY: 'policies around the device, if --policy is not given',
+  ISOVERBS_DAEMON:
+    'the socket of the daemon, if --socket is not given; with none, programs run without a daemon',
+  ISOVERBS_DRIVER: 'where policies run, if --driver is not given',
+  ISOVERBS_DEVICE: 'the device, if --ib-dev is not given',
   ISOVERBS_PROVIDER:
-    'soft, alone or first of several: user-space RoCE, without --provider, --ib-dev and --profile',
+    'soft, alone or first of several: user-space RoCE, if none of --provider, --ib-dev and --profile is given',
   ISOVERBS_FACTS: 'a facts file about the device (isoverbs calibrate)',
   ISOVERBS_NO_ADDON: '1: do not load the native addon, and use simulated devices only',
   ISOVERBS_SIM_HOSTS: 'number of simulated devices (default: 2)',

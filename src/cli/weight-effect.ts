@@ -56,7 +56,7 @@ export function whyRateIneffective(tenant: string, { rows, policy }: TenantListi
   };
 }
 
-/** The link that carries less than the rate of a tenant (`gbps`) under the daemon's policy, in words; null: none is known. */
+/** A link of the tenant that is slower than the rate (`gbps`) it has under the daemon's policy, in words; null: none is known. */
 export function slowerLink(
   tenant: string,
   gbps: number,

@@ -34,7 +34,7 @@ export class RunCache<R = MixResult> {
 
   /**
    * @param build results of other builds are ignored
-   * @throws ConfigError for a folder that cannot be written: otherwise, only the end of the first run would tell
+   * @throws ConfigError for a folder that cannot be written, instead of an error at the end of the first run
    */
   constructor(folder: string, build: string) {
     this.folder = folder;

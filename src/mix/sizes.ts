@@ -44,7 +44,7 @@ export function readSizes(what: string, path: string): SizeDistribution {
   const whole = points.at(-1)?.[1];
   if (whole === undefined)
     throw new ConfigError(
-      `${what}: ${path} has no sizes; write a size in bytes and a share into each line, such as 4096 1`,
+      `${what}: ${path} has no sizes; write one point per line: a size in bytes and the share of messages up to that size, such as 4096 1`,
     );
   if (whole !== 1 && whole !== 100) {
     throw new ConfigError(`${what}: ${path}: the last share must be 1 or 100, the whole, not ${whole}`);

@@ -109,21 +109,21 @@ function wide(w: Uint32Array, lo: number, hi: number): bigint {
   return (BigInt(w[hi]) << 32n) | BigInt(w[lo]);
 }
 
-/** What usually causes a status, and where to look (InfiniBand Architecture Specification 1.4, 11.6.2). */
+/** The usual cause of a status, and where to look (InfiniBand Architecture Specification 1.4, 11.6.2). */
 const CAUSES: Readonly<Partial<Record<number, string>>> = {
-  [C.IBV_WC_LOC_LEN_ERR]: 'the message is longer than the receive, or than the queue pair can send',
+  [C.IBV_WC_LOC_LEN_ERR]: 'the message is longer than the receive, or longer than the queue pair can send',
   [C.IBV_WC_LOC_PROT_ERR]:
     'a buffer lies outside its memory region, or the region does not allow this access',
   [C.IBV_WC_WR_FLUSH_ERR]:
-    'the queue pair was in ERR; an earlier completion that failed, or the end of the connection, tells why',
-  [C.IBV_WC_MW_BIND_ERR]: 'the memory region does not allow the bind, or not in this range',
+    'the queue pair was in ERR; look for an earlier failed completion, or for the end of the connection',
+  [C.IBV_WC_MW_BIND_ERR]: 'the memory region does not allow binding, or does not contain the range',
   [C.IBV_WC_REM_INV_REQ_ERR]:
-    'the peer has no such operation enabled, or its receive is too short for the message',
+    "the peer's queue pair does not allow this operation, or the receive there is too short for the message",
   [C.IBV_WC_REM_ACCESS_ERR]:
-    "the rkey is not valid at the peer, the range exceeds its memory region, or the access flags of the region or of the peer's queue pair do not allow it",
-  [C.IBV_WC_REM_OP_ERR]: 'the peer could not complete the operation; its own completion has the cause',
-  [C.IBV_WC_RETRY_EXC_ERR]: 'the peer does not answer: it has closed its queue pair, or packets are lost',
-  [C.IBV_WC_RNR_RETRY_EXC_ERR]: 'the peer has no receive posted',
+    "the rkey is not valid at the peer, the range exceeds the peer's memory region, or the access flags of that region or of the peer's queue pair do not allow the operation",
+  [C.IBV_WC_REM_OP_ERR]: 'the peer could not complete the operation; check the completion at the peer',
+  [C.IBV_WC_RETRY_EXC_ERR]: 'the peer does not answer, because its queue pair is closed or packets are lost',
+  [C.IBV_WC_RNR_RETRY_EXC_ERR]: 'the peer had no receive posted',
 };
 
 /** Returns a successful completion unchanged. @throws CompletionError with the status of a failed one */
@@ -132,7 +132,7 @@ export function expectSuccess(completion: Completion): Completion {
   const { statusText, status, wrId, qpNum, isRecv } = completion;
   const side = isRecv ? 'receive' : 'send';
   const cause = CAUSES[status];
-  const hint = cause === undefined ? '' : ` (usually: ${cause})`;
+  const hint = cause === undefined ? '' : ` (usual cause: ${cause})`;
   throw new CompletionError(`${side} request ${wrId} of queue pair ${qpNum} failed: ${statusText}${hint}`, {
     status,
   });

@@ -309,19 +309,19 @@ export class Context extends EmittingResource<ContextEvents> {
 
   /**
    * @internal
-   * @throws InvalidArgumentError for anything but a batch of this class, InvalidHandleError for one of another context
+   * @throws InvalidArgumentError for anything but a batch of the wanted class, InvalidHandleError for one of another context
    */
   requireBatch(verb: string, batch: Batch, wanted: 'SendBatch' | 'RecvBatch' | 'WcBatch'): void {
+    const create = `${wanted[0].toLowerCase()}${wanted.slice(1)}()`;
     if (batch instanceof BATCHES[wanted]) {
       if (this.batches.has(batch)) return;
       throw new InvalidHandleError(
-        `${wanted} does not belong to ${this.label}; create it with its sendBatch(), recvBatch() or wcBatch()`,
+        `${verb}: the ${wanted} does not belong to the ${this.label}; create it with ${create} of that context`,
       );
     }
     const kind = Object.entries(BATCHES).find(([, Class]) => (batch as unknown) instanceof Class);
-    const create = `${wanted[0].toLowerCase()}${wanted.slice(1)}()`;
     throw new InvalidArgumentError(
-      `${verb}: the batch must be a ${wanted}, which ${create} of the context creates, got ${kind === undefined ? shown(batch) : `a ${kind[0]}`}`,
+      `${verb}: the batch must be a ${wanted}, created with ${create} of the context, got ${kind === undefined ? shown(batch) : `a ${kind[0]}`}`,
     );
   }
 

@@ -237,7 +237,7 @@ function piecesOf(sgList: readonly Sge[] | undefined, context: Context): Piece[]
   if (sgList === undefined || sgList === null) return [];
   if (Array.isArray(sgList)) return sgList.map((sge, i) => resolve(sge, i, context));
   throw new InvalidArgumentError(
-    `sgList must be an array of { mr, offset, length }, got ${shown(sgList)}; put a single element into [ ]`,
+    `sgList must be an array of { mr, offset, length } objects, got ${shown(sgList)}; put a single element into an array, too`,
   );
 }
 

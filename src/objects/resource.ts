@@ -177,18 +177,18 @@ export function requireOwned<T extends Resource & Owned>(
 }
 
 /**
- * The context of connect() and listen(), which can be of another copy of this package.
- * @throws InvalidArgumentError for anything else, such as the name of a device, and for options that are no object
+ * Checks the arguments of connect() and listen(). The context may come from another copy of this package.
+ * @throws InvalidArgumentError for anything but a context, such as the name of a device, and for options that are no object
  */
 export function requireContext(verb: string, context: unknown, options: unknown): void {
   if ((context as Resource | undefined | null)?.kind !== 'Context') {
     throw new InvalidArgumentError(
-      `${verb}: the first argument must be a context, which openDevice() returns, got ${shown(context)}`,
+      `${verb}: the first argument must be a context, as returned by openDevice(), got ${shown(context)}`,
     );
   }
   if (typeof options === 'object' && options !== null) return;
   throw new InvalidArgumentError(
-    `${verb}: the second argument must be options such as { port: 18515 }, got ${shown(options)}`,
+    `${verb}: the second argument must be an object of options, such as { port: 18515 }, got ${shown(options)}`,
   );
 }
 

@@ -251,12 +251,12 @@ const WAIT_NEEDS = ['none', 'preferred', 'required'];
 /** More would leave devices no room for the application's own requests. */
 const MOST_SLOTS = 4096;
 
-/** Returns a policy that has what every policy must have; no compiler may have checked it. @throws ConfigError */
+/** Checks the required members of a policy, which may come from plain JavaScript. Returns the policy. @throws ConfigError */
 export function requirePolicy(policy: Policy): Policy {
   const { name, needs, slots, onload, feed } = policy;
   const must = (what: string, got: unknown) =>
     new ConfigError(`policy ${shown(name)}: ${what}, got ${shown(got)}`);
-  if (typeof name !== 'string' || name === '') throw must("'name' must be a string that is not empty", name);
+  if (typeof name !== 'string' || name === '') throw must("'name' must be a non-empty string", name);
   const wait = (needs as PolicyNeeds | undefined)?.wait;
   if (!WAIT_NEEDS.includes(wait as string)) {
     throw must(`'needs.wait' must be one of ${WAIT_NEEDS.join(', ')}`, wait);

@@ -256,6 +256,6 @@ function refuse(words: Uint32Array, errno: number, reason: number): void {
 
 function wrongCount({ name }: Policy, count: unknown, most: number): PolicyError {
   return new PolicyError(
-    `policy '${name}': onload: must return a number of requests from 0 to ${most}, got ${shown(count)}`,
+    `policy '${name}': onload must return the number of requests to pass, from 0 to ${most}, got ${shown(count)}`,
   );
 }

@@ -54,9 +54,9 @@ export interface ShimOptions {
 }
 
 /**
- * Makes an interceptor of a policy. @throws ConfigError when it lacks what every policy must have
- * @throws UnsupportedError at compose time when the policy needs WAIT and the provider has none, or when it
- * needs a coordinator and there is none
+ * Makes an interceptor of a policy.
+ * @throws ConfigError when a required member of the policy is missing or wrong; at compose time, UnsupportedError when the
+ *   policy needs WAIT and the provider has none, or when it needs a coordinator and there is none
  */
 export function createShim(makePolicy: () => Policy, options: ShimOptions = {}): Interceptor {
   const { name } = requirePolicy(makePolicy());

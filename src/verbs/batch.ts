@@ -389,8 +389,9 @@ export class SendBatch extends WrBatch {
     swap: bigint,
   ): this {
     if (typeof compare !== 'bigint' || typeof swap !== 'bigint') {
-      const operands = opcode === C.IBV_WR_ATOMIC_CMP_AND_SWP ? 'compare and swap' : 'add';
-      throw new InvalidArgumentError(`${operands} must be given as BigInt, such as 1n`);
+      const wanted =
+        opcode === C.IBV_WR_ATOMIC_CMP_AND_SWP ? 'compare and swap must be BigInts' : 'add must be a BigInt';
+      throw new InvalidArgumentError(`${wanted}, such as 1n`);
     }
     const at = this.put(wrId, opcode | (flags << 8), addr, 8, lkey);
     this.remote(at, remoteAddr, rkey);

@@ -67,7 +67,7 @@ export const ERRORS = {
   ISO_ERR_COMPLETION: {
     meaning: 'A work request completed with an error status.',
     advice:
-      '`status` is the ibv_wc_status; the message says what usually causes it. The queue pair is in ERR and needs a new connection.',
+      '`status` is the ibv_wc_status. For common statuses, the message states the usual cause. The queue pair is in ERR and needs a new connection.',
   },
   ISO_ERR_CONFIG: {
     meaning: 'A configuration file, environment variable or option is wrong.',
@@ -88,7 +88,7 @@ export const ERRORS = {
     meaning:
       'A policy threw an exception, or returned or asked for something that its interface does not allow.',
     advice:
-      'The message names the policy and its function, and `cause` is the exception. Correct the policy (docs/policies.md) and open the device again.',
+      'For a policy in a module, the message names the policy and its function, and `cause` is the exception that the function threw. Correct the policy (docs/policies.md), and restart the program.',
   },
   ISO_ERR_DRIVER: {
     meaning: 'The worker thread that runs the policy has ended (`driver: worker`).',

@@ -131,14 +131,14 @@ test('problems without a solution, without convergence, and files that cannot be
   for (const flag of ['--json', '--svg']) {
     expect(drum(file, flag, file)).toMatchObject({
       status: 2,
-      err: expect.stringContaining('is the file with the problem; choose another one'),
+      err: expect.stringContaining('is the file with the problem; choose another file'),
     });
   }
   writeFileSync(file, host('', '[{ name: a }]'));
   const twice = join(folder, 'twice.svg');
   expect(drum(file, '--json', twice, '--svg', twice)).toMatchObject({
     status: 2,
-    err: expect.stringContaining('twice.svg is also the file of --json; choose another one'),
+    err: expect.stringContaining('twice.svg is already the file of --json; choose another file'),
   });
   expect(drum(file, '--json', '/dev/full')).toMatchObject({
     status: 1,

@@ -158,7 +158,7 @@ test.each<[string[], RegExp]>([
   [['--policy', 'perf', '--policy', 'perf'], /'perf' is compared twice/],
   [
     ['--policy', './magic.mjs'],
-    /there is no file \/.*\/magic\.mjs; a relative path begins at the working directory/,
+    /there is no file \/.*\/magic\.mjs; a relative path starts at the working directory/,
   ],
   [['--scheduler', 'pallos'], /unknown scheduler 'pallos'; did you mean 'palos'\? available: rr/],
   [['--scheduler', 'best'], /unknown scheduler 'best'; available: rr, sp, ets, greedy, palos, none/],

@@ -406,7 +406,7 @@ describe('run', TIMEOUT, () => {
     const none = await run('no-such-program-here').ended;
     expect(none).toMatchObject({ status: 127, stdout: '' });
     expect(none.stderr).toBe(
-      'isoverbs: no-such-program-here cannot be started: no folder of PATH has it (ENOENT)\n',
+      'isoverbs: no-such-program-here cannot be started: not found in any folder on the PATH (ENOENT)\n',
     );
     expect((await run('/no/program').ended).stderr).toMatch(/: there is no such file \(ENOENT\)\n$/);
     expect(await run(file('text')).ended).toMatchObject({

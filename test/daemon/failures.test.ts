@@ -89,7 +89,10 @@ describe.skipIf(reason !== '')('failures', () => {
   /** Checks that no data was lost, duplicated, reordered or changed, and that every observer has a rate. */
   const isSound = (...tenants: readonly Tenant[]) => {
     for (const { errors, stderr, changes } of [...observers, ...tenants]) {
-      const others = stderr.replaceAll(/isoverbs: (?:no connection|connected) to the daemon.*\n/g, '');
+      const others = stderr.replaceAll(
+        /isoverbs: (?:no connection|connected|reconnected) to the daemon.*\n/g,
+        '',
+      );
       expect([errors, others]).toEqual([[], '']);
       expect(changes.filter(({ rate }) => !(rate > 0))).toEqual([]);
     }

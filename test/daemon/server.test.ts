@@ -162,13 +162,13 @@ test('without a daemon a client continues; it joins one that appears, keeps its 
   // Each end of an absence is reported, at the level of the absence.
   expect(reports.filter((line) => line.includes('connected'))).toEqual([
     `connected to the daemon at ${socket} as tenant a`,
-    `connected to the daemon at ${socket} again as tenant a`,
+    `reconnected to the daemon at ${socket} as tenant a`,
   ]);
   expect(warnings.map((line) => line.slice(0, 12))).toEqual([
     'no connectio',
     'connected to',
     'no connectio',
-    'connected to',
+    'reconnected ',
   ]);
 });
 

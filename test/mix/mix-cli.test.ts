@@ -39,7 +39,7 @@ test.each<[string[], RegExp]>([
   [[...app('B'), '--policy', 'fiar'], /unknown policy 'fiar'; did you mean 'fair'\? use one of none, perf/],
   [
     [...app('B'), '--policy', './magic.mjs'],
-    /there is no file \/.*\/magic\.mjs; a relative path begins at the working directory/,
+    /there is no file \/.*\/magic\.mjs; a relative path starts at the working directory/,
   ],
   [
     [...app('B'), '--policy', 'perf:velocity=1'],
@@ -214,9 +214,9 @@ test('the text output is a table', async () => {
 });
 
 test.each([
-  [['--trace', 'a', '--pcap', './a@host0'], 'trace: a is also the file of pcap; choose another one'],
-  [['--departures', 'B=b.svg', '--plot', 'b.svg'], 'plot: b.svg is also the file of departures'],
-  [['--departures', 'B=c', '--departures', 'B#0=c'], 'departures: c is also the file of departures'],
+  [['--trace', 'a', '--pcap', './a@host0'], 'trace: a is already the file of pcap; choose another file'],
+  [['--departures', 'B=b.svg', '--plot', 'b.svg'], 'plot: b.svg is already the file of departures'],
+  [['--departures', 'B=c', '--departures', 'B#0=c'], 'departures: c is already the file of departures'],
 ])('one file for two outputs is refused: %j', async (files, message) => {
   const { code, err } = await mix(...SHORT, ...app('B'), ...files);
   expect(code).toBe(2);

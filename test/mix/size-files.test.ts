@@ -59,7 +59,7 @@ test.each(['none', 'perf'])('messages of a distribution arrive under %s, with it
 });
 
 test.each([
-  ['', /bad\.txt has no sizes; write a size in bytes and a share into each line/],
+  ['', /bad\.txt has no sizes; write one point per line/],
   ['# no line\n\n', /bad\.txt has no sizes/],
   ['64 50\n', /the last share must be 1 or 100, the whole, not 50/],
   ['64 50\n64 100\n', /bad\.txt:2: '64 100' is not a size in bytes and a share/],

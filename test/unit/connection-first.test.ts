@@ -181,8 +181,10 @@ test('connect() and listen() require a context, not the name of a device, and op
   const named = 'sim1' as never;
   for (const wrong of [connect(named, { port: 1 } as never), listen(named, { port: 0 } as never)]) {
     await expect(wrong).rejects.toThrow(InvalidArgumentError);
-    await expect(wrong).rejects.toThrow("must be a context, which openDevice() returns, got 'sim1'");
+    await expect(wrong).rejects.toThrow("must be a context, as returned by openDevice(), got 'sim1'");
   }
   const without = connect(pair.a.context, undefined as never);
-  await expect(without).rejects.toThrow(/connect: the second argument must be options .*, got undefined/);
+  await expect(without).rejects.toThrow(
+    /connect: the second argument must be an object of options.*, got undefined/,
+  );
 });

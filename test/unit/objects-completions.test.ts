@@ -209,7 +209,7 @@ test('a completion names its queue pair; expectSuccess throws for a failed one',
   expect(wc.qp).toBe(qp);
   expect(() => expectSuccess(wc)).toThrow(CompletionError);
   expect(() => expectSuccess(wc)).toThrow(
-    /^send request 3 of queue pair \d+ failed: WR_FLUSH_ERR \(usually: the queue pair was in ERR; .*\)$/,
+    /^send request 3 of queue pair \d+ failed: WR_FLUSH_ERR \(usual cause: the queue pair was in ERR; .*\)$/,
   );
   expect(() => expectSuccess({ ...wc, status: 22, statusText: 'GENERAL_ERR' })).toThrow(/: GENERAL_ERR$/);
   fake.complete(cq.handle, 4, { qp: qp.handle });

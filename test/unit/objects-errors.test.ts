@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 
 const page = readFileSync(resolve(import.meta.dirname, '../../docs/errors.md'), 'utf8');
+const unwrapped = (text: string) => text.replace(/\n(?!\n)/g, ' ');
 const sections = new Map(
   page
     .split(/^## /m)
@@ -21,7 +22,7 @@ test.each(Object.entries(V.ERRORS))('%s: class, meaning and advice', (code, { me
   const error = V.makeError(code as V.ErrorCode, 'm', { verb: 'v', errno: 1 });
   expect(error).toBeInstanceOf(V.IsoverbsError);
   expect(error).toMatchObject({ code, name: error.constructor.name, verb: 'v', errno: 1, message: 'm' });
-  const section = sections.get(code) as string;
+  const section = unwrapped(sections.get(code) as string);
   expect(section).toContain(`\`${error.name}\``);
   expect(section).toContain(meaning);
   expect(section).toContain(advice);

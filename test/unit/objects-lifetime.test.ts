@@ -90,7 +90,7 @@ test('objects of another context or class are refused, and the error names them'
   expect(() => a.pd.createQp({} as never)).toThrow('got undefined');
   expect(() => a.qp.post({ opcode: 'SEND', sgList: [{ mr: b.mr }] })).toThrow('sgList[0].mr');
   const batch = b.context.sendBatch({ capacity: 1 }).send(0, 0, 0, 0, 0);
-  expect(() => a.qp.postSend(batch)).toThrow('SendBatch does not belong to context of fake0');
+  expect(() => a.qp.postSend(batch)).toThrow('SendBatch does not belong to the context of fake0');
   expect(() => a.cq.poll(b.context.wcBatch({ capacity: 1 }))).toThrow(InvalidHandleError);
   expect(() => a.context.createCq({ channel: b.context.createChannel() })).toThrow(InvalidHandleError);
   const closedCq = a.context.createCq();

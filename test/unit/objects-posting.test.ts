@@ -192,7 +192,7 @@ test('arguments that only JavaScript lets through are refused by name', () => {
       'got undefined',
     ],
     [() => sends.clear().inline(0, 2, 0, 'hello' as never), "inline: data must be a Uint8Array, got 'hello'"],
-    [() => sends.clear().fetchAdd(0, 0, addr, lkey, addr, 7, 1 as never), 'add must be given as BigInt'],
+    [() => sends.clear().fetchAdd(0, 0, addr, lkey, addr, 7, 1 as never), 'add must be a BigInt'],
   ];
   for (const [call, message] of calls) {
     expect(call).toThrow(V.InvalidArgumentError);

@@ -24,8 +24,8 @@ function load(changes: Partial<typeof GOOD>) {
 }
 
 test.each([
-  [{ name: '7' }, "policy 7: 'name' must be a string that is not empty, got 7"],
-  [{ name: "''" }, "policy '': 'name' must be a string that is not empty, got ''"],
+  [{ name: '7' }, "policy 7: 'name' must be a non-empty string, got 7"],
+  [{ name: "''" }, "policy '': 'name' must be a non-empty string, got ''"],
   [{ needs: 'undefined' }, "'needs.wait' must be one of none, preferred, required, got undefined"],
   [{ needs: "{ wait: 'always' }" }, "'needs.wait' must be one of none, preferred, required, got 'always'"],
   [{ slots: 'undefined' }, "'slots' must be an integer from 0 to 4096, got undefined"],
@@ -59,18 +59,18 @@ function write(changes: Partial<typeof GOOD>) {
 }
 
 test.each([
-  [{ onload: '() => {}' }, 'onload: must return a number of requests from 0 to 1, got undefined'],
-  [{ onload: '() => 2' }, 'onload: must return a number of requests from 0 to 1, got 2'],
-  [{ onload: '() => -1' }, 'onload: must return a number of requests from 0 to 1, got -1'],
+  [{ onload: '() => {}' }, 'onload must return the number of requests to pass, from 0 to 1, got undefined'],
+  [{ onload: '() => 2' }, 'onload must return the number of requests to pass, from 0 to 1, got 2'],
+  [{ onload: '() => -1' }, 'onload must return the number of requests to pass, from 0 to 1, got -1'],
   [{ feed: "() => { throw new Error('oops'); }" }, 'feed: oops (MODULE:6)'],
   [{ feed: "() => { throw 'oops'; }" }, 'feed: oops'],
   [
     { feed: '(qp, out) => { out.pass(qp); out.pass(qp); }' },
-    'feed: pass: the queue pair holds no further request; ask backlog() first (MODULE:6)',
+    'feed: pass: the queue pair holds no more requests; check backlog() first (MODULE:6)',
   ],
   [
     { feed: '(qp, out) => { out.pass(qp); out.piece(qp, 1); }' },
-    'feed: piece: the queue pair holds no further request; ask backlog() first (MODULE:6)',
+    'feed: piece: the queue pair holds no more requests; check backlog() first (MODULE:6)',
   ],
   ...['-5', '2.5', 'NaN', "'x'"].map((bytes): [Partial<typeof GOOD>, string] => [
     { feed: `(qp, out) => out.piece(qp, ${bytes})` },

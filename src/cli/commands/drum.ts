@@ -66,7 +66,7 @@ function threadsOf(text: string): number {
 async function run(file: string, { json, svg, threads }: SolveFlags): Promise<void> {
   for (const [flag, output] of Object.entries({ '--json': json, '--svg': svg })) {
     if (typeof output === 'string' && resolve(output) === resolve(file))
-      throw new ConfigError(`${flag}: ${output} is the file with the problem; choose another one`);
+      throw new ConfigError(`${flag}: ${output} is the file with the problem; choose another file`);
   }
   requireDistinct([
     ['--json', json === true ? undefined : json],

@@ -100,7 +100,7 @@ function planOf(options: ReproduceOptions): Plan {
   const figures = selectFigures(known, figure.length > 0 ? split(figure) : everything);
   if (policy !== undefined && figure.length === 0)
     throw new ConfigError(
-      '--policy is for figures: name some with --figure, or --figure all; claims about a policy: --system',
+      '--policy is for figures: name some with --figure, or use --figure all; to check claims about a policy, use --system',
     );
   return {
     systems,

@@ -45,7 +45,7 @@ function askDaemon(socket: string): Promise<Defaults | Error> {
 
 /**
  * The daemon's defaults. Without a daemon, NO_DEFAULTS, and a warning if the program needs a policy.
- * @param isOpen whether the program's choice of a device is open, so that a daemon would have made it
+ * @param isOpen whether neither the command line nor the environment chooses a device, so that a daemon would choose it
  */
 async function daemonDefaults(socket: string, needsPolicy: boolean, isOpen: boolean): Promise<Defaults> {
   const answer = await askDaemon(socket);
@@ -59,7 +59,7 @@ async function daemonDefaults(socket: string, needsPolicy: boolean, isOpen: bool
   return NO_DEFAULTS;
 }
 
-/** Says that there is no RDMA device, where a daemon would have chosen soft0, which connects processes; '' if there is one. */
+/** The simulated device that the program opens by default, where a daemon would have chosen soft0; '' with an RDMA device. */
 async function simulatedDefault(): Promise<string> {
   const { getDeviceList } = await import('../../open.ts');
   const [first] = getDeviceList();
@@ -154,7 +154,9 @@ function whyNot(command: string, { code, message }: NodeJS.ErrnoException): stri
   const isScript = /\.[cm]?js$/.test(command) && existsSync(command);
   if (isScript) return `${message}; to run it with Node.js, use \`isoverbs run -- node ${command}\``;
   if (code !== 'ENOENT') return message;
-  return command.includes('/') ? 'there is no such file (ENOENT)' : 'no folder of PATH has it (ENOENT)';
+  return command.includes('/')
+    ? 'there is no such file (ENOENT)'
+    : 'not found in any folder on the PATH (ENOENT)';
 }
 
 /**
@@ -192,7 +194,7 @@ function tenantName(text: string): string {
 /** An empty variable of the shell must not turn off the daemon's policy. @throws InvalidArgumentError */
 function policyWords(text: string): string {
   if (text.trim() !== '') return text;
-  throw new InvalidArgumentError('It must not be empty; `none` runs the program without a policy.');
+  throw new InvalidArgumentError('It must not be empty; use `none` to run the program without a policy.');
 }
 
 /** Adds `run` to the command. */
@@ -217,7 +219,7 @@ export function addRun(command: Command): void {
     .addOption(
       new Option('--traffic <kind>', 'kind of traffic that the tenant declares').choices(TRAFFIC_NAMES),
     )
-    .option('--socket <path>', 'the socket of the daemon')
+    .option('--socket <path>', 'the socket of the daemon; none: run the program without a daemon')
     .passThroughOptions()
     .action(async (words: string[], options: RunFlags) => {
       process.exitCode = await runProgram(words, options);

@@ -138,8 +138,8 @@ function settingOf(word: string): [key: string, value: number | string | null] {
   const meant = Object.hasOwn(SETTINGS, key) ? '' : meantBy(key, Object.keys(SETTINGS));
   throw new ConfigError(
     `invalid setting '${word}'; use weight=NUMBER (weights are from 1e-6 to 1e6); qpWeight=NUMBER, groups.NAME=NUMBER, ` +
-      `group=NAME or traffic=${TRAFFIC_NAMES.join('|')}, each also =own for the programs' own; gbps=NUMBER, or gbps=share or gbps=none (a share by ` +
-      `weight); maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none for no limit${meant}`,
+      `group=NAME or traffic=${TRAFFIC_NAMES.join('|')}, or KEY=own to restore the programs' own value; gbps=NUMBER, or gbps=share or gbps=none for a share by ` +
+      `weight; maxQps=NUMBER or maxRequestsPerS=NUMBER, or KEY=none to remove the limit${meant}`,
   );
 }
 
@@ -209,7 +209,7 @@ async function noteIneffective(socket: string, tenant: string, { weight, gbps }:
   if (!hasRate) return;
   noteIf(rateNow, whyRateIneffective(tenant, listing));
   const link = slowerLink(tenant, gbps, listing);
-  if (link !== null) note(`${rateNow}, more than that of ${link}, which the tenant may fill alone`);
+  if (link !== null) note(`${rateNow}, above that of ${link}, so the tenant may fill the whole link`);
 }
 
 /** The error for a tenant that is not present, whose name may be misspelt. */
@@ -269,8 +269,8 @@ export function addSet(command: Command): void {
     .argument(
       '<setting...>',
       'weight=NUMBER; the labels qpWeight=NUMBER, group=NAME or traffic=KIND, or the weight of a group, ' +
-        "groups.NAME=NUMBER, or =own for the programs' own; gbps=NUMBER, or gbps=share or gbps=none for a share by weight; for a group or queue pairs, gbps=NUMBER or gbps=none only; " +
-        'maxQps=NUMBER or maxRequestsPerS=NUMBER, or =none',
+        "groups.NAME=NUMBER, or KEY=own to restore the programs' own value; gbps=NUMBER, or gbps=share or gbps=none for a share by weight; for a group or queue pairs, gbps=NUMBER or gbps=none only; " +
+        'maxQps=NUMBER or maxRequestsPerS=NUMBER, or KEY=none to remove the limit',
     )
     .option('--future', 'also accept a tenant that is not present: the setting applies once it connects')
     .option('--socket <path>', 'the socket of the daemon')

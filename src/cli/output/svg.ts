@@ -123,15 +123,15 @@ export function requireDistinct(
     if (path === undefined || isSpecial(path)) continue;
     const earlier = options.get(resolve(path));
     if (earlier !== undefined)
-      throw new ConfigError(`${option}: ${path} is also the file of ${earlier}; choose another one`);
+      throw new ConfigError(`${option}: ${path} is already the file of ${earlier}; choose another file`);
     options.set(resolve(path), option);
   }
 }
 
 /**
  * Checks before a long run that a picture of its result can be drawn and written, into a folder that exists.
- * @throws UnsupportedError when vega is not installed; ConfigError for a file that cannot be written, or is named as if it
- *   had another format
+ * @throws UnsupportedError when vega is not installed; ConfigError for a file that cannot be written, or whose name
+ *   does not end in .svg
  */
 export async function requirePicture(option: string, path: string): Promise<void> {
   if (!/\.svg$/i.test(path) && !isSpecial(path))

@@ -17,12 +17,14 @@ export class Absence {
     this.socket = socket;
   }
 
-  /** The daemon is connected. @returns the end of the absence, to be reported; null if the absence was not */
+  /** The daemon is connected. @returns what to report; null if the absence was not reported */
   end(): string | null {
     const wasReported = this.reported !== '';
     this.denial = '';
     this.reported = '';
-    return wasReported ? `connected to the daemon at ${this.socket}${this.wasLost ? ' again' : ''}` : null;
+    return wasReported
+      ? `${this.wasLost ? 'reconnected' : 'connected'} to the daemon at ${this.socket}`
+      : null;
   }
 
   /**

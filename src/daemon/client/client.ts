@@ -312,7 +312,7 @@ export class DaemonClient implements DaemonLink {
     this.connection = connection;
     this.retryMs = RETRY_MS;
     const back = this.absence.end();
-    const what = back ?? `joined the daemon at ${this.options.socket}`;
+    const what = back ?? `connected to the daemon at ${this.options.socket}`;
     // As loud as the report of an absence, which would otherwise seem to last.
     this.options.report(`${what} as tenant ${connection.welcome.tenant}`, back !== null);
     for (const member of this.members) this.join(member, connection);

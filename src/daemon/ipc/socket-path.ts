@@ -1,7 +1,7 @@
 /** Paths of Unix sockets. */
 import { ConfigError } from '../../verbs/errors.ts';
 
-/** In place of a path: no daemon. */
+/** Stands in place of a path for: no daemon. */
 export const NO_DAEMON = 'none';
 
 /** The kernel's limit (man 7 unix), without the terminating zero. */
@@ -14,7 +14,7 @@ export function requireSocketPath(path: string, key: string): void {
     throw new ConfigError(
       `${key}: '${NO_DAEMON}' turns the daemon off, so choose another path for the socket`,
     );
-  if (path.includes('\0')) throw new ConfigError(`${key}: the path of a socket contains no zero`);
+  if (path.includes('\0')) throw new ConfigError(`${key}: the path of a socket must not contain a null byte`);
   if (bytes <= MAX_PATH_BYTES) return;
   throw new ConfigError(
     `${key}: ${path} has ${bytes} bytes; the path of a socket has up to ${MAX_PATH_BYTES} bytes, so choose a shorter one`,

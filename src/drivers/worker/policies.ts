@@ -1,5 +1,6 @@
 /** Creates policies by name or from a module, because closures cannot be passed between threads. */
 import { createRequire } from 'node:module';
+import { isAbsolute } from 'node:path';
 import { registryFor } from '../../coordinator/registry.ts';
 import { COORDINATED_BY } from '../../policies/coordinated.ts';
 import { type AgentKind, createPolicy, policies, type Ruler } from '../../policies/index.ts';
@@ -38,7 +39,7 @@ function exportsOf(name: string, module: string) {
     const [why] = (cause as Error).message.split('\n', 1);
     throw new ConfigError(
       why === `Cannot find module '${module}'`
-        ? `policy '${name}': there is no file ${module}; a relative path begins at the working directory`
+        ? `policy '${name}': there is no file ${module}${isAbsolute(name) ? '' : '; a relative path starts at the working directory'}`
         : `policy '${name}': ${module} cannot be loaded: ${why}`,
       { cause },
     );
@@ -130,7 +131,7 @@ const FUNCTIONS: readonly (keyof Policy)[] = [
   'gauges',
 ];
 
-/** The policy, whose functions name it, themselves and the place in errors that they throw. */
+/** Makes each function of a policy throw errors that name the policy, the function and the line. Returns the policy. */
 function explaining(policy: Policy, name: string, module: string): Policy {
   const functions = policy as unknown as Record<string, (...args: unknown[]) => unknown>;
   for (const key of Object.isExtensible(policy) ? FUNCTIONS : []) {
@@ -150,7 +151,7 @@ function explaining(policy: Policy, name: string, module: string): Policy {
   return policy;
 }
 
-/** The message of an error, and the line of the module in which it arose. */
+/** The message of an error, and the line of the module that threw it. */
 function told(cause: unknown, module: string): string {
   if (!(cause instanceof Error)) return String(cause);
   const at = cause.stack?.split('\n').find((line) => line.includes(module));

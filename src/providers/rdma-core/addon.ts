@@ -322,7 +322,9 @@ export function cpuChoices(): string {
   } catch {
     // Without /proc, the list is unknown.
   }
-  return allowed === undefined ? 'choose another CPU' : `this process may use CPU ${allowed}`;
+  return allowed === undefined
+    ? 'choose another CPU'
+    : `this process may use CPU${/[-,]/.test(allowed) ? 's' : ''} ${allowed}`;
 }
 
 /** The addon's functions. @throws NoDeviceError with the reason and the remedy if the addon cannot be used */

@@ -188,7 +188,7 @@ export class PieceWriter {
     const offset = qp.sums[2];
     const take = Math.min(bytes, total - offset);
     // Below 0, not an integer, or not a number.
-    if (take >>> 0 !== take) throw wrongPiece(bytes);
+    if (take >>> 0 !== take) throw wrongPiece('piece', bytes);
     if (take === total && !qp.partial) {
       this.pass(qp);
       return;
@@ -423,9 +423,9 @@ export function sgeWord(from: number, i: number): number {
 }
 
 function nothingHeld(action: string): PolicyError {
-  return new PolicyError(`${action}: the queue pair holds no further request; ask backlog() first`);
+  return new PolicyError(`${action}: the queue pair holds no more requests; check backlog() first`);
 }
 
-export function wrongPiece(bytes: number): PolicyError {
-  return new PolicyError(`piece: bytes must be a positive integer, got ${shown(bytes)}`);
+export function wrongPiece(action: string, bytes: number): PolicyError {
+  return new PolicyError(`${action}: bytes must be a positive integer, got ${shown(bytes)}`);
 }
