@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { policyInterceptors } from '../../src/drivers/index.ts';
+import * as I from '../../src/index.ts';
 import { Context } from '../../src/objects/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';
@@ -14,8 +15,11 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const GOOD = { name: "'own'", needs: "{ wait: 'none' }", slots: '4', onload: '() => 0', feed: '() => {}' };
 let modules = 0;
 
+/** The code of members. */
+type Members = Partial<typeof GOOD> & { readonly setup?: string };
+
 /** The interceptor of a module whose policy differs from a good one in the code of some members. */
-function load(changes: Partial<typeof GOOD>) {
+function load(changes: Members) {
   const module = join(folder, `policy-${modules++}.mjs`);
   const members = Object.entries({ ...GOOD, ...changes }).map(([key, code]) => `  ${key}: ${code},`);
   // Line 1 is the function's, so that the members are on lines 2 to 6.
@@ -38,7 +42,7 @@ test.each([
 });
 
 /** Posts a WRITE of 8 KiB under the policy. */
-function write(changes: Partial<typeof GOOD>) {
+function write(changes: Members) {
   const { module, interceptor } = load(changes);
   const provider = compose(createFabric().provider, [interceptor]);
   const context = new Context(provider, 'sim0');
@@ -62,6 +66,7 @@ test.each([
   [{ onload: '() => {}' }, 'onload must return the number of requests to pass, from 0 to 1, got undefined'],
   [{ onload: '() => 2' }, 'onload must return the number of requests to pass, from 0 to 1, got 2'],
   [{ onload: '() => -1' }, 'onload must return the number of requests to pass, from 0 to 1, got -1'],
+  [{ onload: '() => 0.5' }, 'onload must return the number of requests to pass, from 0 to 1, got 0.5'],
   [{ feed: "() => { throw new Error('oops'); }" }, 'feed: oops (MODULE:6)'],
   [{ feed: "() => { throw 'oops'; }" }, 'feed: oops'],
   [
@@ -72,7 +77,7 @@ test.each([
     { feed: '(qp, out) => { out.pass(qp); out.piece(qp, 1); }' },
     'feed: piece: the queue pair holds no more requests; check backlog() first (MODULE:6)',
   ],
-  ...['-5', '2.5', 'NaN', "'x'"].map((bytes): [Partial<typeof GOOD>, string] => [
+  ...['-5', '0', '2.5', 'NaN', "'x'"].map((bytes): [Members, string] => [
     { feed: `(qp, out) => out.piece(qp, ${bytes})` },
     `feed: piece: bytes must be a positive integer, got ${bytes} (MODULE:6)`,
   ]),
@@ -85,4 +90,16 @@ test.each([
     }),
   );
   context.close();
+});
+
+test.each([
+  ['ConfigError', 'ISO_ERR_CONFIG', 'no such shares'],
+  ['UnsupportedError', 'ISO_ERR_UNSUPPORTED', 'no such shares'],
+  ['Error', 'ISO_ERR_POLICY', 'setup: no such shares'],
+])('a policy may refuse a device in setup: %s', (name, code, message) => {
+  const setup = `() => { throw new (globalThis.thrown.${name} ?? Error)('no such shares'); }`;
+  Object.assign(globalThis, { thrown: I });
+  expect(() => write({ setup })).toThrow(
+    expect.objectContaining({ code, message: expect.stringContaining(message) }),
+  );
 });

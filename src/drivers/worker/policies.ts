@@ -112,7 +112,7 @@ export function loadPolicy({ name, options, module }: PolicySpec): Interceptor {
   return createShim(() => explaining(make(options) as Policy, name, module));
 }
 
-/** All functions of a policy but `configure`, whose errors are those of options. */
+/** All functions of a policy but `configure`, all of whose errors are about options. */
 const FUNCTIONS: readonly (keyof Policy)[] = [
   'setup',
   'admitQp',
@@ -141,15 +141,19 @@ function explaining(policy: Policy, name: string, module: string): Policy {
       try {
         return own.call(policy, a, b, c, d, e);
       } catch (cause) {
-        throw cause instanceof PolicyError && cause.cause !== undefined
-          ? cause
-          : new PolicyError(`policy '${name}': ${key}: ${told(cause, module)}`, { cause });
+        const isExplained = cause instanceof PolicyError && cause.cause !== undefined;
+        if (isExplained || (key === 'setup' && isRefusal(cause))) throw cause;
+        throw new PolicyError(`policy '${name}': ${key}: ${told(cause, module)}`, { cause });
       }
     };
     Object.defineProperty(policy, key, { value, writable: true, configurable: true });
   }
   return policy;
 }
+
+/** Whether a policy refuses its options, or the device, on purpose. The error may come from another copy of this package. */
+const isRefusal = (error: unknown) =>
+  ['ISO_ERR_CONFIG', 'ISO_ERR_UNSUPPORTED'].includes((error as { code?: string } | null)?.code ?? '');
 
 /** The message of an error, and the line of the module that threw it. */
 function told(cause: unknown, module: string): string {

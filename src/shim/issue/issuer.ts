@@ -282,7 +282,7 @@ export class Issuer extends SyntheticWriter implements Actions {
       sge = sgeWord(from, qp.sgeIndex);
     }
     const take = Math.min(bytes, qp.held[sge + L.SGE_LENGTH] - qp.sgeOffset, total - qp.sums[2]);
-    if (take >>> 0 !== take) throw wrongPiece('pieceOn', bytes);
+    if (take >>> 0 !== take || (take === 0 && qp.sums[2] < total)) throw wrongPiece('pieceOn', bytes);
     if (take === 0) return 0;
     this.host.resources.piece(twin, qp, { from, sge }, take, token);
     if (!qp.partial) {

@@ -187,8 +187,8 @@ export class PieceWriter {
     const total = qp.bytes[row];
     const offset = qp.sums[2];
     const take = Math.min(bytes, total - offset);
-    // Below 0, not an integer, or not a number.
-    if (take >>> 0 !== take) throw wrongPiece('piece', bytes);
+    // Below 0, not an integer, not a number, or nothing of a message.
+    if (take >>> 0 !== take || (take === 0 && offset < total)) throw wrongPiece('piece', bytes);
     if (take === total && !qp.partial) {
       this.pass(qp);
       return;
