@@ -108,7 +108,8 @@ export class Posting {
       // Pieces of earlier requests may fill the device's queue, while the application's has room.
       const passable = qp.translated ? Math.max(0, Math.min(allowed, issuer.freeSlots(qp))) : allowed;
       const straight = this.policy.onload(qp, words, start, passable, issuer);
-      if (straight >>> 0 !== straight || straight > passable) throw wrongCount(this.policy, straight, passable);
+      if (straight >>> 0 !== straight || straight > passable)
+        throw wrongCount(this.policy, straight, passable);
       if (share === null || share.carrier === null)
         n = this.straight(qp, ring, words, known, start, straight);
       else n = this.carry(qp, words, known, start, straight);

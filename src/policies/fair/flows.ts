@@ -56,6 +56,11 @@ class Sums {
   inQps = 0;
   outWaits = false;
   inWaits = false;
+
+  clear(): void {
+    this.out = this.in = this.requests = this.outQps = this.inQps = 0;
+    this.outWaits = this.inWaits = false;
+  }
 }
 
 /** A queue pair, and its totals at the last sample. */
@@ -75,7 +80,7 @@ interface PeerFlow {
   readonly limits: QpLimits & { readonly peerOut: Limit; readonly peerIn: Limit };
   qps: number;
   /** Since the last sample, and on average per nanosecond. */
-  sums: Sums;
+  readonly sums: Sums;
   readonly perNs: Sums;
   samples: number;
   isReported: boolean;
@@ -316,21 +321,27 @@ export class Flows {
   /** What is reported of a flow; null: nothing, because it is idle, and was idle before. */
   private rowOf(flow: PeerFlow, spanNs: number): Flow | null {
     const { gid, fromGid, sums, perNs, isReported, limits } = flow;
-    flow.sums = new Sums();
+    const { outWaits, inWaits } = sums;
     limits.peerOut.senders = Math.max(1, sums.outQps);
     limits.peerIn.senders = Math.max(1, sums.inQps);
+    if (spanNs !== Number.POSITIVE_INFINITY) {
+      const weight = Math.max(SAMPLE_WEIGHT, 1 / ++flow.samples);
+      perNs.out += weight * (sums.out / spanNs - perNs.out);
+      perNs.in += weight * (sums.in / spanNs - perNs.in);
+      perNs.requests += weight * (sums.requests / spanNs - perNs.requests);
+    }
+    sums.clear();
     if (spanNs === Number.POSITIVE_INFINITY) return null;
-    const weight = Math.max(SAMPLE_WEIGHT, 1 / ++flow.samples);
-    for (const key of ['out', 'in', 'requests'] as const)
-      perNs[key] += weight * (sums[key] / spanNs - perNs[key]);
     const leastPerNs = LEAST_PART * this.facts.linkPerNs;
-    const rate = (of: number) => (of >= leastPerNs ? of : 0);
-    const out = { perNs: sums.outWaits ? perNs.out : rate(perNs.out), isHungry: sums.outWaits };
-    const into = { perNs: sums.inWaits ? perNs.in : rate(perNs.in), isHungry: sums.inWaits };
-    flow.isReported = out.perNs + into.perNs > 0 || out.isHungry || into.isHungry;
+    const outPerNs = outWaits || perNs.out >= leastPerNs ? perNs.out : 0;
+    const inPerNs = inWaits || perNs.in >= leastPerNs ? perNs.in : 0;
+    flow.isReported = outPerNs + inPerNs > 0 || outWaits || inWaits;
     if (!flow.isReported) flow.samples = 0;
     if (!flow.isReported && !isReported) return null;
-    return { gid, fromGid, out, in: into, requestsPerNs: rate(perNs.requests) };
+    const out = { perNs: outPerNs, isHungry: outWaits };
+    const into = { perNs: inPerNs, isHungry: inWaits };
+    const requestsPerNs = perNs.requests >= leastPerNs ? perNs.requests : 0;
+    return { gid, fromGid, out, in: into, requestsPerNs };
   }
 
   /** Puts the pending rates into effect. Returns whether there were any. */
