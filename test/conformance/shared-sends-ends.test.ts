@@ -79,6 +79,28 @@ test('a message without a receive waits for one, and holds up no other connectio
   expect(await settle(w, pairs[0])).toEqual({ a: ok(1), b: ok(1) });
 });
 
+test('a message follows an unsignaled request on the own queue pair', async () => {
+  const w = new World();
+  const pairs = w.connections(3);
+  const [[a, b]] = pairs;
+  const add = (id: number, flags: number) =>
+    a.send.fetchAdd(id, flags, a.mr.addr, a.mr.lkey, b.mr.addr, b.mr.rkey, 1n);
+  receive(b, 1);
+  send(a, 1);
+  expect(await settle(w, pairs[0])).toEqual({ a: ok(1), b: ok(1) });
+  // The shim asks the peer to hold receives.
+  add(2, SIGNALED);
+  expect(post(a)).toBe(1);
+  expect(await settle(w, pairs[0])).toEqual({ a: ok(2), b: [] });
+  add(3, SIGNALED);
+  add(4, 0);
+  expect(post(a)).toBe(2);
+  expect(await settle(w, pairs[0])).toEqual({ a: ok(3), b: [] });
+  receive(b, 5);
+  send(a, 5);
+  expect(await settle(w, pairs[0])).toEqual({ a: ok(5), b: ok(5) });
+});
+
 test('a message that waits for a receive fails if the peer vanishes, as over the own queue pair', async () => {
   const [w, pairs] = await carried(3);
   const [[a, b], [c]] = pairs;

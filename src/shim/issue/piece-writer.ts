@@ -266,8 +266,10 @@ export class PieceWriter {
   submit(qp: QpLedger): void {
     const n = this.pending;
     if (n === 0 || this.owner !== qp) return;
-    if ((qp.backlog > 0 || qp.usesWaits) && this.lastData >= 0) {
-      // Held requests are fed at a completion, and a later WAIT must know that everything before it has ended.
+    const mustReport = qp.backlog > 0 || qp.usesWaits || qp.share?.holdsPosts === true;
+    if (mustReport && this.lastData >= 0) {
+      // Held requests are fed at a completion. A later WAIT, and a carrier that takes over, must know that everything
+      // before has ended.
       this.words[this.lastData + L.WR_OP] |= FORCED;
       qp.lastSignaled = this.lastDataSeq;
     }
