@@ -291,7 +291,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const { index } = qp;
     const { sizes, lateness, puller, paths } = this;
     const mostBytes = paths.mostBytes(index, (sizes.windowBytes * this.part) / lateness.partOf(index));
-    if (puller.flyingBytes(index) >= Math.min(mostBytes, sizes.limitedBytes(index, this))) return true;
+    if (puller.flyingBytes(index) >= mostBytes || sizes.isAtLimit(index, this)) return true;
     if (this.isSoleNow || !this.isFull(qp, out) || this.order.lateBytes?.(index)) return false;
     return this.window.queuedMessages === 0 || this.order.isShared || !this.isShort(out.nextBytes(qp));
   }

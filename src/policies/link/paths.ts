@@ -8,7 +8,7 @@ import { fitColumn } from '../../shim/tables.ts';
 import { NONE } from '../kit/run-queue.ts';
 import { Backoff } from './backoff.ts';
 import type { Pace } from './pace.ts';
-import { Stretch } from './stretch.ts';
+import { type Sending, Stretch } from './stretch.ts';
 
 /** A path is congested if its requests count for less than this part. */
 const CONGESTED_BELOW = 0.75;
@@ -28,16 +28,6 @@ const PART = 2;
 const ENDS = 0;
 const LEAST = 1;
 const LEAST_BEFORE = 2;
-
-/**
- * What all queue pairs have sent in a direction, its full window, and that of the message which is sent, in bytes on the
- * wire. An object, because V8 allocates doubles that a function takes or returns, unless it is inlined.
- */
-interface Sending {
-  readonly sentBytes: number;
-  readonly sizes: { readonly windowBytes: number };
-  readonly puller: { windowBytes: number };
-}
 
 /** The paths in one direction of a link. */
 export class Paths {
@@ -74,15 +64,15 @@ export class Paths {
   }
 
   /** Shortens or lengthens the window of a message by what the network carries. */
-  fitWindow({ sentBytes, sizes, puller }: Sending): void {
+  fitWindow(sending: Sending & { readonly puller: { windowBytes: number } }): void {
     const { backoff, stretch } = this;
-    const part = backoff.part === 1 ? 1 : backoff.partAt(sentBytes, sizes.windowBytes);
-    puller.windowBytes *= part * stretch.times;
+    const part = backoff.part === 1 ? 1 : backoff.partAt(sending.sentBytes, sending.sizes.windowBytes);
+    sending.puller.windowBytes *= part * stretch.times;
   }
 
   /** A message was sent. Returns whether it is time to find out whether the window suffices (`endPeriod`). */
-  isPeriodOver({ sentBytes, sizes }: Sending, isShort: boolean): boolean {
-    return this.stretch.isOver(sentBytes, sizes.windowBytes, isShort);
+  isPeriodOver(sending: Sending, isShort: boolean): boolean {
+    return this.stretch.isOver(sending, isShort);
   }
 
   /** Nothing is in flight. */

@@ -24,6 +24,15 @@ const SINCE = 0;
 const FROM = 1;
 const USED = 2;
 
+/**
+ * What all queue pairs have sent in a direction, and its full window, in bytes on the wire. An object, because V8 allocates
+ * doubles that a function takes or returns, unless it is inlined.
+ */
+export interface Sending {
+  readonly sentBytes: number;
+  readonly sizes: { readonly windowBytes: number };
+}
+
 /** The length of the window in one direction of a link. */
 export class Stretch {
   /** The length, as a multiple of the usual one. */
@@ -38,13 +47,10 @@ export class Stretch {
   private restPeriods = 0;
   private nextRestPeriods = REST_PERIODS;
 
-  /**
-   * A message was sent. Returns whether a period is over.
-   * @param sentBytes what has been sent, on the wire
-   */
-  isOver(sentBytes: number, windowBytes: number, isShort: boolean): boolean {
+  /** A message was sent. Returns whether a period is over. */
+  isOver(sending: Sending, isShort: boolean): boolean {
     if (!isShort) this.hasLong = true;
-    return sentBytes - this.period[FROM] >= PERIOD_WINDOWS * windowBytes;
+    return sending.sentBytes - this.period[FROM] >= PERIOD_WINDOWS * sending.sizes.windowBytes;
   }
 
   /**

@@ -25,6 +25,7 @@ const LIMIT_PIECES = 2;
 /** What the bytes in flight of a queue pair with a limit depend on. */
 interface Limited {
   readonly order: TurnOrder;
+  readonly puller: { flyingBytes(qp: number): number };
   readonly roundTripNs: number;
   readonly window: WindowOptions;
 }
@@ -61,11 +62,11 @@ export class WindowSizes {
     this.longestWireBytes = egressBytes(wire, IBV_WR_RDMA_WRITE, this.longestBytes);
   }
 
-  /** The most that a queue pair may have in flight under its limit, in bytes on the wire; Infinity: it has none. */
-  limitedBytes(qp: number, { order, roundTripNs, window }: Limited): number {
-    if (order.flightBytes === undefined) return Number.POSITIVE_INFINITY;
+  /** Whether a queue pair has in flight what its limit allows, if it has one. */
+  isAtLimit(qp: number, { order, puller, roundTripNs, window }: Limited): boolean {
+    if (order.flightBytes === undefined) return false;
     const ns = LIMIT_TIMES * Math.min(roundTripNs, LIMIT_ROUND_TRIPS * window.roundTripNs);
-    return order.flightBytes(qp, ns) + LIMIT_PIECES * this.longestWireBytes;
+    return puller.flyingBytes(qp) >= order.flightBytes(qp, ns) + LIMIT_PIECES * this.longestWireBytes;
   }
 
   /** The length of pieces of a queue pair that is polled late, and must have `coveredBytes` in flight besides a window. */

@@ -12,7 +12,8 @@ class Path {
   mostPart: number;
   isShort = false;
   private nowNs = 0;
-  private sentBytes = 0;
+  readonly sizes = { windowBytes: WINDOW_BYTES };
+  sentBytes = 0;
 
   constructor(tripNs: number, mostPart = 1) {
     this.tripNs = tripNs;
@@ -31,7 +32,7 @@ class Path {
       const perNs = this.used * LINK_PER_NS;
       const { sentBytes } = this;
       do this.sentBytes += 4000;
-      while (!this.stretch.isOver(this.sentBytes, WINDOW_BYTES, this.isShort));
+      while (!this.stretch.isOver(this, this.isShort));
       this.nowNs += (this.sentBytes - sentBytes) / perNs;
       this.stretch.next(this.nowNs, this.sentBytes, LINK_PER_NS, isLimiting);
       times.push(this.stretch.times);
