@@ -48,12 +48,13 @@ const SENT = 2;
 const TAKEN = 3;
 /**
  * Words of the device: bytes on the wire of requests that waited, the virtual time of the tenant in service, the latest
- * virtual time of any tenant, and bytes on the wire of all requests.
+ * virtual time of any tenant, bytes on the wire of all requests, and what the requests accounted for last cost.
  */
 const BYTES = 0;
 const NOW = 1;
 const LATEST = 2;
 const SERVED = 3;
+const COST = 4;
 
 /** The most turns of a tenant's queue pairs that are skipped in a row. A smaller weight is rounded up. */
 const MOST_SKIPS = 64;
@@ -83,7 +84,7 @@ export class DominantOrder implements TurnOrder {
   protected held: Uint8Array = new Uint8Array(64);
   /** By queue pair: 1 if its last message was tiny, so that the next one is presumably tiny, too. */
   private tiny: Uint8Array = new Uint8Array(64);
-  private readonly totals = new Float64Array(4);
+  private readonly totals = new Float64Array(5);
   private readonly presence: Presence;
   /** Whether only one tenant waits, and its key in the tree is out of date. */
   private isUnsorted = false;
@@ -412,21 +413,21 @@ export class DominantOrder implements TurnOrder {
     this.presence.appear(tenant);
     const at = tenant << BITS;
     const isTiny = wireBytes <= costs.tinyBytes * this.requests;
-    const costNs = this.account(qp, wireBytes, costs);
+    this.account(qp, wireBytes, costs);
+    const costNs = totals[COST];
     this.tiny[qp] = isTiny ? 1 : 0;
     if (!isBeyond) tenants[at] += costNs / tenants[at + WEIGHT];
     if (isTiny) allowance.take(tenant, costNs);
     totals[LATEST] = Math.max(totals[LATEST], tenants[at]);
   }
 
-  /** Counts the requests of a queue pair since the last charge. Returns what they cost, in ns of the dominant resource. */
-  protected account(qp: number, wireBytes: number, costs: Costs): number {
+  /** Counts the requests of a queue pair since the last charge, and what they cost, in ns of the dominant resource. */
+  protected account(qp: number, wireBytes: number, costs: Costs): void {
     this.qps[(qp << QP_BITS) + SENT] += wireBytes;
     this.totals[SERVED] += wireBytes;
-    const costNs = Math.max(wireBytes * costs.nsPerByte, this.requests * costs.nsPerRequest);
+    this.totals[COST] = Math.max(wireBytes * costs.nsPerByte, this.requests * costs.nsPerRequest);
     this.requests = 0;
-    this.allowance.used(costNs);
-    return costNs;
+    this.allowance.used(this.totals[COST]);
   }
 
   /** Several requests of a queue pair that has no share, but a rate of its own, are served. @param wireBytes of all */

@@ -37,10 +37,10 @@ export class RatedOrder extends PacedOrder {
     return this.flows?.flightBytes(qp, this.isInbound, ns) ?? Number.POSITIVE_INFINITY;
   }
 
-  protected override account(qp: number, wireBytes: number, costs: Costs): number {
+  protected override account(qp: number, wireBytes: number, costs: Costs): void {
     const { rates, flows } = this;
     if (rates.isLimiting) rates.take(qp, wireBytes);
     if (flows?.isLimiting) flows.take(qp, this.isInbound, wireBytes, this.requests);
-    return super.account(qp, wireBytes, costs);
+    super.account(qp, wireBytes, costs);
   }
 }

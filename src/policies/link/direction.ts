@@ -320,7 +320,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const bytes = step(qp, out, isSlow ? SLOW_PIECE_BYTES : mostBytes);
     if (bytes === BLOCKED) return held(order, index);
     const isUncut = !isSlow && !isPaced && bytes > Math.max(pieceBytes, this.sizes.windowBytes);
-    whole.sent(index, isUncut, bytes / window.linkPerNs);
+    whole.sent(index, isUncut, bytes, window);
     if (isUncut) whole.sinceNs = this.clock.nowNs(qp.context, out);
     puller.stallNs = Math.max(puller.stallNs, whole.stallNs);
     this.issued(qp, bytes, out);

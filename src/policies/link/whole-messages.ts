@@ -26,12 +26,12 @@ export class WholeMessages {
     this.isLast[qp] = 0;
   }
 
-  /** A queue pair has sent a request. @param linkNs time for which the link carries it */
-  sent(qp: number, isWhole: boolean, linkNs: number): void {
+  /** A queue pair has sent a request. @param link the link that carries it */
+  sent(qp: number, isWhole: boolean, bytes: number, link: { readonly linkPerNs: number }): void {
     this.isLast[qp] = isWhole ? 1 : 0;
     if (!isWhole) return;
     this.last = qp;
-    this.stallNs = Math.min(MOST_STALL_NS, STALL_TIMES * linkNs);
+    this.stallNs = Math.min(MOST_STALL_NS, (STALL_TIMES * bytes) / link.linkPerNs);
   }
 
   /** Whether the last request of a queue pair was one. */
