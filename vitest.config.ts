@@ -94,8 +94,8 @@ export default defineConfig({
     hookTimeout: 30_000,
     sequence: { sequencer: LongestFirst },
     server: { deps: { external: [/\/dist\//] } },
-    // The ledgers of shims are checked in all tests.
-    setupFiles: ['test/support/assertions.ts'],
+    // The ledgers of shims are checked in all tests, and leaks of tests are not reported.
+    setupFiles: ['test/support/assertions.ts', 'test/support/leaks.ts'],
     // Tests of a real device check its object counts and drop its packets, so only one file may run at a time.
     maxWorkers: isEmulated ? 1 : '100%',
     projects: [
