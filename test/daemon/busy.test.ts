@@ -112,12 +112,12 @@ describe.skipIf(reason !== '')('a daemon in busy mode', () => {
   );
 
   eachShort(2, [
-    ['-1', /--busy: must be the number of a CPU, got '-1'; this process may use CPUs? \d/],
-    ['9999', /busy: there is no CPU 9999; this process may use CPUs? \d/],
-    ['x', /--busy: must be the number of a CPU, got 'x'; this process may use CPUs? \d/],
-    ['', /--busy: must be the number of a CPU, got ''; this process may use CPUs? \d/],
-    ['1.5', /--busy: must be the number of a CPU, got '1.5'; this process may use CPUs? \d/],
-    ['65536', /--busy: must be the number of a CPU, got '65536'; this process may use CPUs? \d/],
+    ['-1', /--busy: must be the number of a CPU, got '-1'; CPUs that this process may use: \d/],
+    ['9999', /busy: there is no CPU 9999; CPUs that this process may use: \d/],
+    ['x', /--busy: must be the number of a CPU, got 'x'; CPUs that this process may use: \d/],
+    ['', /--busy: must be the number of a CPU, got ''; CPUs that this process may use: \d/],
+    ['1.5', /--busy: must be the number of a CPU, got '1.5'; CPUs that this process may use: \d/],
+    ['65536', /--busy: must be the number of a CPU, got '65536'; CPUs that this process may use: \d/],
   ])('--busy %j is refused in one sentence', async (cpu, message) => {
     const refused = await isoverbs(['daemon', '--socket', join(folder(), 's'), '--busy', cpu]).ended;
     expect(refused.status).toBe(2);

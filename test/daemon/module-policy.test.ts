@@ -111,7 +111,7 @@ test.skipIf(reason !== '')(
       env: { ...cleanEnv(), ISOVERBS_LOG: 'info' },
     });
     expect(stdout).not.toBe('');
-    expect(stderr).toMatch(/connected to the daemon/);
+    expect(stderr).toMatch(/: connected to the daemon/);
     expect(stderr).toMatch(/policy \S*demand-shares\.mjs .*[1-9]\d* held/);
   },
   TIMEOUT_MS,

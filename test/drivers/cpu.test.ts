@@ -87,7 +87,9 @@ describe.runIf(cpu !== null && addonStatus().loaded)('with the addon', () => {
     const fabric = createFabric({ hosts: 1, seed: 1, autoAdvance: false });
     const run = () => open(fabric, { cpu: NO_SUCH_CPU });
     expect(run).toThrow(ConfigError);
-    expect(run).toThrow(`driver worker: cpu: there is no CPU ${NO_SUCH_CPU}; this process may use CPU`);
+    expect(run).toThrow(
+      `driver worker: cpu: there is no CPU ${NO_SUCH_CPU}; CPUs that this process may use: `,
+    );
     open(fabric, { cpu: wanted })();
     await untilPinned(wanted, 0);
   });

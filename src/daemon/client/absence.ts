@@ -17,14 +17,15 @@ export class Absence {
     this.socket = socket;
   }
 
-  /** The daemon is connected. @returns what to report; null if the absence was not reported */
-  end(): string | null {
+  /** The daemon is connected. @returns what to report, and whether the absence was reported */
+  end(): { what: string; wasReported: boolean } {
     const wasReported = this.reported !== '';
     this.denial = '';
     this.reported = '';
-    return wasReported
-      ? `${this.wasLost ? 'reconnected' : 'connected'} to the daemon at ${this.socket}`
-      : null;
+    return {
+      what: `${this.wasLost ? 'reconnected' : 'connected'} to the daemon at ${this.socket}`,
+      wasReported,
+    };
   }
 
   /**

@@ -311,10 +311,9 @@ export class DaemonClient implements DaemonLink {
     this.attempt = null;
     this.connection = connection;
     this.retryMs = RETRY_MS;
-    const back = this.absence.end();
-    const what = back ?? `connected to the daemon at ${this.options.socket}`;
+    const { what, wasReported } = this.absence.end();
     // As loud as the report of an absence, which would otherwise seem to last.
-    this.options.report(`${what} as tenant ${connection.welcome.tenant}`, back !== null);
+    this.options.report(`${what} as tenant ${connection.welcome.tenant}`, wasReported);
     for (const member of this.members) this.join(member, connection);
   }
 

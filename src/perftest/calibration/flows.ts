@@ -18,7 +18,7 @@ const POLLED = 64;
 /** Time without a completion, on the device's clock, after which a measurement fails. */
 const PATIENCE_NS = 10e9;
 
-/** Retries for 4 seconds, because a busy machine may run soft-RoCE late; shorter than our own patience. */
+/** Retries go on for 4 seconds, because a busy machine may run soft-RoCE late. The patience above is longer. */
 const PATH = { timeout: 17, retryCnt: 7 };
 
 /** The load of a measurement of a rate. */

@@ -324,14 +324,15 @@ export class Flows {
     const { outWaits, inWaits } = sums;
     limits.peerOut.senders = Math.max(1, sums.outQps);
     limits.peerIn.senders = Math.max(1, sums.inQps);
-    if (spanNs !== Number.POSITIVE_INFINITY) {
-      const weight = Math.max(SAMPLE_WEIGHT, 1 / ++flow.samples);
-      perNs.out += weight * (sums.out / spanNs - perNs.out);
-      perNs.in += weight * (sums.in / spanNs - perNs.in);
-      perNs.requests += weight * (sums.requests / spanNs - perNs.requests);
+    if (spanNs === Number.POSITIVE_INFINITY) {
+      sums.clear();
+      return null;
     }
+    const weight = Math.max(SAMPLE_WEIGHT, 1 / ++flow.samples);
+    perNs.out += weight * (sums.out / spanNs - perNs.out);
+    perNs.in += weight * (sums.in / spanNs - perNs.in);
+    perNs.requests += weight * (sums.requests / spanNs - perNs.requests);
     sums.clear();
-    if (spanNs === Number.POSITIVE_INFINITY) return null;
     const leastPerNs = LEAST_PART * this.facts.linkPerNs;
     const outPerNs = outWaits || perNs.out >= leastPerNs ? perNs.out : 0;
     const inPerNs = inWaits || perNs.in >= leastPerNs ? perNs.in : 0;

@@ -331,9 +331,7 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
     const isPiece = bytes === pieceBytes;
     const moreBytes = pieces < 2 || !isPiece ? 0 : this.issueMore(qp, out, pieces - 1);
     if (window.fitsPieces) {
-      puller.price(opcode, bytes);
-      const load = puller.loadBytes * puller.pieces;
-      this.pieceLength.issued(load, isPiece || isWhole);
+      this.pieceLength.issued(puller.loadBytes * puller.pieces, isPiece || isWhole);
       this.pieceLength.cut(index, leftBytes, bytes + moreBytes);
     }
     return bytes + moreBytes;

@@ -116,11 +116,11 @@ export class PieceLength {
 
   /**
    * The length of pieces, in bytes of data.
-   * @param sender has the window, in bytes on the wire: V8 allocates doubles that are passed alone
+   * @param puller has the window, in bytes on the wire. An object, as in stretch.ts
    */
-  fit(sender: { readonly windowBytes: number }, { longestBytes, longestWireBytes }: LongestPiece): number {
+  fit(puller: { readonly windowBytes: number }, { longestBytes, longestWireBytes }: LongestPiece): number {
     if (!this.isFitting) return longestBytes;
-    const room = sender.windowBytes * (1 - this.passedPart - this.shortPart);
+    const room = puller.windowBytes * (1 - this.passedPart - this.shortPart);
     const count = Math.max(1, Math.ceil(room / longestWireBytes));
     const part = Math.max(LEAST_PART, Math.min(1, room / (count * longestWireBytes)));
     return Math.ceil(longestBytes * part);

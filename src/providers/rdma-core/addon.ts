@@ -322,9 +322,7 @@ export function cpuChoices(): string {
   } catch {
     // Without /proc, the list is unknown.
   }
-  return allowed === undefined
-    ? 'choose another CPU'
-    : `this process may use CPU${/[-,]/.test(allowed) ? 's' : ''} ${allowed}`;
+  return allowed === undefined ? 'choose another CPU' : `CPUs that this process may use: ${allowed}`;
 }
 
 /** The addon's functions. @throws NoDeviceError with the reason and the remedy if the addon cannot be used */

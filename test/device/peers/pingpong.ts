@@ -19,8 +19,8 @@ export interface PingpongOptions {
   /** Whether to sleep until completions arrive, rather than poll. */
   events: boolean;
   /**
-   * Whether packets get lost. The C program ends as soon as it has our last message. If the acknowledgement of that
-   * message is lost, nobody answers the retries, and our last send fails.
+   * Whether packets get lost. The C program ends as soon as it has our last message. If its acknowledgement is lost, our
+   * last send is retried in vain, and fails.
    */
   lossy?: boolean;
   /** Whether to set the first bytes of pages to other values, so that the C program complains. */
