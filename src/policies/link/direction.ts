@@ -441,8 +441,11 @@ export class Direction<Turns extends TurnOrder> implements Opposite {
   /** Shortens or lengthens the window by what the network carries. */
   private followPaths(qp: QpView, bytes: number, out: Actions): void {
     const { paths, order, window } = this;
-    if (paths.isPeriodOver(this, this.isShort(bytes)))
-      paths.endPeriod(this.clock.nowNs(qp.context, out), this.sentBytes, window.linkPerNs, !order.isIdle);
+    if (paths.isPeriodOver(this, this.isShort(bytes))) {
+      const mayBeFaster = this.lateness.coveredNs === 0 && window.windowBytes === undefined;
+      const nowNs = this.clock.nowNs(qp.context, out);
+      paths.endPeriod(nowNs, this.sentBytes, window.linkPerNs, !order.isIdle, mayBeFaster);
+    }
     paths.fitWindow(this);
   }
 

@@ -80,10 +80,20 @@ export class Paths {
     this.stretch.interrupt();
   }
 
-  /** Fits the window to what the link has carried. @param isLimiting whether requests wait for the window */
-  endPeriod(nowNs: number, sentBytes: number, linkPerNs: number, isLimiting: boolean): void {
+  /**
+   * Fits the window to what the link has carried (Stretch.next).
+   * @param isLimiting whether requests wait for the window
+   */
+  endPeriod(
+    nowNs: number,
+    sentBytes: number,
+    linkPerNs: number,
+    isLimiting: boolean,
+    mayBeFaster: boolean,
+  ): void {
     const { stretch, backoff } = this;
-    const usedPart = stretch.next(nowNs, sentBytes, linkPerNs, isLimiting && backoff.part === 1);
+    const isWhole = backoff.part === 1;
+    const usedPart = stretch.next(nowNs, sentBytes, linkPerNs, isLimiting && isWhole, mayBeFaster);
     if (isLimiting && !Number.isNaN(usedPart)) backoff.endPeriod(usedPart);
   }
 

@@ -2,6 +2,9 @@
  * Lengthens the window where requests take longer under load than on an idle device, as at a receiver whose caches are too
  * small for its queue pairs. If the link stands idle although requests wait for the window, it is made longer by a step.
  * If that does not use more of the link, requests queue elsewhere, and the step is taken back.
+ *
+ * The window becomes longer in the same way, but by larger steps and without that limit, while the link carries more than
+ * its rate: it is then faster than the device reports, as several links are that appear as one device.
  */
 
 /** One step, as a part of the window; and the longest window, as a multiple of it. */
@@ -11,6 +14,11 @@ const MOST = 1.5;
 const PERIOD_WINDOWS = 64;
 /** While at least this part of the link is used, only a shorter window is tried. */
 const FULL = 0.95;
+/** If more than this part of the link is used in two periods in a row, the link is faster than is known. */
+const FASTER = 1.03;
+/** One step then, as a part of the window in use; and the longest window, as a multiple of the usual one. */
+const FASTER_STEP = 1 / 4;
+const MOST_FASTER = 8;
 /** A step is kept if it gains at least this part of what it would if the window were all that limits the link. */
 const LEAST_GAIN = 0.5;
 /** A step back is kept if it costs at most this part of that. */
@@ -38,8 +46,9 @@ export class Stretch {
   /** The length, as a multiple of the usual one. */
   times = 1;
   private readonly period = Float64Array.of(Number.NaN, 0, 0);
-  /** The step that is being tried: -STEP, 0 or STEP. */
+  /** The step that is being tried, 0 if none is; and by which part more of the link would be used if only that counted. */
   private tried = 0;
+  private hoped = 0;
   /** Whether the last trial that failed was of a longer window. What made it longer may be over then. */
   private hasFailedLonger = false;
   /** Whether a long message was sent in this period. Short ones alone wait for the processing units, not for the link. */
@@ -57,9 +66,17 @@ export class Stretch {
    * A period is over.
    * @param linkPerNs the rate of the link, in bytes on the wire per ns
    * @param isLimiting whether requests wait only for the window
+   * @param mayBeFaster whether a link that has carried more than its rate is faster than is known. After late polls, for
+   * example, much is sent at once.
    * @returns the part of the link that was used; NaN: this was the first period
    */
-  next(nowNs: number, sentBytes: number, linkPerNs: number, isLimiting: boolean): number {
+  next(
+    nowNs: number,
+    sentBytes: number,
+    linkPerNs: number,
+    isLimiting: boolean,
+    mayBeFaster: boolean,
+  ): number {
     const { period } = this;
     const before = period[USED];
     const isFirst = Number.isNaN(period[SINCE]);
@@ -70,10 +87,17 @@ export class Stretch {
     this.hasLong = false;
     if (isFirst || !this.keeps(period[USED] / before) || !isLimiting || !hasLong) return period[USED];
     if (this.restPeriods > 0) this.restPeriods--;
-    else if (period[USED] >= FULL || (this.hasFailedLonger && this.times > 1))
-      this.try(Math.max(-STEP, 1 - this.times));
-    else this.try(Math.min(STEP, MOST - this.times));
+    else this.tryNext(period[USED], mayBeFaster && period[USED] > FASTER && before > FASTER);
     return period[USED];
+  }
+
+  /** Begins a trial. @param used the part of the link that was used */
+  private tryNext(used: number, isFaster: boolean): void {
+    const { times } = this;
+    if (this.hasFailedLonger && times > 1) this.try(Math.max(-STEP, 1 - times), 1);
+    else if (isFaster) this.try(Math.min(FASTER_STEP * times, MOST_FASTER - times), times);
+    else if (used >= FULL) this.try(Math.max(-STEP, 1 - times), 1);
+    else this.try(Math.min(STEP, MOST - times), 1);
   }
 
   /** The link is idle for lack of requests: this period says nothing. */
@@ -83,16 +107,18 @@ export class Stretch {
     this.tried = 0;
   }
 
-  private try(step: number): void {
+  /** @param of what the step is a part of */
+  private try(step: number, of: number): void {
     this.tried = step;
+    this.hoped = step / of;
     this.times += step;
   }
 
   /** Ends a trial: takes its step back if it does not help. Returns whether another one may follow. */
   private keeps(ratio: number): boolean {
-    const { tried } = this;
+    const { tried, hoped } = this;
     this.tried = 0;
-    const needed = tried > 0 ? 1 + LEAST_GAIN * tried : 1 + MOST_LOSS * tried;
+    const needed = 1 + (hoped > 0 ? LEAST_GAIN : MOST_LOSS) * hoped;
     if (tried === 0 || ratio >= needed) {
       if (tried > 0) {
         this.nextRestPeriods = REST_PERIODS;

@@ -11,6 +11,7 @@ class Path {
   tripNs: number;
   mostPart: number;
   isShort = false;
+  mayBeFaster = true;
   private nowNs = 0;
   readonly sizes = { windowBytes: WINDOW_BYTES };
   sentBytes = 0;
@@ -34,7 +35,7 @@ class Path {
       do this.sentBytes += 4000;
       while (!this.stretch.isOver(this, this.isShort));
       this.nowNs += (this.sentBytes - sentBytes) / perNs;
-      this.stretch.next(this.nowNs, this.sentBytes, LINK_PER_NS, isLimiting);
+      this.stretch.next(this.nowNs, this.sentBytes, LINK_PER_NS, isLimiting, this.mayBeFaster);
       times.push(this.stretch.times);
     }
     return times;
@@ -62,6 +63,36 @@ describe('the window', () => {
 
   it('stays at one and a half times its usual length', () => {
     expect(Math.max(...new Path(10_000).send(500))).toBe(1.5);
+  });
+
+  it('becomes long enough for several links that appear as one', () => {
+    // It fills a tenth more than one of two links.
+    const path = new Path(1455, 2);
+    path.send(100);
+    expect(path.used).toBeGreaterThanOrEqual(1.9);
+    expect(path.stretch.times).toBeLessThan(2.3);
+  });
+
+  it('has at most eight times its usual length', () => {
+    expect(Math.max(...new Path(1455, 100).send(500))).toBe(8);
+  });
+
+  it('has its usual length if the link carries no more than its rate', () => {
+    expect(new Path(1455, 1.02).send(500).every((times) => times === 1)).toBe(true);
+  });
+
+  it('has its usual length if what is sent at once says nothing about the link', () => {
+    const path = new Path(1455, 2);
+    path.mayBeFaster = false;
+    expect(path.send(500).every((times) => times === 1)).toBe(true);
+  });
+
+  it('becomes shorter again once a link that was faster is not', () => {
+    const path = new Path(1455, 2);
+    path.send(100);
+    path.mostPart = 1;
+    path.send(4000);
+    expect(path.stretch.times).toBe(1);
   });
 
   it('stays as it is while no request waits for it', () => {
