@@ -44,6 +44,32 @@ eachShort(1, [
   },
 );
 
+eachShort(1, [['cx5-40g'], ['cx6-100g'], ['ideal']])(
+  'what arrives by several links at once is not limited to one: %s',
+  async (profile) => {
+    const { apps, links, invariants } = await runMix({
+      ...DEFAULTS,
+      profile,
+      payload: false,
+      policy: 'fair',
+      hosts: 3,
+      topology: 'direct',
+      apps: [
+        'B:op=read,host=0,to=1',
+        'B:op=read,size=512KiB,qps=4,host=0,to=2',
+        'D:think=1us,host=0,to=1',
+      ].map(parseApp),
+      warmupNs: 8e6,
+      durationNs: 12e6,
+    });
+    expect(invariants).toEqual([]);
+    // Each on a link of its own.
+    for (const peer of ['host1', 'host2'])
+      expect(links.find(({ from }) => from === peer)!.utilisation).toBeGreaterThan(0.9);
+    expect(apps[2].errors).toBe(0);
+  },
+);
+
 eachShort(2, [
   ['ideal', 'dumbbell'],
   ['cx5-40g', 'leaf-spine'],

@@ -94,9 +94,8 @@ export class Stretch {
   /** Begins a trial. @param used the part of the link that was used */
   private tryNext(used: number, isFaster: boolean): void {
     const { times } = this;
-    if (this.hasFailedLonger && times > 1) this.try(Math.max(-STEP, 1 - times), 1);
-    else if (isFaster) this.try(Math.min(FASTER_STEP * times, MOST_FASTER - times), times);
-    else if (used >= FULL) this.try(Math.max(-STEP, 1 - times), 1);
+    if (isFaster) this.try(Math.min(FASTER_STEP * times, MOST_FASTER - times), times);
+    else if (used >= FULL || (this.hasFailedLonger && times > 1)) this.try(Math.max(-STEP, 1 - times), 1);
     else this.try(Math.min(STEP, MOST - times), 1);
   }
 
