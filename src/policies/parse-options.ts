@@ -64,6 +64,7 @@ export function parseOptions<T>(name: string, schema: ZodType<T>, options: unkno
   const given = isObject
     ? convertQuantities(name, currentOptions(name, schema, options as Record<string, unknown>))
     : options;
+  if (isObject) requireNumbers(name, schema, given as Record<string, unknown>);
   const checked = schema.safeParse(given);
   if (checked.success) return checked.data;
   throw new ConfigError(
@@ -106,6 +107,23 @@ function convertQuantity(where: string, key: string, value: unknown): unknown {
   if (typeof value === 'boolean') throw new ConfigError(`${where}: must be a number, got ${value}`);
   if (typeof value !== 'string' || !/^[\d.]+[a-zA-Z]+$/.test(value)) return value;
   return parseQuantity(where, value, quantity);
+}
+
+/** @throws ConfigError for a value that Number() would turn into a number, although it is neither a number nor a text */
+function requireNumbers(name: string, schema: ZodType, given: Readonly<Record<string, unknown>>): void {
+  const shape = schema instanceof z.ZodObject ? schema.shape : {};
+  for (const [key, value] of Object.entries(given)) {
+    if (value === undefined || typeof value === 'number' || typeof value === 'string') continue;
+    if (!Object.hasOwn(shape, key) || !isCoerced(shape[key])) continue;
+    throw new ConfigError(`${name}.${key}: must be a number, got ${shown(value)}`);
+  }
+}
+
+/** Whether a schema is one of z.coerce.number(), perhaps with a default. */
+function isCoerced(schema: z.core.$ZodType): boolean {
+  const isWrapped = schema instanceof z.ZodDefault || schema instanceof z.ZodOptional;
+  if (isWrapped) return isCoerced(schema.def.innerType);
+  return schema instanceof z.ZodNumber && schema.def.coerce === true;
 }
 
 /**

@@ -108,6 +108,17 @@ test('a half-sent message arrives whatever options change', async () => {
   await complete(r, 4);
 });
 
+test('0_WAITs that a former rate required no longer hold up requests', async () => {
+  const r = rig([createPolicy('perf', splits)]);
+  // A message that is followed by no other leaves its 0_WAITs to the next one.
+  r.provider.configurePolicy!('perf', { linkGbps: 0.001, waitStepNs: 10 });
+  expect(write(r.a, r.b, 4096)).toBe(1);
+  await complete(r, 1);
+  r.provider.configurePolicy!('perf', { linkGbps: undefined, waitStepNs: undefined });
+  expect(write(r.a, r.b, 4096, 4)).toBe(4);
+  await complete(r, 4);
+});
+
 test('limits of a tenant can be set and removed', () => {
   const r = rig([createPolicy('perf', {})]);
   expect(write(r.a, r.b, 16, 20)).toBe(20);

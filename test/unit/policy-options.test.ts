@@ -89,6 +89,15 @@ test.each<[Record<string, unknown>, string]>([
   expect(() => createPolicy('fair', options)).toThrow(sentence);
 });
 
+test.each<[string, Record<string, unknown>, string]>([
+  ['drum', { requestsPerS: true }, 'drum.requestsPerS: must be a number, got true'],
+  ['palos', { urgentShare: true }, 'palos.urgentShare: must be a number, got true'],
+  ['palos', { urgentBytes: [] }, 'palos.urgentBytes: must be a number, got '],
+  ['token-bucket', { burstBytes: ['5'] }, 'token-bucket.burstBytes: must be a number, got '],
+])('%s with %j, which is no number, is refused', (name, options, sentence) => {
+  expect(() => createPolicy(name, options)).toThrow(sentence);
+});
+
 test('paper=true is accepted alone, and with the waits that it implies', () => {
   expect(() => createPolicy('perf', { paper: true })).not.toThrow();
   expect(() => createPolicy('perf', { paper: true, waits: 'fixed' })).not.toThrow();

@@ -32,6 +32,7 @@ export class Lmse {
   configure(options: PerfOptions): void {
     this.feedPieces = options.feedPieces;
     this.pacer.configure(pacerOptions(options));
+    this.dueSends.fill(0);
   }
 
   /** Clears the state of a new queue pair. */

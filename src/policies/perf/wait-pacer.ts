@@ -159,6 +159,9 @@ export class WaitPacer {
   configure(options: WaitPacerOptions): void {
     this.options = options;
     this.nics.length = 0;
+    // They are 0_WAITs, or bytes, that the earlier options would have required.
+    this.debt.fill(0);
+    this.finishNs.fill(Number.NaN);
   }
 
   /** Clears the state of an earlier queue pair of the same index. */

@@ -85,7 +85,9 @@ export class Bucket {
     const { state } = this;
     const missing = tokens - state[TOKENS];
     if (missing <= 0) return state[AT_NS];
-    return state[PER_NS] > 0 ? state[AT_NS] + missing / state[PER_NS] : Number.POSITIVE_INFINITY;
+    if (state[PER_NS] === 0) return Number.POSITIVE_INFINITY;
+    // At a late time, a short span is lost in rounding, and a timer that sets itself again would never end.
+    return Math.max(state[AT_NS] + missing / state[PER_NS], state[AT_NS] * (1 + Number.EPSILON));
   }
 
   /** Whether the bucket will be full at this time, so that earlier takings no longer matter. */

@@ -92,3 +92,11 @@ test('time that seems to run backwards adds no tokens twice', () => {
   expect(bucket.fill(20)).toBe(50);
   expect(bucket.fill(50)).toBe(50);
 });
+
+test('a bucket becomes ready later than now, however late it is', () => {
+  const nowNs = 1e15;
+  const bucket = new Bucket({ burst: 10, perNs: 50, tokens: 0, nowNs });
+  const readyNs = bucket.readyNs(1);
+  expect(readyNs).toBeGreaterThan(nowNs);
+  expect(bucket.fill(readyNs)).toBeGreaterThanOrEqual(1);
+});
