@@ -10,6 +10,7 @@ import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
 import { type WaitChoice, withWait } from '../../src/shim/wait/wait-support.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, drain, type End, makeEnd, modify, SIGNALED, take } from '../sim/helpers.ts';
+import { World } from './sharing-world.ts';
 
 const PERF = { isolation: 'always', subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 };
 
@@ -194,6 +195,16 @@ test.each([
     [2, 'RDMA_WRITE', 'SUCCESS'],
   ]);
   expect(shimCounters(provider).internal.posts).toBe(posts);
+});
+
+test('a WAIT counts the completions of requests that share queue pairs', async () => {
+  const world = new World(createPolicy('share', { connectionsPerQp: 2 }));
+  const [[a, peer], [other]] = world.connections(2);
+  world.write(a, peer, 1);
+  other.send.wait(2, SIGNALED, a.sendCq, 1);
+  expect(post(other)).toBe(1);
+  expect(await world.settle(a)).toEqual(['1 SUCCESS', '2 SUCCESS']);
+  expect(world.onOwn([a])).toBe(0);
 });
 
 test('perf with 0_WAITs that are RDMA_WRITEs without data delivers the same bytes', async () => {
