@@ -197,6 +197,29 @@ test.each([
   expect(shimCounters(provider).internal.posts).toBe(posts);
 });
 
+test.each(['chunk', 'fair'])(
+  'a WAIT that ended behind a failed request is flushed, under %s as on the device',
+  async (name) => {
+    const seen = async (chain: Interceptor[]) => {
+      const fabric = createFabric({ autoAdvance: false });
+      const a = makeEnd({ ...fabric, provider: compose(fabric.provider, chain) }, 0);
+      connect(a, makeEnd(fabric, 1));
+      write(a, 1);
+      post(a);
+      const first = drain(fabric, a);
+      a.send.write(2, SIGNALED, a.mr.addr, 8, 0xdead, 0, 0);
+      a.send.wait(3, 0, a.sendCq, 1);
+      write(a, 4);
+      expect(post(a)).toBe(3);
+      await fabric.run();
+      return [...first, ...take(a), ...drain(fabric, a)].map(({ wrId, status }) => `${wrId} ${status}`);
+    };
+    const bare = await seen([]);
+    expect(bare).toEqual(['1 SUCCESS', '2 LOC_PROT_ERR', '3 WR_FLUSH_ERR', '4 WR_FLUSH_ERR']);
+    expect(await seen([createPolicy(name, {})])).toEqual(bare);
+  },
+);
+
 test('a WAIT counts the completions of requests that share queue pairs', async () => {
   const world = new World(createPolicy('share', { connectionsPerQp: 2 }));
   const [[a, peer], [other]] = world.connections(2);
