@@ -220,6 +220,27 @@ test.each(['chunk', 'fair'])(
   },
 );
 
+test.each(['bare', 'chunk', 'palos'])('a WAIT and an ENABLE wait for the end of SQD: %s', async (name) => {
+  const fabric = createFabric({ autoAdvance: false });
+  const chain = name === 'bare' ? [] : [createPolicy(name, {})];
+  const wrapped = { ...fabric, provider: compose(fabric.provider, chain) };
+  const [a, m] = [makeEnd(wrapped, 0), makeEnd(wrapped, 0, { managed: true })];
+  for (const end of [a, m]) connect(end, makeEnd(wrapped, 1));
+  const done = async () => {
+    for (let i = 0; i < 3; i++) await fabric.run();
+    return [a, m].map((end) => take(end).map(({ wrId, status }) => `${wrId} ${status}`));
+  };
+  for (const end of [a, m]) write(end, 1);
+  expect([post(a), post(m)]).toEqual([1, 1]);
+  expect(await done()).toEqual([['1 SUCCESS'], []]);
+  modify(a, { qpState: V.IBV_QPS_SQD });
+  a.send.wait(2, SIGNALED, a.sendCq, 1).enable(3, SIGNALED, m.qp, 1);
+  expect(post(a)).toBe(2);
+  expect(await done()).toEqual([[], []]);
+  modify(a, { qpState: V.IBV_QPS_RTS });
+  expect(await done()).toEqual([['2 SUCCESS', '3 SUCCESS'], ['1 SUCCESS']]);
+});
+
 test('a WAIT counts the completions of requests that share queue pairs', async () => {
   const world = new World(createPolicy('share', { connectionsPerQp: 2 }));
   const [[a, peer], [other]] = world.connections(2);

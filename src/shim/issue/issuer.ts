@@ -1,6 +1,7 @@
 /** The Actions of a policy: its queries about a queue pair's oldest held request, and its actions on it. */
 import {
   IBV_QPS_RTS,
+  IBV_QPS_SQD,
   IBV_QPT_RC,
   IBV_SEND_INLINE,
   IBV_WC_GENERAL_ERR,
@@ -235,6 +236,8 @@ export class Issuer extends SyntheticWriter implements Actions {
 
   execute(view: QpView): boolean {
     const qp = view as QpLedger;
+    // In SQD the device begins no request.
+    if (qp.state === IBV_QPS_SQD) return false;
     if (!qp.executed) {
       const isEnable = this.nextOpcode(qp) === ISO_WR_ENABLE;
       const outcome = isEnable ? this.executeEnable(qp) : this.awaitCompletions(qp);
