@@ -161,12 +161,15 @@ export function settleSend(qp: QpLedger, words: Uint32Array, at: number): boolea
   // Completions arrive in order, so one below the last belongs to requests that a RESET has dropped.
   if (((seq - qp.realFreed) | 0) < 0) return false;
   qp.realFreed = (seq + 1) | 0;
-  if (((seq - qp.base) | 0) < 0) return true;
+  if (((seq - qp.base) | 0) < 0) {
+    if (status === IBV_WC_SUCCESS && !awaitsEarlier(qp)) passEnded(qp, seq);
+    return true;
+  }
   // Follows the completions, because running numbers wrap and it must not fall behind by more than a queue's depth.
   qp.base = seq;
   qp.sums[1] = qp.issuedBytes[seq & qp.realMask];
   const { mask, last } = qp;
-  while (qp.head !== qp.issued && ((last[qp.head & mask] - seq) | 0) < 0) qp.head = (qp.head + 1) | 0;
+  passEnded(qp, (seq - 1) | 0);
   const row = qp.head & mask;
   if (qp.head === qp.issued) {
     const ofPartial = (qp.partial || qp.lookupIssued) && ((seq - qp.first[row]) | 0) >= 0;
@@ -187,6 +190,17 @@ export function settleSend(qp: QpLedger, words: Uint32Array, at: number): boolea
   if (qp.split[row] === AS_WRITES) words[at + L.WC_OP] = status | (IBV_WC_DRIVER2 << 8);
   qp.head = (qp.head + 1) | 0;
   return status !== IBV_WC_SUCCESS || qp.visible[row] !== 0;
+}
+
+/** Whether requests from before the queue pair kept rows have not ended, as far as the shim knows. */
+export function awaitsEarlier(qp: QpLedger): boolean {
+  return ((qp.realFreed - qp.base) | 0) < 0;
+}
+
+/** Leaves the requests behind that ended with the real number `seq` or an earlier one. */
+function passEnded(qp: QpLedger, seq: number): void {
+  const { mask, last } = qp;
+  while (qp.head !== qp.issued && ((last[qp.head & mask] - seq) | 0) <= 0) qp.head = (qp.head + 1) | 0;
 }
 
 /** An earlier piece of the request at `issued` failed: the rest of it is never issued. */

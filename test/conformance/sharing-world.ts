@@ -1,4 +1,4 @@
-/** Two hosts with connections that share queue pairs under drum. */
+/** Two hosts with connections that share queue pairs, under drum unless a test names another policy. */
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
@@ -75,10 +75,9 @@ export class World {
   readonly provider: V.Provider;
   private readonly bases: [End, End];
 
-  constructor() {
+  constructor(policy = createPolicy('drum', { connectionsPerQp: 4 })) {
     const fabric = createFabric({ hosts: 2, seed: 1, autoAdvance: false });
-    const drum = createPolicy('drum', { connectionsPerQp: 4 });
-    this.provider = compose(fabric.provider, [drum, this.device.interceptor, smallCache]);
+    this.provider = compose(fabric.provider, [policy, this.device.interceptor, smallCache]);
     this.fabric = { ...fabric, provider: this.provider };
     this.bases = [makeEnd(this.fabric, 0), makeEnd(this.fabric, 1)];
   }

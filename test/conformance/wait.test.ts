@@ -10,6 +10,7 @@ import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
 import { type WaitChoice, withWait } from '../../src/shim/wait/wait-support.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, drain, type End, makeEnd, modify, SIGNALED, take } from '../sim/helpers.ts';
+import { World } from './sharing-world.ts';
 
 const PERF = { isolation: 'always', subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 };
 
@@ -194,6 +195,60 @@ test.each([
     [2, 'RDMA_WRITE', 'SUCCESS'],
   ]);
   expect(shimCounters(provider).internal.posts).toBe(posts);
+});
+
+test.each(['chunk', 'fair'])(
+  'a WAIT that ended behind a failed request is flushed, under %s as on the device',
+  async (name) => {
+    const seen = async (chain: Interceptor[]) => {
+      const fabric = createFabric({ autoAdvance: false });
+      const a = makeEnd({ ...fabric, provider: compose(fabric.provider, chain) }, 0);
+      connect(a, makeEnd(fabric, 1));
+      write(a, 1);
+      post(a);
+      const first = drain(fabric, a);
+      a.send.write(2, SIGNALED, a.mr.addr, 8, 0xdead, 0, 0);
+      a.send.wait(3, 0, a.sendCq, 1);
+      write(a, 4);
+      expect(post(a)).toBe(3);
+      await fabric.run();
+      return [...first, ...take(a), ...drain(fabric, a)].map(({ wrId, status }) => `${wrId} ${status}`);
+    };
+    const bare = await seen([]);
+    expect(bare).toEqual(['1 SUCCESS', '2 LOC_PROT_ERR', '3 WR_FLUSH_ERR', '4 WR_FLUSH_ERR']);
+    expect(await seen([createPolicy(name, {})])).toEqual(bare);
+  },
+);
+
+test.each(['bare', 'chunk', 'palos'])('a WAIT and an ENABLE wait for the end of SQD: %s', async (name) => {
+  const fabric = createFabric({ autoAdvance: false });
+  const chain = name === 'bare' ? [] : [createPolicy(name, {})];
+  const wrapped = { ...fabric, provider: compose(fabric.provider, chain) };
+  const [a, m] = [makeEnd(wrapped, 0), makeEnd(wrapped, 0, { managed: true })];
+  for (const end of [a, m]) connect(end, makeEnd(wrapped, 1));
+  const done = async () => {
+    for (let i = 0; i < 3; i++) await fabric.run();
+    return [a, m].map((end) => take(end).map(({ wrId, status }) => `${wrId} ${status}`));
+  };
+  for (const end of [a, m]) write(end, 1);
+  expect([post(a), post(m)]).toEqual([1, 1]);
+  expect(await done()).toEqual([['1 SUCCESS'], []]);
+  modify(a, { qpState: V.IBV_QPS_SQD });
+  a.send.wait(2, SIGNALED, a.sendCq, 1).enable(3, SIGNALED, m.qp, 1);
+  expect(post(a)).toBe(2);
+  expect(await done()).toEqual([[], []]);
+  modify(a, { qpState: V.IBV_QPS_RTS });
+  expect(await done()).toEqual([['2 SUCCESS', '3 SUCCESS'], ['1 SUCCESS']]);
+});
+
+test('a WAIT counts the completions of requests that share queue pairs', async () => {
+  const world = new World(createPolicy('share', { connectionsPerQp: 2 }));
+  const [[a, peer], [other]] = world.connections(2);
+  world.write(a, peer, 1);
+  other.send.wait(2, SIGNALED, a.sendCq, 1);
+  expect(post(other)).toBe(1);
+  expect(await world.settle(a)).toEqual(['1 SUCCESS', '2 SUCCESS']);
+  expect(world.onOwn([a])).toBe(0);
 });
 
 test('perf with 0_WAITs that are RDMA_WRITEs without data delivers the same bytes', async () => {

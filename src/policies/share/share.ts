@@ -3,6 +3,9 @@
  * thread posts to them itself, under a lock. Nothing is scheduled.
  */
 import type { Actions, Policy, QpView } from '../../shim/policy.ts';
+import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
+import { slotAt } from '../../verbs/layout.ts';
+import { passAll } from '../kit/step.ts';
 import { mergeOptions } from '../parse-options.ts';
 import { type ShareOptions, shareOptions } from './options.ts';
 
@@ -13,6 +16,8 @@ export class Share implements Policy {
   readonly slots = 0;
   readonly mostShared: number;
   readonly sharesAlways = true;
+  /** The shim executes the application's WAITs, because the device counts no completions of shared queue pairs. */
+  readonly crossChannel = true;
   private readonly options: ShareOptions;
 
   constructor(options: ShareOptions) {
@@ -25,12 +30,14 @@ export class Share implements Policy {
     mergeOptions('share', shareOptions, this.options, changes, ['connectionsPerQp', 'lockNs']);
   }
 
-  onload(_qp: QpView, _words: Uint32Array, _start: number, count: number): number {
-    return count;
+  onload(_qp: QpView, words: Uint32Array, start: number, count: number): number {
+    let i = 0;
+    while (i < count && !isCrossChannel(words, slotAt(start + i))) i++;
+    return i;
   }
 
   /** Issues what had to wait: for room on the shared queue pair, or until a connection has changed its queue pair. */
   feed(qp: QpView, out: Actions): void {
-    while (out.backlog(qp) > 0 && out.room(qp) > 0) out.pass(qp);
+    passAll(qp, out);
   }
 }

@@ -1,6 +1,7 @@
 /** The Actions of a policy: its queries about a queue pair's oldest held request, and its actions on it. */
 import {
   IBV_QPS_RTS,
+  IBV_QPS_SQD,
   IBV_QPT_RC,
   IBV_SEND_INLINE,
   IBV_WC_GENERAL_ERR,
@@ -26,6 +27,7 @@ import {
   UNCUT_SHORT,
   WAITS,
 } from '../counters.ts';
+import { awaitsEarlier } from '../cq-ledger.ts';
 import type { CompletionBudget } from '../limits/completion-limits.ts';
 import { takesReceive } from '../peer/outbox.ts';
 import { OPCODE_MASK, PLAIN, PLAIN_MASK } from '../plain-requests.ts';
@@ -215,11 +217,12 @@ export class Issuer extends SyntheticWriter implements Actions {
     if (!qp.partial) qp.first[row] = qp.realPosted;
     // This request has no real number, and ends with the request before it.
     qp.last[row] = (qp.realPosted - 1) | 0;
-    const wasIdle = qp.head === qp.issued;
+    // Requests without rows that have not ended may fail, and the device would then flush this one.
+    const isIdle = awaitsEarlier(qp) ? qp.visible[row] !== 0 : qp.head === qp.issued;
     qp.consumed[row] = qp.visible[row] === 0 ? 1 : 0;
     qp.beginNext();
     qp.issued = (qp.issued + 1) | 0;
-    if (wasIdle) qp.head = qp.issued;
+    if (isIdle) qp.head = qp.issued;
     if (qp.visible[row] === 0) return;
     cq.push(syntheticCompletion(qp, (qp.issued - 1) | 0, IBV_WC_SUCCESS, bytes), 0);
     cq.produced = (cq.produced + 1) | 0;
@@ -233,6 +236,8 @@ export class Issuer extends SyntheticWriter implements Actions {
 
   execute(view: QpView): boolean {
     const qp = view as QpLedger;
+    // In SQD the device begins no request.
+    if (qp.state === IBV_QPS_SQD) return false;
     if (!qp.executed) {
       const isEnable = this.nextOpcode(qp) === ISO_WR_ENABLE;
       const outcome = isEnable ? this.executeEnable(qp) : this.awaitCompletions(qp);
