@@ -117,7 +117,8 @@ export class QpLedger implements QpView {
    * exactly when each ends.
    */
   usesWaits = false;
-  /** Whether the oldest held request, a WAIT or ENABLE, has taken effect; its completion waits for earlier ones. */
+  /** Whether the oldest held request, a WAIT, has begun; and whether it (or an ENABLE) waits only to complete in order. */
+  hasBegunWait = false;
   executed = false;
   /** The request that the policy or the shim failed, and its status; 0 if none. */
   failSeq = 0;
@@ -419,6 +420,7 @@ export class QpLedger implements QpView {
 
   /** No part of the request at `issued` has been issued or executed yet. */
   beginNext(): void {
+    this.hasBegunWait = false;
     this.executed = false;
     this.partial = false;
     this.lookupIssued = false;

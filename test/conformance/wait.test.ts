@@ -241,6 +241,29 @@ test.each(['bare', 'chunk', 'palos'])('a WAIT and an ENABLE wait for the end of 
   expect(await done()).toEqual([['2 SUCCESS', '3 SUCCESS'], ['1 SUCCESS']]);
 });
 
+test.each(['bare', 'chunk', 'palos'])('a WAIT that has begun ends in SQD: %s', async (name) => {
+  const fabric = createFabric({ autoAdvance: false });
+  const chain = name === 'bare' ? [] : [createPolicy(name, {})];
+  const wrapped = { ...fabric, provider: compose(fabric.provider, chain) };
+  const [a, b] = [makeEnd(wrapped, 0), makeEnd(wrapped, 0)];
+  for (const end of [a, b]) connect(end, makeEnd(wrapped, 1));
+  const done = async (end: End) => {
+    for (let i = 0; i < 3; i++) await fabric.run();
+    return take(end).map(({ wrId, status }) => `${wrId} ${status}`);
+  };
+  a.send.wait(1, SIGNALED, b.sendCq, 1);
+  write(a, 2);
+  expect(post(a)).toBe(2);
+  expect(await done(a)).toEqual([]);
+  modify(a, { qpState: V.IBV_QPS_SQD });
+  write(b, 3);
+  post(b);
+  expect(await done(b)).toEqual(['3 SUCCESS']);
+  expect(await done(a)).toEqual(['1 SUCCESS']);
+  modify(a, { qpState: V.IBV_QPS_RTS });
+  expect(await done(a)).toEqual(['2 SUCCESS']);
+});
+
 test('a WAIT counts the completions of requests that share queue pairs', async () => {
   const world = new World(createPolicy('share', { connectionsPerQp: 2 }));
   const [[a, peer], [other]] = world.connections(2);

@@ -236,8 +236,8 @@ export class Issuer extends SyntheticWriter implements Actions {
 
   execute(view: QpView): boolean {
     const qp = view as QpLedger;
-    // In SQD the device begins no request.
-    if (qp.state === IBV_QPS_SQD) return false;
+    // In SQD the device finishes what has begun, and begins nothing.
+    if (qp.state === IBV_QPS_SQD && !qp.hasBegunWait && !qp.executed) return false;
     if (!qp.executed) {
       const isEnable = this.nextOpcode(qp) === ISO_WR_ENABLE;
       const outcome = isEnable ? this.executeEnable(qp) : this.awaitCompletions(qp);
@@ -267,6 +267,7 @@ export class Issuer extends SyntheticWriter implements Actions {
     const cq = this.host.cq(this.nextWord(qp, L.WR_TARGET));
     if (cq === undefined) return FAILED;
     if (((cq.produced - this.nextWord(qp, L.WR_REPEAT)) | 0) >= 0) return DONE;
+    qp.hasBegunWait = true;
     qp.waitOn(cq);
     cq.soleSender = null;
     this.host.arm(cq);
