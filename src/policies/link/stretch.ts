@@ -3,8 +3,8 @@
  * small for its queue pairs. If the link stands idle although requests wait for the window, it is made longer by a step.
  * If that does not use more of the link, requests queue elsewhere, and the step is taken back.
  *
- * The window becomes longer in the same way, but by larger steps and without that limit, while the link carries more than
- * its rate: it is then faster than the device reports, as several links are that appear as one device.
+ * The window becomes longer in the same way, but by larger steps and much further, while the link carries more than its
+ * rate: it is then faster than the device reports, as several links are that appear as one device.
  */
 
 /** One step, as a part of the window; and the longest window, as a multiple of it. */
